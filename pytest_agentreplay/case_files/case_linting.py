@@ -61,7 +61,7 @@ def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[Rule
         raise Skipped(f"is larger than {LARGEST:,} bytes")
     if b"\0" in data[:BEGINNING]:
         raise Skipped("is no text")
-    if file.name.endswith(layout.SUFFIX):
+    if file.name.endswith(layout.RECORDED):
         try:
             return Review(codec.loads(data, file=format_path(file)).run, data, policy, environ).found
         except SnapshotError:

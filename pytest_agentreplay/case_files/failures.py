@@ -212,9 +212,9 @@ SENTENCES = 2
 
 
 def failure_files(path: Path) -> Iterator[Path]:
-    """Yield the cases, snapshots and pending runs that `path` names."""
+    """Yield the cases, snapshots, captured and pending runs that `path` names."""
     if path.is_dir():
-        yield from (file for file in locks.snapshots(path) if not files.exists(file.parent / FILE))
+        yield from (file for file in locks.snapshots(path, layout.RECORDED) if not files.exists(file.parent / FILE))
         yield from select_pending([str(path)], Path.cwd())
     elif path.name != FILE:
         yield path
@@ -231,7 +231,8 @@ def read_failure(file: Path) -> RecordedFailure | None:
     home = layout.home_path(file.absolute())
     before = reading.load(home).run if home is not None and files.exists(home) else NO_RUN
     signature, turn = signature_of(run, before, checks)
-    place, replays = (file.parent, case.expect == "reproduces") if case else (file, home is None)
+    warm = home is None and not table(run.header.kit, "capture").get("cold")
+    place, replays = (file.parent, case.expect == "reproduces") if case else (file, warm)
     size, recorded = len(run.exchanges), run.header.recorded
     return RecordedFailure(format_path(place), signature, replays, turn.number, turn.lane, size, recorded)
 

@@ -94,10 +94,16 @@ def from_snapshot(
     run = review.run
     stated = table(run.header.kit, "case")
     fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), FIDELITIES[0])
+    capture = table(run.header.kit, "capture")
     source = CaseSource(
-        id=run.header.test, fidelity=fidelity, imported=told.today, losses=tuple(texts(stated.get("losses")))
+        format="capture" if capture else "snapshot",
+        id=run.header.test,
+        fidelity=fidelity,
+        imported=told.today,
+        losses=tuple(texts(stated.get("losses"))),
     )
     ended: JsonObject = {name: review.redaction.redact_text(text) for name, text in (outcome or {}).items()}
     run = replace(run, header=replace(run.header, test=told.test, outcome=ended or run.header.outcome))
     missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
-    return scaffold(run, source, told, review.redaction, missing=missing)
+    cold = str(capture.get("cold") or "")
+    return scaffold(run, source, told, review.redaction, missing=missing, reason=cold)

@@ -65,12 +65,16 @@ class Scaffold:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScaffoldOptions:
-    """What a person says of a case that is about to be made: its folder and test id, the day, a runner's key."""
+    """What a person says of a case that is about to be made: its folder and test id, the day, a runner's key.
+
+    One that is `fixed` expects that its failure is gone, so that it fails until it is.
+    """
 
     folder: Path
     test: str
     today: str
     runner: str = ""
+    fixed: bool = False
 
 
 def from_trace(trace: Trace, found: Import, told: ScaffoldOptions) -> Scaffold:
@@ -129,7 +133,7 @@ def scaffold(
         observed=inference.observed,
         desired=inference.desired,
         semantic=inference.semantic,
-        expect="cold" if cold else "reproduces",
+        expect="cold" if cold else "fixed" if told.fixed else "reproduces",
         missing=missing,
         reason=(reason or PARTLY) if cold else "",
     )
@@ -234,7 +238,7 @@ def holding(case: Case, run: Run) -> Case:
     losses = [UNTRUE.format(result.check.word) for result in results if not result.held]
     if judge(written, "desired", evidence).holds:
         case, losses = replace(case, desired=()), [*losses, SHOWN]
-    if case.expect == "reproduces" and not observed:
+    if case.expect != "cold" and not observed:
         case = replace(case, expect="cold", reason=NO_SIGN, missing=("a check of what went wrong",))
     return losing(replace(case, observed=observed), *losses) if losses else case
 
@@ -294,6 +298,8 @@ def given(told: Json, run: Run) -> Json:
             return {"messages": [{"role": "user", "content": told}]}
         case list() if all(isinstance(one, dict) for one in told):
             return {"messages": [_message(one) for one in told]}
+        case {"arguments": dict(), **others} if not others:
+            return told
         case {"messages": list() as messages, **others} if not others:
             return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
         case dict():

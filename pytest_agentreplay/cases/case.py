@@ -66,7 +66,7 @@ DEFAULT_SERVING: dict[ListName, ServingPolicy] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaseSource:
-    """Where a case comes from: `format` ("snapshot" for our own recordings), the run's id there, what it lost."""
+    """Where a case comes from: the `format` of a trace, "snapshot" or "capture", the run's id there, what it lost."""
 
     format: str = "snapshot"
     version: str = ""

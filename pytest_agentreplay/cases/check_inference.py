@@ -238,15 +238,17 @@ def asserted(evidence: CaseEvidence) -> Iterator[Symptom]:
     said = first_line(str(end.get("message", "")))
     if end.get("status") != "failed" or evidence.status == "error" or not said:
         return
-    wants = f"What the test wanted holds: {said}"
+    captured = evidence.run is not None and "capture" in evidence.run.header.kit
+    who, wants = ("run", "The answer gives no reason for") if captured else ("test", "What the test wanted holds")
+    told, wants = f"The {who} failed: {said}", f"{wants}: {said}"
     answer = spoken(evidence.output)
     found = ASSERTED.match(said)
     text = (found["text"] or found["other"]) if found else ""
     if found and bool(found["without"]) == (text in answer):
         kind, seen = ("not_contains", "contains") if found["without"] else ("contains", "not_contains")
-        yield Symptom(f"The test failed: {said}", Check("output", {seen: text}), Check("output", {kind: text}), wants)
+        yield Symptom(told, Check("output", {seen: text}), Check("output", {kind: text}), wants)
     else:
-        yield Symptom(f"The test failed: {said}", semantic=wants)
+        yield Symptom(told, semantic=wants)
 
 
 def graded(evidence: CaseEvidence) -> Iterator[Symptom]:

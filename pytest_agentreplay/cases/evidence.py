@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.turn import TurnView
     from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.core.model import Exchange, Header, Json, JsonObject, Run
 
 ASSERTIONS = ("AssertionError", "Failed")
 """How a test says that it wanted something else; pytest's own `fail` raises the second."""
@@ -73,8 +73,10 @@ def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:
 
 
 def stated(run: Run) -> JsonObject:
-    """What the source of an imported run says of it as a whole."""
-    return table(run.header.kit, "case")
+    """Return what is said of a run as a whole: by the source of an imported one, by the service of a captured one."""
+    kit = run.header.kit
+    captured = {name: kit[name] for name in ("input", "output") if "capture" in kit and name in kit}
+    return captured | table(kit, "case")
 
 
 def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:
@@ -83,10 +85,15 @@ def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:
         return "error" if told == "error" else "ok"
     end = run.header.outcome
     if end.get("status") in ("passed", "failed"):
-        asserted = str(end.get("type", "")).rpartition(".")[2] in ASSERTIONS
-        return "ok" if end["status"] == "passed" or asserted else "error"
+        return "ok" if end["status"] == "passed" or is_asserted(run.header) else "error"
     mine = [it.exchange for it in turns if it.lane == "main" and it.exchange is not None]
     return "error" if mine and next(wrong(mine[-1]), None) is not None else "ok"
+
+
+def is_asserted(header: Header) -> bool:
+    """Return whether a run failed by what a test, or a service that raised nothing, thought of it."""
+    kind = str(header.outcome.get("type", "")).rpartition(".")[2]
+    return kind == "failed" if "capture" in header.kit else kind in ASSERTIONS
 
 
 def last_text(turns: Iterable[TurnView]) -> Json:
@@ -140,7 +147,7 @@ def errors(run: Run) -> tuple[tuple[str, str], ...]:
     told = [fault for fault in faults if isinstance(fault, dict)] if isinstance(faults, list) else []
     found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in told]
     end = run.header.outcome
-    if end.get("status") == "failed" and str(end.get("type", "")).rpartition(".")[2] not in ASSERTIONS:
+    if end.get("status") == "failed" and not is_asserted(run.header):
         found.append((str(end.get("type", "")), str(end.get("message", ""))))
     return tuple(dict.fromkeys(found))
 

@@ -84,7 +84,7 @@ class VerdictRules:
         if (row.word, row.state, row.by) == ("changed", "reproduces", "observed"):
             # `expect: reproduces` is no way on: it would make the failure pass again.
             steps = (
-                ("the fix no longer holds; find the commit that undid it", "git bisect start HEAD COMMIT_OF_THE_FIX"),
+                ("if a fix has held before, find the commit that undid it", "git bisect start HEAD COMMIT_OF_THE_FIX"),
                 ("and then", f"git bisect run agentreplay replay {folder}"),
                 self._show_step(),
             )

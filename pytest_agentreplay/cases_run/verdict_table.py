@@ -59,7 +59,7 @@ TABLE = tuple(
         ("*", "*", "no runner", "no runner", "", "failed", "desired", "{desired}"),
         # The failure is back. No doubt about the desired checks makes that better.
         ("fixed", "hold", "*", "changed", "reproduces", "failed", "observed",
-         "FAILURE REPRODUCED: {observed}, served {served}. Type: git bisect run agentreplay replay {folder}"),
+         "FAILURE REPRODUCED: {observed}, served {served}"),
         # An agent that reaches past its recording, or dies at once, shows nothing.
         ("*", "cannot tell", "*", "cannot tell", "", "failed", "observed", WHETHER),
         ("*", "*", "cannot tell", "cannot tell", "", "failed", "desired", WHETHER_FIXED),

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.cli.verb_table import MODULES, explain_unknown, format_help, load_verbs
-from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import (
+    AgentReplayError,
+    CaseError,
+    RunnerError,
+    SettingsError,
+    SnapshotError,
+    SnapshotMissing,
+)
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "parse_words", "script"]
 
+READING = frozenset({"cluster", "diff", "html", "ls", "scan", "show", "stats", "verify"})
+"""Verbs that take the URL of captured runs: they change no file that they read. `scaffold` reads those of some days."""
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 """What a disk answers that does not take the output. Errors of the files of a command name the file."""
 
@@ -40,6 +49,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return SAME if words else USAGE
     if words[0] not in MODULES:
         return complain(explain_unknown(words[0]), USAGE)
+    try:
+        words = fetch_words(words)
+    except AgentReplayError as error:
+        return complain(error, USAGE)
     options = parse_words(words)
     for path in options.paths if getattr(options, "exist", False) else ():
         if not os.path.lexists(path):
@@ -61,6 +74,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return code
+
+
+def fetch_words(words: list[str]) -> list[str]:
+    """Return the words with copies of captured runs for their URLs. Raises SettingsError, SnapshotError."""
+    urls = [word for word in words if "://" in word and not word.startswith("-")]
+    if urls and words[0] == "redact":
+        raise SettingsError(
+            f"{urls[0]}: redact writes files where they lie; redact a copy in a folder, and copy it back"
+        )
+    if not urls or words[0] not in READING:
+        return words
+    from pytest_agentreplay.store.fetched_runs import fetch_runs
+
+    return [str(fetch_runs(word)) if word in urls else word for word in words]
 
 
 def parse_words(words: Sequence[str]) -> argparse.Namespace:

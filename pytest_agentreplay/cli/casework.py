@@ -1,4 +1,4 @@
-"""`agentreplay scaffold`: a case of a test's last run, a snapshot, a trace of another tool, or a bundle."""
+"""`agentreplay scaffold`: a case of a test's last run, a snapshot, captured runs, a trace of another tool, a bundle."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from argparse import ArgumentTypeError
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -18,8 +20,12 @@ from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAG
 from pytest_agentreplay.core.paths import quoted, typed
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.report.terminal import show_progress
+from pytest_agentreplay.runs.inventory import day_before, days_since
+from pytest_agentreplay.store import layout
 from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.store.layout import RECORDED, RUN_SUFFIX
 from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.store.run_store import find_runs, is_store
 
 if TYPE_CHECKING:
     import argparse
@@ -30,6 +36,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.interchange.trace import Trace
+    from pytest_agentreplay.store.run_store import RunEntry
 
 CASES = "cases"
 MANY = 20
@@ -38,18 +45,32 @@ MANY = 20
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `scaffold`."""
-    about = "make a case: of a test's last run, a snapshot, traces of another tool, or a bundle"
+    about = "make a case: of a test's last run, a snapshot, captured runs, traces of another tool, or a bundle"
     verb = verbs.add("scaffold", scaffold, about, policy=True)
-    what = "a test's id, a snapshot, a bundle, or traces, which are read together"
+    what = "a test's id, a snapshot, a bundle, captured runs or their store, or traces, which are read together"
     verb.add_argument("what", nargs="+", metavar="WHAT", help=what)
     verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
     one_run = "the run to take, where a file holds several"
     verb.add_argument("--run", dest="wanted", default="", metavar="ID", help=one_run)
-    verb.flag("--all", "take every run of every file, each into a folder below DIR")
+    verb.flag(
+        "--all", "take every run of every file, each into a folder below DIR; of a store, one of each new failure"
+    )
+    verb.value("--since", "WHEN", "of a store: runs since 30m, 12h, 1d, 2w or a date", type=days_ago)
     verb.flag("--cold", "keep as a cold case what was not captured")
     verb.value("--out", "DIR", "the case's folder (default: cases/NAME)", type=Path)
     verb.value("--runner", "KEY", "the runner of the case, by its key", default="")
+    verb.flag("--fixed", "expect the fix: the case fails until the failure is gone")
     verb.flag("--force", "write over files that are not what would be written")
+
+
+def days_ago(text: str) -> float:
+    """The days since a time: "30m", "12h", "1d", "2w" or a date. Raises ArgumentTypeError."""
+    since = days_since(text)
+    if span := re.fullmatch(r"(\d{1,6})([mhdw])", text):
+        since = int(span[1]) * {"m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7}[span[2]]
+    if since is None:
+        raise ArgumentTypeError(f"{text!r} is no time; write 30m, 12h, 1d, 2w or a date like 2026-11-28")
+    return since
 
 
 def is_test(word: str) -> bool:
@@ -61,20 +82,23 @@ def scaffold(options: argparse.Namespace) -> int:
     """`agentreplay scaffold NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
     from pytest_agentreplay.case_files.bundling import is_bundle
     from pytest_agentreplay.case_files.trace_import import imported
-    from pytest_agentreplay.store.layout import SUFFIX
 
     options.traces = [*map(Path, options.what)]
     alone = [word for word in options.what if is_test(word) or is_bundle(Path(word))]
     if alone and (options.all or len(options.what) > 1):
         return complain(f"{alone[0]}: is a case of its own: name it alone", USAGE)
     policy, _ = chosen_policy(options.policy)
+    if stores := [word for word in options.what if is_store(word) or word.endswith(RUN_SUFFIX)]:
+        return of_store(options, policy, stores)
+    if options.since is not None:
+        return complain("--since is for a store of captured runs, and there is none", USAGE)
     if alone and is_test(alone[0]):
         return put(of_test(alone[0], options, policy), options)
     if alone:
         return unpack_bundle(options.traces[0], options)
     if options.all:
         return every(options, policy)
-    ours = [path for path in options.traces if path.name.endswith(SUFFIX)]
+    ours = [path for path in options.traces if path.name.endswith(layout.SUFFIX)]
     if ours and len(options.traces) > 1:
         return complain("a snapshot is a run of its own: name it alone, or add --all", USAGE)
     if ours:
@@ -88,6 +112,37 @@ def scaffold(options: argparse.Namespace) -> int:
     if len(chosen) != 1:
         return choose(chosen or found.traces, options.wanted if not chosen else "")
     return put(of_trace(chosen[0], found, options, folder_of(options, chosen[0].name or chosen[0].id)), options)
+
+
+def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
+    """`agentreplay scaffold RUN`, `agentreplay scaffold STORE [--since WHEN] --all`."""
+    from pytest_agentreplay.case_files.from_captured_runs import choose_failures
+    from pytest_agentreplay.store.fetched_runs import fetch_runs
+
+    if len(stores) < len(options.what):
+        return complain(f"{stores[0]}: holds captured runs: name them alone", USAGE)
+    since = float("inf") if options.since is None else options.since
+    day = "" if options.since is None else day_before(since)
+    places = [str(fetch_runs(word, day)) if "://" in word else word for word in stores]
+    runs = [Path(entry.where) for entry in find_runs(places, day) if is_recent(entry, since)]
+    names = ", ".join(format_path(place) for place in places)
+    if not runs:
+        return complain(f"{names}: holds no captured run{' of that time' * bool(day)}", NOTHING)
+    if len(runs) == 1:
+        return put(of_snapshot(runs[0], options, policy), options)
+    if not options.all:
+        for run in runs[-MANY:]:
+            say(f"agentreplay scaffold {quoted(format_path(run))}")
+        return complain(f"{names}: holds {len(runs)} captured runs: name one, or take each failure with --all", USAGE)
+    options.traces, left_out = choose_failures(runs, options.out or root_above(Path.cwd()) / CASES)
+    for reason, count in left_out.items():
+        say(f"{count} left out, {reason}")
+    return every(options, policy) if options.traces else complain(f"{names}: holds no new failure", NOTHING)
+
+
+def is_recent(entry: RunEntry, since: float) -> bool:
+    """Return whether a file holds a run that is at most so many days old; what cannot be read is told later."""
+    return bool(entry.name or not entry.problem) and (days_since(str(entry.head.get("recorded"))) or 0) <= since
 
 
 def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
@@ -152,9 +207,8 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
 def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
     """The case of each run in a file; with those beside it where it is not enough alone."""
     from pytest_agentreplay.case_files.trace_import import imported
-    from pytest_agentreplay.store.layout import SUFFIX
 
-    if path.name.endswith(SUFFIX):
+    if path.name.endswith(RECORDED):
         yield of_snapshot(path, options, policy)
         return
     found = imported([path], policy, os.environ, options.format)
@@ -211,10 +265,14 @@ def find_failure(file: Path) -> dict[str, str]:
 
 
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
-    """The case of a snapshot."""
+    """The case of a snapshot or a captured run."""
+    from pytest_agentreplay.case_files.from_captured_runs import identify_run
     from pytest_agentreplay.case_files.from_last_run import from_snapshot
-    from pytest_agentreplay.store import layout
 
+    if file.name.endswith(RUN_SUFFIX):
+        name, whole = identify_run(file)
+        folder = options.out if options.out and not options.all else named(options, name, whole)
+        return from_snapshot(file, replace(told(folder, options), runner=options.runner or name), policy, os.environ)
     name = file.name.removesuffix(layout.SUFFIX)
     folder = named(options, name, format_path(file)) if options.all else folder_of(options, name)
     return from_snapshot(file, told(folder, options), policy, os.environ)
@@ -245,7 +303,11 @@ def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
     today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
     return ScaffoldOptions(
-        folder=whole, test=f"{place}/case.yaml::{whole.name}", today=today, runner=options.runner or ""
+        folder=whole,
+        test=f"{place}/case.yaml::{whole.name}",
+        today=today,
+        runner=options.runner or "",
+        fixed=options.fixed,
     )
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 HEAD = ("name", "kind", "models", "outcome", "grade", "turns", "calls", "tokens", "size", "age")
 SPARE = ("models", "calls", "size", "grade")
 """Columns that a narrow terminal does without."""
-KINDS = {"snapshot": "snapshot", "pending": "pending run", "case": "case"}
+KINDS = {"snapshot": "snapshot", "pending": "pending run", "run": "captured run", "case": "case"}
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -54,7 +54,7 @@ def verify(options: argparse.Namespace) -> int:
     folders = [path for path in paths if path.is_dir()]
     if options.signers is not None and len(folders) < len(paths):
         return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
-    targets = [file for path in paths for file in (files.below(path, layout.SUFFIX) if path in folders else [path])]
+    targets = [file for path in paths for file in (files.below(path, layout.RECORDED) if path in folders else [path])]
     guards = [lock for folder in folders for lock in locks.within(folder.absolute())]
     if not (targets or guards or options.signers):
         return warn(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)

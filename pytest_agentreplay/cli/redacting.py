@@ -162,4 +162,4 @@ def of_its_project(file: Path) -> Policy:
 
 def snapshots_in(paths: Iterable[Path]) -> list[Path]:
     """The snapshots that were named, and those below the folders that were."""
-    return [file for path in paths for file in (files.below(path, layout.SUFFIX) if path.is_dir() else [path])]
+    return [file for path in paths for file in (files.below(path, layout.RECORDED) if path.is_dir() else [path])]

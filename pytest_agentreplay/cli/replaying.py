@@ -21,6 +21,7 @@ from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.report.escape import escape_output, wrap_text
 from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.store.layout import RUN_SUFFIX
 from pytest_agentreplay.store.projects import root_above
 
 if TYPE_CHECKING:
@@ -84,6 +85,11 @@ def split(words: list[str]) -> tuple[list[str], list[str]]:
 
 def replay(options: argparse.Namespace) -> int:
     """`agentreplay replay FILE ...`, `agentreplay replay CASE ...`."""
+    if runs := [path for path in options.file if path.name.endswith(RUN_SUFFIX)]:
+        run, store = runs[0].absolute(), format_path(runs[0].absolute().parents[2])
+        how = f"pytest --agentreplay-runs={quoted(store)} -k {quoted(run.name.removesuffix(RUN_SUFFIX))}"
+        how += f", or make a case of it: agentreplay scaffold {quoted(format_path(run))}"
+        return complain(f"{format_path(run)}: is a captured run, and no test's; to replay it: {how}", USAGE)
     if not any(map(stored_case.is_case, options.file)):
         if len(options.file) > 1 or options.runner or options.runner_cmd or options.json:
             return complain("these flags are for cases, and a snapshot is replayed by its test", USAGE)
@@ -186,11 +192,14 @@ def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> 
     """Print the signature of a cluster in words, some of its failures, and how to verify a fix."""
     cause, count, more = failures[0].signature, len(failures), len(failures) - MEMBERS
     place = " ".join(filter(None, (cause.target or "end of the run", cause.path, cause.role and f"({cause.role})")))
+    next_step = f"fix it on {failures[0].file}, then verify{f' on all {count}' * (count > 1)}: {command}"
+    if failures[0].file.endswith(RUN_SUFFIX):
+        next_step = f"make a case of it: agentreplay scaffold {quoted(failures[0].file)}"
     rows = {
         f"\n{number}": f"{plural(count, 'failure')}: {place}; {cause.code}, layer {cause.layer}",
         "   message  ": ": ".join(filter(None, (cause.exception, cause.message))),
         "   kept in  ": ", ".join(each.file for each in failures[:MEMBERS]) + f" and {more} more" * (more > 0),
-        "   next     ": f"fix it on {failures[0].file}, then verify{f' on all {count}' * (count > 1)}: {command}",
+        "   next     ": next_step,
     }
     for label, text in rows.items():
         say("\n".join(wrap_text(text, width(), label, " " * 12)))
@@ -213,7 +222,7 @@ def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Nam
     chosen = [each for cluster in clusters[max(options.replay - 1, 0) : options.replay or None] for each in cluster]
     if not chosen:
         return complain(f"there is no cluster {options.replay}: there are {len(clusters)}", USAGE)
-    paths = [Path(each.file).absolute() for each in chosen if each.replays]
+    paths = [Path(each.file).absolute() for each in chosen if each.replays and not each.file.endswith(RUN_SUFFIX)]
     cases, reports = [stored_case.file_of(path) for path in paths if path.is_dir()], list[dict[str, Any]]()
     if cases:
         loaded(cases, lambda hooks: [replay_case(file, options, reports, hooks) for file in cases])

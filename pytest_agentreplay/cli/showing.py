@@ -16,7 +16,7 @@ from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.run_data import describe_run
 from pytest_agentreplay.report.terminal import open_console
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.store import files, reading
+from pytest_agentreplay.store import files, layout, reading
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def show(options: argparse.Namespace) -> int:
     """`agentreplay show FILE|CASE|NODEID [--turn N] [--step | --kit | --raw | --plain | --textconv] [--json]`."""
-    options.file = find_run(options.file)
+    options.file = choose_run(find_run(options.file))
     if options.json and (options.step or options.raw or options.plain or options.textconv):
         return complain("--json prints the run or, with --kit, the kit; leave the other form out", USAGE)
     if options.turn is not None and (options.step or options.kit or options.textconv):
@@ -109,6 +109,15 @@ def find_run(path: Path) -> Path:
     if len(chosen) > 1:
         raise SettingsError(f"{path} is {len(chosen)} snapshots; name one: {', '.join(map(format_path, chosen))}")
     return chosen[0]
+
+
+def choose_run(path: Path) -> Path:
+    """Return the one run of a store of captured runs, and any other path as it is. Raises SettingsError for several."""
+    runs = files.below(path, layout.RUN_SUFFIX) if path.is_dir() else []
+    if len(runs) > 1:
+        name = format_path(path)
+        raise SettingsError(f"{name}: holds {len(runs)} captured runs; to list them: agentreplay ls {quoted(name)}")
+    return runs[0] if runs else path
 
 
 def write_raw(parts: Iterable[bytes]) -> None:

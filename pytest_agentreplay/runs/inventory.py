@@ -17,7 +17,7 @@ from pytest_agentreplay import clocks, codec
 from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.kit import graded, list_unfrozen
+from pytest_agentreplay.core.kit import graded, list_unfrozen, table
 from pytest_agentreplay.core.live.budget import NANO, PricedReader
 from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import tool_of, turns
@@ -33,11 +33,11 @@ from pytest_agentreplay.store.display_path import format_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.core.model import Exchange, Json, Run
+    from pytest_agentreplay.core.model import Exchange, Header, Json, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""
-KINDS = ("snapshot", "pending", "case")
+KINDS = ("snapshot", "pending", "run", "case")
 PRICES = "agentreplay_prices"
 
 
@@ -63,13 +63,14 @@ def sum_uses(model: str, uses: Iterable[ModelUse]) -> ModelUse:
 class Entry:
     """One snapshot, pending run or case, as lists show it.
 
-    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending" or "case". `name` is the id of the test
-    from the root of the project, or the id of the case. `test` is the id of the test that the file states, `state` what
-    a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test ended. `calls` counts
-    all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in ISO 8601. `grade` is
-    that of the kit ("A", "B", "C", "cold"), `unfrozen` are tools that run for real in a replay. `cold` lists what a
-    cold case lacks. `cost` is in dollars, None where it is not known; `uses` has it for each model. `tools` are names
-    with the number of their calls, `content` is a digest over calls and outcomes, equal for copies of one run.
+    `path` is the file; of a case its case.yaml. `kind` is "snapshot", "pending", "run" (captured) or "case". `name` is
+    the id of the test from the root of the project, or the id of the case. `test` is the id of the test that the file
+    states, `state` what a case expects ("reproduces", "fixed", "cold"; "" for others), `outcome` how the recorded test
+    ended. `calls` counts all calls, those inside of tools too. `seconds` is how long the run took, `recorded` when, in
+    ISO 8601. `grade` is that of the kit ("A", "B", "C", "cold"), `unfrozen` are tools that run for real in a replay.
+    `cold` lists what a cold case lacks. `cost` is in dollars, None where it is not known; `uses` has it for each model.
+    `tools` are names with the number of their calls, `content` is a digest over calls and outcomes, equal for copies of
+    one run.
     """
 
     path: Path
@@ -124,7 +125,8 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
             if file.name == FILE or (file.name == RUN and files.exists(case)):
                 recorded[case] = "case"
             else:
-                recorded[file] = "pending" if layout.home_path(file) else "snapshot"
+                kind = "run" if file.name.endswith(layout.RUN_SUFFIX) else "snapshot"
+                recorded[file] = "pending" if layout.home_path(file) else kind
         for pending in list_pending(root):
             if any(place.is_relative_to(path) for place in (pending, layout.home_path(pending) or pending)):
                 recorded[pending] = "pending"
@@ -135,7 +137,7 @@ def walk_recorded(folder: Path, root: Path) -> Iterator[Path]:
     """Yield the snapshots and cases below `folder`, without those in folders that pytest does not enter either."""
     for here, names in snapshots.walk(folder):
         for file in (here / name for name in names):
-            if file.name.endswith(layout.SUFFIX) or (file.name == FILE and is_our_case(file, root)):
+            if file.name.endswith(layout.RECORDED) or (file.name == FILE and is_our_case(file, root)):
                 yield file
 
 
@@ -184,9 +186,9 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
     home = layout.home_path(entry.path) or entry.path
     return replace(
         entry,
-        name=entry.name if entry.kind == "case" else projects.todays_id(root, home, test),
+        name=entry.name if entry.kind in {"case", "run"} else projects.todays_id(root, home, test),
         test=test,
-        outcome=str(run.header.outcome.get("status", "")),
+        outcome=describe_outcome(run.header),
         turns=sum(turn.model is not None for turn in turns(run, READER)),
         calls=len(run.exchanges),
         models=tuple(uses),
@@ -201,6 +203,12 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
         tools=tuple(tools.items()),
         content=digest_calls(run.exchanges),
     )
+
+
+def describe_outcome(header: Header) -> str:
+    """Return how a run ended; of a captured one also why it was kept."""
+    status, reason = str(header.outcome.get("status", "")), str(table(header.kit, "capture").get("reason", ""))
+    return "; ".join(filter(None, dict.fromkeys((status, reason))))
 
 
 def read_use(x: Exchange, reader: PricedReader) -> ModelUse | None:
@@ -223,6 +231,11 @@ def days_since(recorded: str) -> float | None:
         return None
     then = then if then.tzinfo else then.replace(tzinfo=UTC)
     return (clocks.wall() - then.timestamp()) / 86400
+
+
+def day_before(days: float) -> str:
+    """Return the day that was so many days ago, as stores of captured runs name it."""
+    return f"{datetime.fromtimestamp(clocks.wall() - days * 86400, UTC):%Y-%m-%d}"
 
 
 def digest_calls(exchanges: Iterable[Exchange]) -> str:

@@ -9,10 +9,16 @@ from pathlib import Path
 from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.errors import CannotWrite
 
+FETCHED: dict[Path, str] = {}
+"""Folders that hold copies of what lies behind a URL, which is shown in their place."""
+
 
 def format_path(path: Path | str) -> str:
     """`path` from the working directory when it lies below, else whole; with slashes on every system."""
     whole = Path(os.path.abspath(path))  # noqa: PTH100  resolving would follow links, which people did not type
+    for folder, url in FETCHED.items():
+        if whole.is_relative_to(folder):
+            return "/".join([url, *whole.relative_to(folder).parts])
     try:
         return near(whole, Path.cwd())
     except OSError:  # a working directory that is gone

@@ -625,7 +625,7 @@ def list_entries(folder: Path) -> list[DirEntry[str]]:
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(folder)) from None
 
 
-def below(folder: Path, ending: str, *, strict: bool = False) -> list[Path]:
+def below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = False) -> list[Path]:
     """The files at any depth below `folder` whose names end in `ending`, sorted; none that is still being written.
 
     Links to folders are not followed. What cannot be read is left out, or, where it is `strict`, raises

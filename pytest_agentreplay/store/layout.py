@@ -23,6 +23,9 @@ DIRECTORY = "__agent_snapshots__"
 PRIVATE = ".pytest_agentreplay"
 OUTSIDE = "_outside"
 SUFFIX = ".snapshot.json"
+RUN_SUFFIX = ".run.json"
+RECORDED = (SUFFIX, RUN_SUFFIX)
+"""How the names of files end that hold a run: of a test, captured from a service."""
 SLUG_LENGTH = 60
 MODULE_LENGTH = 40
 HASH_LENGTH = 10

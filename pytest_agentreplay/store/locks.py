@@ -72,7 +72,7 @@ def look(folder: Path) -> FolderContents:
     return found
 
 
-def snapshots(folder: Path) -> Iterator[Path]:
+def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
     """The files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(
@@ -80,7 +80,7 @@ def snapshots(folder: Path) -> Iterator[Path]:
             for name in folders
             if name not in _FOREIGN and not files.temporary(name) and not files.exists(Path(here, name, "pyvenv.cfg"))
         )
-        yield from (Path(here, name) for name in sorted(names) if name.endswith(layout.SUFFIX))
+        yield from (Path(here, name) for name in sorted(names) if name.endswith(ending))
 
 
 def read(lock: Path) -> dict[str, LockEntry]:

@@ -19,7 +19,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.layout import slug
+from pytest_agentreplay.store.layout import RUN_SUFFIX, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.model import JsonObject
 
-SUFFIX = ".run.json"
+SUFFIX = RUN_SUFFIX
 LONGEST = 80
 """Characters of a name or an id as part of a path; what is longer is cut and gets a hash."""
 AT_ONCE = 256

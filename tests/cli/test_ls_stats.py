@@ -76,7 +76,7 @@ def test_paths_choose_and_json_has_every_fact(typed, shop):
     assert (case["path"], case["tools"]) == ("cases/refund/case.yaml", {"lookup_order": 1, "issue_refund": 1})
     assert case["uses"][0]["cost"] == case["cost"] == pytest.approx(0.0000975)
     assert data["totals"] | {"bytes": 0} == {
-        "snapshot": 0, "pending": 0, "case": 2, "unreadable": 0, "turns": 3, "calls": 5, "bytes": 0, "tokens": 36,
+        "snapshot": 0, "pending": 0, "run": 0, "case": 2, "unreadable": 0, "turns": 3, "calls": 5, "bytes": 0, "tokens": 36,
     }  # fmt: skip
     stats = json.loads(typed("stats", "--json").out)
     assert [row["model"] for row in stats["by_model"] if row["cost"] is None] == ["m-1"]

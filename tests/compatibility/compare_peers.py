@@ -2,6 +2,7 @@
 
     pip install uv && python tests/compatibility/compare_peers.py           # every recorder, in an environment of its own
     python tests/compatibility/compare_peers.py --only vcrpy                # those whose name begins so
+    python tests/compatibility/compare_peers.py --service                   # in a service alone; other cells stay
     python tests/compatibility/compare_peers.py --page                      # the page alone, from peers/results.json
 
 The agent, its tests and what binds each recorder to them are in `peers/`. The model is a server on loopback whose answers
@@ -60,6 +61,7 @@ OURS = "pytest_agentreplay"
 PLAIN = Peer("no recorder", "", ("httpx2",), "none")
 CANDIDATES = (r"(?m)^E +(\d)\. POST", "requests {}, with a diff each")
 EVENT = (r"#(\d) +llm .*content differs", "event {}")
+STEP = (r"step (\d)", "step {}")
 ONCE, NONE = ("--record-mode=once",), ("--record-mode=none",)
 VCRPY = ("vcrpy", "pytest-recording")
 TABLE = [
@@ -76,6 +78,9 @@ TABLE = [
     Peer(
         "agentsnap", "replay, tools too", ("agentsnap",), "agentsnap", names=(r"\[ARGS\] llm_call\[(\d)\]", "calls {}")
     ),
+    Peer("agent-rewind", "as it comes", ("agent-rewind",), "rewind", environ={"MATCH": "strict"}, names=STEP),
+    Peer("agent-rewind", "and `parallel`", ("agent-rewind",), "rewind", environ={"MATCH": "parallel"}, names=STEP),
+    Peer("replex", "as it comes", ("replex",), "replex", names=(r"request #(\d)", "request {}")),
 ]
 TABLES = (
     {
@@ -93,8 +98,13 @@ TABLES = (
         "cost": "replay of a turn, ms CPU",
         "whole": "the whole replay, s CPU",
     },
+    {
+        "apart": "20 requests at once, each by itself",
+        "kept": "failures alone kept",
+        "before": "secrets on the disk, after a kill too",
+    },
 )
-COLUMNS = TABLES[0] | TABLES[1]
+COLUMNS = TABLES[0] | TABLES[1] | TABLES[2]
 
 
 class Model(BaseHTTPRequestHandler):
@@ -137,6 +147,15 @@ class Model(BaseHTTPRequestHandler):
         self.wfile.write(data)
 
     def log_message(self, *_: object) -> None:
+        """Print nothing."""
+
+
+class ModelServer(ThreadingHTTPServer):
+    """Takes as many requests at once as a service makes, and prints nothing about clients that are killed."""
+
+    request_queue_size = 64
+
+    def handle_error(self, *_: object) -> None:
         """Print nothing."""
 
 
@@ -241,6 +260,7 @@ class Trial:
         self.cells["order"] = changed if unchanged == "passes" else f"{unchanged}, without the edit too"
         self.run_tools()
         self.run_stream()
+        self.run_service()
         self.run_chat()
 
     def run_tools(self) -> None:
@@ -277,6 +297,35 @@ class Trial:
         self.cells["stream"] = kept if code == 0 else "fails"
         if recorded == "[]":
             self.cells["stream"] = "empty, in the recording too"
+
+    def run_service(self) -> None:
+        """Record a service with 20 requests at once, and look at which files it leaves."""
+        every, refused, secrets = self.serve("all")
+        alone = [held for held in every if len(held) == 2 and len({number for _, number in held}) == 1]
+        mixed = any(len({number for _, number in held}) > 1 for held in every)
+        rest = ["the rest mixed"] * mixed + ["the rest refused"] * refused
+        self.cells["apart"] = ", ".join([str(len({*alone})), *rest])
+        kept = {number for held in self.serve("failed")[0] for _, number in held}
+        failed = {b"%02d" % number for number in range(0, 20, 5)}
+        no = "no: all 20" if len(kept) == 20 else f"no: {len(kept)}" if kept & failed else f"no: the {len(kept)} others"
+        self.cells["kept"] = "yes" if kept == failed else no
+        secrets |= self.serve("all", "killed")[2]
+        self.cells["before"] = ", ".join(name for name in SECRETS if name in secrets) or "none of them"
+
+    def serve(self, keep: str, *words: str) -> tuple[list[frozenset[tuple[bytes, bytes]]], bool, set[str]]:
+        """Run the service; return the questions that each file holds, whether a request was refused, and the secrets."""
+        folder = self.folder / f"service-{len([*self.folder.iterdir()])}"
+        project = Project(self.peer, self.binaries, self.url, folder)
+        command = [str(self.binaries / "python"), str(PEERS / "service.py"), self.peer.name, *words]
+        environ = project.environ | {"KEEP": keep}
+        done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, encoding="utf-8", timeout=300)
+        if done.returncode:
+            raise RuntimeError(f"{self.peer.name} cannot serve:\n{done.stdout}{done.stderr}")
+        self.evidence[" ".join(["service", keep, *words])] = last_lines(done.stdout)
+        data = [file.read_bytes() for file in project.files()]
+        held = [frozenset(re.findall(rb"(first|second) question of request-(\d\d)", part)) for part in data]
+        found = {name for name, value in SECRETS.items() if any(value.encode() in part for part in data)}
+        return [questions for questions in held if questions], "Error" in done.stdout or "Active" in done.stdout, found
 
     def run_chat(self) -> None:
         """Measure the size of a long run, and what its replay costs."""
@@ -332,22 +381,22 @@ def versions_of(peer: Peer, binaries: Path) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
-def compare(prefix: str) -> None:
+def compare(prefix: str, *, service: bool) -> None:
     """Try the recorders whose names begin with `prefix`, and write the results."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Model)
+    server = ModelServer(("127.0.0.1", 0), Model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     url = f"http://127.0.0.1:{server.server_address[1]}"
     environments: dict[tuple[str, ...], Path] = {}
     with tempfile.TemporaryDirectory() as scratch:
         for nth, peer in enumerate([*TABLE, PLAIN]):
-            if not peer.name.startswith(prefix):
+            if not peer.name.startswith(prefix) or (service and peer is PLAIN):
                 continue
             if peer.needs not in environments:
                 environments[peer.needs] = make_environment(peer, Path(scratch, f"env{nth}"))
             binaries = environments[peer.needs]
             Path(scratch, f"peer{nth}").mkdir()
             trial = Trial(peer, binaries, url, Path(scratch, f"peer{nth}"))
-            trial.run_chat() if peer is PLAIN else trial.run()
+            trial.run_chat() if peer is PLAIN else trial.run_service() if service else trial.run()
             row = {"name": peer.name, "settings": peer.settings, "date": dt.datetime.now(dt.UTC).date().isoformat()}
             row |= {"versions": versions_of(peer, binaries), "cells": trial.cells, "evidence": trial.evidence}
             keep_row(row)
@@ -357,7 +406,10 @@ def compare(prefix: str) -> None:
 def keep_row(row: dict) -> None:
     """Put a row into the results, in the place of the one that it replaces."""
     results = json.loads(RESULTS.read_text(encoding="utf-8")) if RESULTS.exists() else {"rows": []}
-    known = {(row["name"], row["settings"]): row for row in [*results["rows"], row]}
+    known = {(row["name"], row["settings"]): row for row in results["rows"]}
+    if (old := known.get((row["name"], row["settings"]))) and old["versions"] == row["versions"]:
+        row |= {part: old[part] | row[part] for part in ("cells", "evidence")}
+    known[row["name"], row["settings"]] = row
     results["rows"] = [
         known[peer.name, peer.settings] for peer in [*TABLE, PLAIN] if (peer.name, peer.settings) in known
     ]
@@ -402,13 +454,15 @@ def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", metavar="NAME")
+    parser.add_argument(
+        "--service", action="store_true", help="try them in a service alone, and keep the other results"
+    )
     parser.add_argument("--page", action="store_true", help="write the page from the results, and try nothing")
     arguments = parser.parse_args()
     if not arguments.page:
-        compare(arguments.only)
-    if {row["name"] for row in json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]} >= {
-        peer.name for peer in [*TABLE, PLAIN]
-    }:
+        compare(arguments.only, service=arguments.service)
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))["rows"]
+    if sum(row["cells"].keys() >= COLUMNS.keys() for row in rows) == len(TABLE) < len(rows):
         write_page()
 
 

@@ -304,6 +304,7 @@ class PlayedPage:
         for pattern, instead in (
             (r"127\.0\.0\.1:\d+", "127.0.0.1:8000"),
             (r"\d{4}-\d\d-\d\d(T[\d:]+\+00:00)?", "DATE"),
+            (r"\b[0-9a-f]{32}\b", "ID"),
             (r"\d+\.\d+s\b", "0.00s"),
             (r"\b\d+ ms\b", "0 ms"),
             (r"\b\d+\.\d (kB|s)\b", r"0.0 \1"),

@@ -68,7 +68,7 @@ CASES_TOLD = """
 PASSED frozen frozen
 PASSED refunds refunds
 PASSED waiting waiting
-FAILED back back - FAILURE REPRODUCED: 2 of 2 observed checks hold, served strict. Type: git bisect run agentreplay
+FAILED back back - FAILURE REPRODUCED: 2 of 2 observed checks hold, served strict
 FAILED nobody nobody - expect: fixed needs today's agent. Write its runner, runner: KEY, in cases/nobody/case.yaml
 FAILED two-runners two-runners - not fixed: 1 of 2 desired checks hold. Fix the agent, then run agentreplay replay
 FAILED holds-anyway holds-anyway - broken case: all desired checks hold on the recording of the failure
@@ -102,7 +102,7 @@ def test_what_each_case_comes_to_with_the_agent_as_it_was(docket):
     assert "\x1b" not in done.stdout, "nothing of a case acts on the terminal"
     assert "11 failed, 3 passed, 1 xfailed" in done.stdout, "a case is one item"
     back = done.stdout.partition("_ back _")[2].partition("_ elsewhere _")[0]
-    assert "the fix no longer holds; find the commit that undid it:  git bisect start HEAD" in back
+    assert "if a fix has held before, find the commit that undid it:  git bisect start HEAD" in back
     assert "git bisect run agentreplay replay cases/back\n" in back
     assert "agentreplay show cases/back/run.snapshot.json" in back
     assert "expect: reproduces" not in back

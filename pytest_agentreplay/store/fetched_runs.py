@@ -1,0 +1,39 @@
+"""The captured runs behind a URL, copied to this machine for as long as the process runs, and shown by their URLs."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from tempfile import mkdtemp
+
+from pytest_agentreplay.store import files
+from pytest_agentreplay.store.display_path import FETCHED
+from pytest_agentreplay.store.run_store import USER, RunEntry, RunStore, is_store
+
+AT_ONCE = 16
+"""Files that are read together: each waits for an object store for some 20 ms."""
+
+
+def fetch_runs(url: str, since: str = "") -> Path:
+    """Return the folder that holds a copy of the runs behind `url` from day `since` on, or the copy of one run.
+
+    Raises SettingsError for a URL whose package is not installed, SnapshotError for what cannot be read.
+    """
+    folder = Path(mkdtemp(prefix="agentreplay-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
+    FETCHED[folder] = USER.sub("", base)
+    store = RunStore(base)
+
+    def copy(entry: RunEntry) -> Path:
+        file = folder / entry.where.removeprefix(f"{base}/")
+        files.write_once(file, store.read(entry))
+        return file
+
+    if not whole:
+        return copy(RunEntry(url))
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        [*pool.map(copy, (entry for entry in store.list_files(since) if entry.name))]
+    return folder
