@@ -316,18 +316,18 @@ _open: weakref.WeakSet[Keeper] = weakref.WeakSet()
 @functools.cache
 def _watch_exit() -> None:
     """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
-    atexit.register(_end_all, Keeper.close)
+    atexit.register(_end_all, Keeper.close, EXIT_SECONDS / 5)
     # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
     # is due is written before executors end, and they end in the reverse order of these lines:
     # https://github.com/python/cpython/blob/v3.13.0/Lib/concurrent/futures/thread.py#L37
     importlib.import_module("concurrent.futures.thread")
     with suppress(AttributeError, RuntimeError):
-        threading._register_atexit(_end_all, Keeper.flush)  # type: ignore[attr-defined]
+        threading._register_atexit(_end_all, Keeper.flush, EXIT_SECONDS)  # type: ignore[attr-defined]
 
 
-def _end_all(end: Callable[[Keeper, float], None]) -> None:
+def _end_all(end: Callable[[Keeper, float], None], timeout: float) -> None:
     for keeper in [*_open]:
-        end(keeper, EXIT_SECONDS)
+        end(keeper, timeout)
 
 
 def _watch_worker_exit(keeper: Keeper) -> None:
