@@ -189,8 +189,8 @@ class CaptureInterception(Interception):
         if isinstance(call, ToolCall):
             self.size += len(str(call.arguments))
             return raw
-        self.size += len(call.url)
-        call = replace(call, headers=self._share(call.headers))
+        ((_, url),) = self._share((("", call.url),))
+        call = replace(call, url=url, headers=self._share(call.headers))
         if not isinstance(call, HttpCall) or not len(call.body):
             self.size += len(call.body)
             return RawCall(call)
