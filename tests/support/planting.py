@@ -30,15 +30,15 @@ class Planted(ast.NodeTransformer):
     def __init__(self, code):
         self.code = code
 
-    def visit_FunctionDef(self, node):  # noqa: N802  as ast names it
+    def visit_FunctionDef(self, node):
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
         if (first, node.name) == (self.code.co_firstlineno, self.code.co_name):
             node.body[:0] = ast.parse(RAISE).body
         return self.generic_visit(node)
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  as ast names it
+    visit_AsyncFunctionDef = visit_FunctionDef
 
-    def visit_Lambda(self, node):  # noqa: N802  as ast names it
+    def visit_Lambda(self, node):
         if (node.lineno, "<lambda>") == (self.code.co_firstlineno, self.code.co_name):
             raised = ast.parse('__import__("tests.support.planting").support.planting.fail()', mode="eval").body
             node.body = ast.copy_location(ast.Tuple([raised, node.body], ast.Load()), node)
@@ -68,8 +68,10 @@ def list_run(block):
 def planted(code):
     """A block in which the function of `code` raises as soon as it is called."""
     file = Path(code.co_filename)
+    gc.disable()  # a finalizer in the middle of it is more than the parser of CPython 3.11 takes
     tree = ast.fix_missing_locations(Planted(code).visit(ast.parse(file.read_text(encoding="utf-8"))))
     new = {_key(each): each for each in _walk(compile(tree, str(file), "exec", dont_inherit=True))}
+    gc.enable()
     around = code.co_qualname.split(".<locals>.")
     chain = {".<locals>.".join(around[: number + 1]) for number in range(len(around))}
     swapped = []
