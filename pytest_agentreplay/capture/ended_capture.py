@@ -54,7 +54,7 @@ class LaneFacts:
         return {name: value for name, value in facts.items() if value}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class EndedCapture:
     """One run of a service, ended.
 
@@ -94,6 +94,9 @@ class EndedCapture:
     kit: JsonObject = field(default_factory=dict)
     cold: str = ""
     size: int = 0
+
+    def __repr__(self) -> str:
+        return f"EndedCapture({len(self.calls)} calls)"
 
     @property
     def failed(self) -> bool:

@@ -88,8 +88,8 @@ class Sealer:
             outcome = {"status": "failed", **(failure if isinstance(failure, dict) else {})}
         kit: JsonObject = {"clock": {"mode": "real"}, "zone": {**read_zone(ended.began)}}
         kit |= ended.kit | replay_kit.describe_run(self._root, exchanges, redaction, self._policy, os.environ)
-        if (lanes := getattr(ended, "lanes", None)) is not None:
-            kit |= lanes.describe(exchanges, now)
+        if ended.lanes is not None:
+            kit |= ended.lanes.describe(exchanges, now)
         kit = {key: value for key, value in kit.items() if value not in ([], {}, None)}
         recorded = datetime.fromtimestamp(ended.began / 1e9, UTC).isoformat(timespec="seconds")
         header = redaction.header(Header("", recorded, ended.began, kit=kit))
@@ -110,10 +110,9 @@ class Sealer:
 
 def redact_exchanges(redaction: Redaction, ended: EndedCapture) -> Iterator[Exchange]:
     """Yield the exchanges with their calls and outcomes, redacted."""
-    agents = getattr(ended, "agents", {})
     for x in ended.exchanges:
         call = redaction.redact_call(ended.calls[x.start])
-        raw, agent = ended.outcomes.get(x.start), agents.get(x.agent)
+        raw, agent = ended.outcomes.get(x.start), ended.agents.get(x.agent)
         outcome = None if raw is None else redaction.redact_outcome(call, raw.native)
         yield replace(x, call=call, outcome=outcome, agent="" if agent is None else str(redaction.redact_value(agent)))
 

@@ -21,13 +21,7 @@ from pytest_agentreplay.core.backends.backend import RecordBackend
 from pytest_agentreplay.core.matching.wiring import without_lone
 from pytest_agentreplay.core.model import Header, Run
 from pytest_agentreplay.core.outage import outage
-from pytest_agentreplay.core.release_order import (
-    ReleaseSchedule,
-    above,
-    late_lanes,
-    order_between_lanes,
-    untangled,
-)
+from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
