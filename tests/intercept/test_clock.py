@@ -11,6 +11,7 @@ import uuid
 import pytest
 import time_machine
 
+from pytest_agentreplay.core.model import Exchange, Timing, ToolCall
 from pytest_agentreplay.intercept.environment import clock as clocks
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
@@ -254,3 +255,19 @@ def test_the_clock_of_a_proof_shows_another_day_month_weekday_and_half_of_the_da
     finally:
         monkeypatch.undo()
         time.tzset()
+
+
+def test_of_a_captured_run_it_shows_when_the_next_call_of_the_lane_began():
+    made = (("main", 3), ("main.1", 10), ("main.2", 12), ("main.1", 20), ("main", 40))
+    exchanges = [Exchange(ToolCall("t"), None, at, None, lane, timing=Timing(at * 10**9)) for lane, at in made]
+    steps = ClockAndSeeds(Clock("stepped", 0), RandomSource(1))
+    steps.follow([*exchanges, Exchange(ToolCall("t"), None, 1, None, parent=3)])
+    steps.start()
+    try:
+        shown = [time.time()]
+        for lane, done in (("main", 5), ("main.1", 13), ("main.2", 14), ("main.1", 25), ("main", 50), ("other", 60)):
+            steps.step(done * 10**9, lane, 1)
+            shown.append(time.time())
+    finally:
+        steps.stop()
+    assert shown == [3, 10, 20, 40, 40, 50, 60]

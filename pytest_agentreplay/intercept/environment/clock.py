@@ -210,9 +210,11 @@ class ClockAndSeeds:
         self.clock.first = min((begins[0] for begins in self._begins.values()), default=0)
 
     def _find_next(self, lane: str, at: int) -> int:
-        """Return when the next call of `lane` began, else of the lane that waits for it; `at`, where there is none."""
+        """Return when the next call began of `lane` or of a lane below it, else of one that waits for it; else `at`."""
         rows = (self._begins.get(path, []) for path in (lane, *above(lane)))
-        return next((begins[place] for begins in rows if (place := bisect_left(begins, at)) < len(begins)), at)
+        after = [begins[place] for begins in rows if (place := bisect_left(begins, at)) < len(begins)]
+        below = (begins[0] for path, begins in self._begins.items() if path.startswith(f"{lane}."))
+        return min([*after[:1], *(begin for begin in below if begin >= at)], default=at)
 
     def start(self) -> None:
         """Start both, or neither."""
