@@ -12,6 +12,7 @@ import inspect
 import logging
 import threading
 from collections import Counter
+from collections.abc import Coroutine
 from contextlib import contextmanager
 from types import AsyncGeneratorType, CoroutineType
 from typing import TYPE_CHECKING, Any
@@ -129,7 +130,7 @@ class RealCall:
             self.error = error
             raise
         name = getattr(function, "__name__", "")
-        if type(value) is CoroutineType:
+        if isinstance(value, Coroutine):  # that of compiled code is none of CoroutineType
             value = self._source = self._note_wait(value)
         elif type(value) is AsyncGeneratorType or name == "__aiter__":
             value = self._source = self._note_async_steps(value)

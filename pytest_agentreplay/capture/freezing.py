@@ -5,8 +5,6 @@ from __future__ import annotations
 from inspect import Parameter
 from typing import TYPE_CHECKING, Any
 
-from pydantic_core import from_json, to_json
-
 from pytest_agentreplay.core.serialize.arguments import freeze_arguments
 from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.core.serialize.plain import plain
@@ -28,6 +26,8 @@ def freeze_value(name: str, value: object) -> tuple[Json, str]:
     pydantic writes what is not JSON, and is handed the plain content alone: of a model or an iterator itself it would
     run code of the host, or consume it.
     """
+    from pydantic_core import from_json, to_json
+
     try:
         frozen, reason = copied(value), ""
     except (NotPlain, RecursionError):

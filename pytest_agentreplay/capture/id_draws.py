@@ -22,12 +22,15 @@ DROPPED = "dropped"
 
 def start() -> None:
     """Note draws from here on."""
-    randomness.watch_ids(note_id, fail_open.note_fault)
+    randomness.redirect_ids()
+    randomness.WATCHERS.append((note_id, fail_open.note_fault))
 
 
 def stop() -> None:
     """Leave the functions of `uuid` as `start` found them. A second call does nothing."""
-    randomness.stop_watching_ids()
+    while randomness.WATCHERS:
+        randomness.WATCHERS.pop()
+        randomness.restore_ids()
 
 
 def note_id(name: str, drawn: uuid.UUID) -> None:

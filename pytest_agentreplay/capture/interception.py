@@ -32,6 +32,7 @@ from pytest_agentreplay.intercept.session.agents import find_agent
 from pytest_agentreplay.intercept.session.callers import read_span
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.interceptions import Interception
+from pytest_agentreplay.intercept.session.jobs import Job, Jobs
 from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 if TYPE_CHECKING:
@@ -83,6 +84,28 @@ def stand_in(raw: RawCall) -> Call:
     return FrameCall("", boundary=raw.native.boundary)
 
 
+class UntrackedJob(Job):
+    """A job of a pool whose end nobody waits for: its future is left as it is."""
+
+    def begin(self) -> None:
+        """Its function is called now."""
+
+    def end(self, _future: object = None) -> None:
+        """It is done."""
+
+    def is_told_by(self, future: object) -> None:
+        """It has a future."""
+
+
+class UntrackedJobs(Jobs):
+    """The jobs of a captured run."""
+
+    def queue(self, executor: int, threads: int) -> Job:
+        """Return a job."""
+        del threads
+        return UntrackedJob(self, executor)
+
+
 class CaptureInterception(Interception):
     """The interception of one run, open until `end`.
 
@@ -108,6 +131,7 @@ class CaptureInterception(Interception):
         if not isinstance(runner, int):
             self._call_context.thread = None
         self.courses = self.lanes.courses = Courses()
+        self.work.jobs = UntrackedJobs()
         self.calls: dict[int, RawCall] = {}
         self.outcomes: dict[int, RawOutcome] = {}
         self.agents: dict[str, RawValue] = {}
@@ -132,8 +156,7 @@ class CaptureInterception(Interception):
         if parent is not None and not lanes.is_inside(context):
             self.observed.serving.add(parent)
             parent = None
-        ticket = self.recorder.begin(call, Moment(context.path, self.clock.now(), attempt, parent, agent=agent))
-        self.calls[ticket] = self._shrink(raw, context.path)
+        ticket = self.begin(raw, Moment(context.path, self.clock.now(), attempt, parent, agent=agent))
         intercepted = CapturedCall(self, context, call, ticket, self.recorder)
         self.pending.open.add(intercepted)
         self.observed.trace = self.observed.trace or read_span()
@@ -142,9 +165,18 @@ class CaptureInterception(Interception):
             intercepted.before = self.courses.note_call(ticket, intercepted.course)
         return intercepted
 
+    def begin(self, raw: RawCall, moment: Moment) -> int:
+        """Keep a call; return the `start` of its exchange."""
+        ticket = self.recorder.begin(stand_in(raw), moment)
+        self.calls[ticket] = self._shrink(raw, moment.lane)
+        return ticket
+
     def agent(self) -> str:
         """Return the key of the agent that runs here, which is no word of its name."""
-        name = find_agent()
+        return self.key_of(find_agent())
+
+    def key_of(self, name: str) -> str:
+        """Return what exchanges have instead of the name of an agent."""
         if name and name not in self._agents:
             self._agents[name] = key = str(len(self._agents) + 1)
             self.agents[key] = RawValue(name)

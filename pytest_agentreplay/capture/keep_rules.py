@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
@@ -14,16 +13,14 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
-    from pytest_agentreplay.core.model import Json, RawValue
 
-Keep: TypeAlias = "str | float | Callable[[KeptRun], Any]"
+    Keep: TypeAlias = str | float | Callable[["KeptRun"], Any]
 
 SWITCH, PLACE = "AGENTREPLAY_CAPTURE", "AGENTREPLAY_CAPTURE_TO"
 
 
-@dataclass(frozen=True, slots=True, repr=False)
 class KeptRun:
-    """An ended run, as a function that decides whether it is kept sees it. Do not change what it holds.
+    """An ended run, as a function that decides whether it is kept sees it. What it holds is not to be changed.
 
     Attributes:
         id: Its id.
@@ -31,61 +28,44 @@ class KeptRun:
         failed: Whether it failed.
         seconds: How long it took.
         calls: How many calls it made.
-        input: Its input, None where nobody gave any.
-        output: What it returned, None where that is not known.
-        failure: Type and message of its failure, None where it did not fail.
+        input: Its input, None where nobody gave any; so are the next ones.
+        output: What it returned.
+        failure: Type and message of its failure.
         annotations: What the service noted about it.
     """
 
-    id: str
-    name: str
-    failed: bool
-    seconds: float
-    calls: int
-    input: Json
-    output: Json
-    failure: Json
-    annotations: Json
+    def __init__(self, ended: EndedCapture) -> None:
+        """Unwrap what is raw: the function is the service's own."""
+        self.id, self.name, self.failed, self.seconds = ended.id, ended.name, ended.failed, ended.seconds
+        self.calls = len(ended.exchanges)
+        values = (ended.input, ended.output, ended.failure, ended.annotations)
+        self.input, self.output, self.failure, self.annotations = (value and value.native for value in values)
 
 
-@dataclass(frozen=True, slots=True)
-class KeepRule:
-    """Which runs are kept: those that failed, all, a share of them, or those for which a function returns true."""
+def parse_keep(keep: Keep) -> Callable[[EndedCapture], str]:
+    """Return what gives the reason for which a run is kept, "" for one that is not. Raises SettingsError.
 
-    word: str = "failed"
-    rate: float = 0.0
-    decide: Callable[[KeptRun], Any] | None = None
-
-    def find_reason(self, ended: EndedCapture) -> str:
-        """Return why a run is kept, "" where it is not; by its id and end alone, in constant time."""
-        match self.word:
-            case "failed":
-                return "failed" if ended.failed else ""
-            case "rate":
-                return "rate" if draw(ended.id) < self.rate else ""
-            case word:
-                return word
+    Each is a matter of the run's id and end alone; what a function of the service says is asked later ("function").
+    """
+    if callable(keep):
+        return lambda _: "function"
+    if keep == "failed":
+        return lambda ended: "failed" if ended.failed else ""
+    if keep == "all":
+        return lambda _: "all"
+    try:
+        rate = -1.0 if isinstance(keep, bool) else float(keep)
+    except (TypeError, ValueError):
+        rate = -1.0
+    if not 0 <= rate <= 1:
+        raise SettingsError(f'keep takes "failed", "all", a rate from 0 to 1, or a function of the run, not {keep!r}')
+    return lambda ended: "rate" if draw(ended.id) < rate else ""
 
 
 def draw(identity: str) -> float:
     """Return a number from 0 to 1 for an id: the same in each service, so that those that share ids keep the same."""
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).digest()
-    return int.from_bytes(digest[:7]) / (1 << 56)
-
-
-def parse_keep(keep: Keep) -> KeepRule:
-    """Return the rule of `capture.start(keep=...)`. Raises SettingsError."""
-    if callable(keep):
-        return KeepRule("function", decide=keep)
-    if keep in {"failed", "all"}:
-        return KeepRule(str(keep))
-    try:
-        rate = float(keep) if not isinstance(keep, bool) else -1.0
-    except (TypeError, ValueError):
-        rate = -1.0
-    if 0 <= rate <= 1:
-        return KeepRule("rate", rate)
-    raise SettingsError(f'keep takes "failed", "all", a rate from 0 to 1, or a function of the run, not {keep!r}')
+    return int.from_bytes(digest[:6]) / (1 << 48)
 
 
 def choose_capture(
@@ -98,19 +78,8 @@ def choose_capture(
     switch = environ.get(SWITCH, "").strip().lower()
     if switch == "off":
         return None
-    if switch:
-        try:
-            parse_keep(switch)
-        except SettingsError:
-            raise SettingsError(f"{SWITCH} takes off, failed, all or a rate from 0 to 1, not {switch!r}") from None
+    try:
+        parse_keep(switch or "all")
+    except SettingsError:
+        raise SettingsError(f"{SWITCH} takes off, failed, all or a rate from 0 to 1, not {switch!r}") from None
     return environ.get(PLACE) or store, switch or keep
-
-
-def view(ended: EndedCapture) -> KeptRun:
-    """Return what a function that decides sees of a run."""
-
-    def native(value: RawValue | None) -> Json:
-        return None if value is None else value.native
-
-    values = map(native, (ended.input, ended.output, ended.failure, ended.annotations))
-    return KeptRun(ended.id, ended.name, ended.failed, ended.seconds, len(ended.exchanges), *values)

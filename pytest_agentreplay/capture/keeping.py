@@ -8,23 +8,31 @@ from __future__ import annotations
 
 import atexit
 import contextvars
+import functools
+import importlib
 import logging
 import os
+import sys
 import threading
 import traceback
+import weakref
 from collections import Counter, OrderedDict, deque
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.capture.keep_rules import parse_keep, view
+from pytest_agentreplay.capture import fail_open
+from pytest_agentreplay.capture.keep_rules import KeptRun, parse_keep
 from pytest_agentreplay.capture.sealing import Sealer
 from pytest_agentreplay.errors import AgentReplayError, Leak
 from pytest_agentreplay.store.run_store import RunStore
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from pytest_agentreplay.capture.ended_capture import EndedCapture
     from pytest_agentreplay.capture.keep_rules import Keep
 
@@ -37,7 +45,7 @@ EXIT_SECONDS = 5.0
 """How long the end of the process may wait for what is due."""
 SHARE = 16
 """A rotation lists the store anew after each such part of its bytes: one for each file would take ever longer."""
-COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated", "faults")
+COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated")
 CROWDED = "runs are due faster than they are written, and the oldest of them are lost; keep a rate of them"
 
 
@@ -106,38 +114,43 @@ class Keeper:
         max_store_bytes: int | None = None,
     ) -> None:
         """Touch no file but the policy, and start no thread yet."""
-        self._rule = parse_keep(keep)
+        self._find_reason, self._decide = parse_keep(keep), keep if callable(keep) else None
         self._store = RunStore(store if "://" in str(store) else Path(store).absolute())
         self._sealer = Sealer(policy, service=service, version=version)
-        self._max_bytes, self._ring_runs, self._ring_bytes = max_bytes, ring_runs, ring_bytes
+        self._max_bytes, self._bounds = max_bytes, (ring_runs, ring_bytes)
         self._max_age, self._max_store_bytes = max_age, max_store_bytes
         self._unlisted, self._listed_on = max_store_bytes or 0, ""
         self._begin()
-        atexit.register(self.close, EXIT_SECONDS)
+        _watch_exit()
+        _open.add(self)
 
     def _begin(self) -> None:
         """Begin with nothing: in this process, or in a fork, whose parent writes what it has taken."""
         self._process = os.getpid()
-        self._changed = threading.Condition()
-        self._ring = WaitingRuns(self._ring_runs, self._ring_bytes)
-        self._due = WaitingRuns(self._ring_runs, self._ring_bytes)
+        self._condition = threading.Condition()
+        self._ring, self._due = WaitingRuns(*self._bounds), WaitingRuns(*self._bounds)
         self._counts: Counter[str] = Counter()
         self._logged: set[str] = set()
-        self._kept: deque[str] = deque(maxlen=self._ring_runs)
+        self._kept: deque[str] = deque(maxlen=self._bounds[0])
         self._writing = ""
         self._closing = False
         self._thread: threading.Thread | None = None
 
+    @property
+    def _changed(self) -> threading.Condition:
+        """The lock over all that changes. A thread of the parent may hold that of before a fork."""
+        if self._process != os.getpid():
+            self._begin()
+        return self._condition
+
     def take(self, ended: EndedCapture) -> None:
         """Take a run: to be written, or into the ring. Never raises or waits."""
         try:
-            if self._process != os.getpid():
-                self._begin()
             if ended.size > self._max_bytes:
                 why = f"its calls take {ended.size:,} bytes, and max_bytes is {self._max_bytes:,}"
                 ended = replace(ended, calls={}, outcomes={}, cold=why)
                 self._count("too_large")
-            reason = self._rule.find_reason(ended)
+            reason = self._find_reason(ended)
             with self._changed:
                 if self._closing:
                     self._counts["dropped"] += 1
@@ -151,41 +164,41 @@ class Keeper:
     def keep(self, run_id: str, reason: str = "") -> bool:
         """Have a run written that is in the ring; return whether it is, or was, kept. Never raises."""
         try:
-            if self._process != os.getpid():
-                self._begin()
             with self._changed:
                 waiting = self._ring.take(run_id) or self._due.take(run_id)
                 if waiting is None:
                     return run_id == self._writing or run_id in self._kept
                 self._make_due(waiting[0], f"kept: {reason}" if reason else "kept")
+                return True
         except Exception as error:  # as above
             self._note_fault("faults", error)
             return False
-        return True
 
     def stats(self) -> dict[str, int]:
         """Return how many runs were kept and dropped and why, how many wait to be written, and are in the ring."""
-        waiting = len(self._due.runs) + bool(self._writing)
-        return {name: self._counts[name] for name in COUNTED} | {"waiting": waiting, "ring": len(self._ring.runs)}
+        with self._changed:
+            waiting = len(self._due.runs) + bool(self._writing)
+            return {name: self._counts[name] for name in COUNTED} | {"waiting": waiting, "ring": len(self._ring.runs)}
 
     def close(self, timeout: float) -> None:
         """Write what is due, for so many seconds at most; what is in the ring is dropped."""
-        atexit.unregister(self.close)
-        if self._process != os.getpid():
-            return
-        deadline = clocks.monotonic() + timeout
+        self.flush(timeout)
         with self._changed:
+            late = len(self._due.runs) + bool(self._writing)
+            self._counts["dropped"] += len(self._due.runs) + len(self._ring.runs)
+            self._ring, self._due = WaitingRuns(*self._bounds), WaitingRuns(*self._bounds)
             self._closing = True
             self._changed.notify_all()
-        if self._thread is not None:
-            self._thread.join(timeout)
-        while self._thread is None and self._due.runs and clocks.monotonic() < deadline:
-            self._write_next()
-        with self._changed:
-            late, self._counts["dropped"] = len(self._due.runs), self._counts["dropped"] + len(self._ring.runs)
-            self._ring.runs.clear()
         if late:
-            self._log("late", f"{late} runs were still to be written after {timeout} seconds, and are lost")
+            self._log("late", f"{late} runs were still to be written after {timeout} seconds")
+
+    def flush(self, timeout: float) -> None:
+        """Write what is due, for so many seconds at most."""
+        deadline = clocks.monotonic() + timeout
+        with self._changed:
+            while self._thread is None and self._due.runs and clocks.monotonic() < deadline:
+                self._write_next()  # no thread could be started
+            self._changed.wait_for(lambda: not (self._due.runs or self._writing), deadline - clocks.monotonic())
 
     def _make_due(self, ended: EndedCapture, reason: str) -> None:
         """Have a run written; where too many wait, the oldest are dropped. With `_changed` held."""
@@ -197,47 +210,46 @@ class Keeper:
             # A thread belongs to the run that starts it, and this one to none.
             contextvars.Context().run(thread.start)
             self._thread = thread
-        self._changed.notify()
+            _watch_worker_exit(self)
+        self._changed.notify_all()
 
     def _write_due(self) -> None:
-        while True:
+        while not self._closing:
             with self._changed:
                 self._changed.wait_for(lambda: self._due.runs or self._closing)
-                if not self._due.runs:
-                    return
             self._write_next()
 
     def _write_next(self) -> None:
         """Write the run that is due first; one that a function or the disk refuses goes into the ring."""
         with self._changed:
-            ended, reason = self._due.runs[next(iter(self._due.runs))]
-            self._due.take(ended.id)
-            self._writing = ended.id
-        is_kept = is_refused = False
+            self._writing = next(iter(self._due.runs), "")
+            waiting = self._due.take(self._writing)
+        if waiting is None:
+            return
+        ended, reason = waiting
+        result = ""
         try:
             if reason == "function":
                 reason = self._ask(ended)
             if reason:
                 self._write(ended, reason)
-                is_kept = True
-        except Leak as leak:
-            is_refused = True
-            self._note_fault("refused", leak)
+                result = "kept"
         except Exception as error:  # whatever it is, the next run is written
-            self._note_fault("failed_to_write", error)
+            result = "refused" if isinstance(error, Leak) else ""
+            self._note_fault(result or "failed_to_write", error)
         with self._changed:
             self._writing = ""
-            if is_kept:
+            if result == "kept":
                 self._counts["kept"] += 1
                 self._kept.append(ended.id)
-            elif not is_refused:
+            elif not result:
                 self._counts["dropped"] += self._ring.add(ended)
+            self._changed.notify_all()
 
     def _ask(self, ended: EndedCapture) -> str:
         """Return why a run is kept, as the service's function says; a run that failed is kept where that raises."""
         try:
-            assert self._rule.decide is not None
-            return "function" if self._rule.decide(view(ended)) else ""
+            return "function" if self._decide is not None and self._decide(KeptRun(ended)) else ""
         except Exception as error:
             self._note_fault("faults", error)
             return "failed" if ended.failed else ""
@@ -248,20 +260,21 @@ class Keeper:
             self._note_fault("refused", Leak(sealed.refused))
         data = sealed.text.encode()
         self._store.write(sealed.name, sealed.day, sealed.id, data)
-        self._rotate(len(data))
+        try:
+            self._rotate(len(data))
+        except AgentReplayError as error:  # the run is written
+            self._note_fault("faults", error)
 
     def _rotate(self, written: int) -> None:
         """Delete the oldest files of the store, each day and each time that a part of its bytes was written."""
         now, most = datetime.now(UTC), self._max_store_bytes
+        today = now.date().isoformat()
         self._unlisted += written
-        is_new_day = self._max_age is not None and now.date().isoformat() != self._listed_on
+        is_new_day = self._max_age is not None and today != self._listed_on
         if is_new_day or (most is not None and self._unlisted * SHARE >= most):
-            self._unlisted, self._listed_on = 0, now.date().isoformat()
+            self._unlisted, self._listed_on = 0, today
             oldest = "" if self._max_age is None else (now - timedelta(days=self._max_age)).date().isoformat()
-            try:
-                self._count("rotated", self._store.rotate(oldest, None if most is None else most - most // SHARE))
-            except AgentReplayError as error:  # the run is written
-                self._note_fault("faults", error)
+            self._count("rotated", self._store.rotate(oldest, None if most is None else most - most // SHARE))
 
     def _count(self, name: str, more: int = 1) -> None:
         with self._changed:
@@ -269,6 +282,8 @@ class Keeper:
 
     def _note_fault(self, name: str, error: Exception) -> None:
         """Count a fault, and log the first of its kind. What others raise may quote a run: only its place is logged."""
+        if name == "faults":  # of the whole capture
+            fail_open.count(name)
         self._count(name)
         text = str(error)
         if not isinstance(error, AgentReplayError):
@@ -280,3 +295,30 @@ class Keeper:
         if name not in self._logged:
             self._logged.add(name)
             LOG.warning("agentreplay capture: %s: %s; later ones are only counted", name.replace("_", " "), text)
+
+
+_open: weakref.WeakSet[Keeper] = weakref.WeakSet()
+
+
+@functools.cache
+def _watch_exit() -> None:
+    """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
+    atexit.register(_end_all, Keeper.close)
+    # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
+    # is due is written before executors end, and they end in the reverse order of these lines:
+    # https://github.com/python/cpython/blob/v3.13.0/Lib/concurrent/futures/thread.py#L37
+    importlib.import_module("concurrent.futures.thread")
+    with suppress(AttributeError, RuntimeError):
+        threading._register_atexit(_end_all, Keeper.flush)  # type: ignore[attr-defined]
+
+
+def _end_all(end: Callable[[Keeper, float], None]) -> None:
+    for keeper in [*_open]:
+        end(keeper, EXIT_SECONDS)
+
+
+def _watch_worker_exit(keeper: Keeper) -> None:
+    """Have what is due written where a process of multiprocessing, or a worker of Celery, ends: it runs no atexit."""
+    for name in ("multiprocessing.util", "billiard.util"):
+        if (util := sys.modules.get(name)) is not None:
+            util.Finalize(None, keeper.flush, (EXIT_SECONDS,), exitpriority=0)

@@ -14,8 +14,6 @@ import inspect
 import re
 from typing import TYPE_CHECKING, Any, cast
 
-from pydantic_core import from_json
-
 from pytest_agentreplay.capture.decorated import SteppedRun
 from pytest_agentreplay.capture.fail_open import never_raising
 from pytest_agentreplay.capture.freezing import LARGEST
@@ -85,6 +83,8 @@ class Content:
 
     def read(self) -> Json:
         """Return the body as JSON or text; None where not all of it was kept."""
+        from pydantic_core import from_json
+
         data = b"".join(self._chunks)
         try:
             return (from_json(data) if "json" in self.kind else data.decode()) if 0 < self.size == len(data) else None

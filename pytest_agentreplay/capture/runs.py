@@ -15,6 +15,7 @@ from pytest_agentreplay.core.model import RawValue
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextvars import Token
+    from pathlib import Path
     from typing import Self, TypeVar
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
@@ -77,17 +78,22 @@ ENDED = {"CancelledError": "cancelled", "Cancelled": "cancelled", "GeneratorExit
 """What ends a run that nobody waits for any more, of asyncio, trio and generators, and how that is said."""
 
 _capture: Capture | None = None
+_stats: dict[str, int] = {}  # of the capture that was stopped last
 _watches_forks = False
 
 
-def start(store: str, *, tools: Iterable[str] = (), **options: Any) -> None:
+def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> None:
     """See `capture.start`."""
     global _capture, _watches_forks  # noqa: PLW0603  one capture of a process, as its patches are
+    from pytest_agentreplay.capture.keep_rules import choose_capture
     from pytest_agentreplay.capture.keeping import Keeper
     from pytest_agentreplay.settings.parsers import tools_of
 
     stop()
     fail_open.reset()
+    if (chosen := choose_capture(store, options.get("keep", "failed"))) is None:
+        return
+    store, options["keep"] = chosen
     capture = Capture(functools.partial(Keeper, store, **options), tools_of([*tools], "capture.start: tools"))
     if not _watches_forks and hasattr(os, "register_at_fork"):
         _watches_forks = True
@@ -97,7 +103,7 @@ def start(store: str, *, tools: Iterable[str] = (), **options: Any) -> None:
 
 def stop(timeout: float = 5.0) -> None:
     """See `capture.stop`."""
-    global _capture
+    global _capture, _stats  # noqa: PLW0603  as in start
     capture, _capture = _capture, None
     if capture is None:
         return
@@ -106,6 +112,7 @@ def stop(timeout: float = 5.0) -> None:
     with fail_open.never_raising():
         if capture.keeper is not None:
             capture.keeper.close(timeout)
+            _stats = capture.keeper.stats()
 
 
 def keep(run_id: str, reason: str = "") -> bool:
@@ -117,9 +124,11 @@ def keep(run_id: str, reason: str = "") -> bool:
 
 def stats() -> dict[str, int]:
     """See `capture.stats`."""
+    kept = _stats
     with fail_open.never_raising():
-        return (_capture.get_keeper().stats() if _capture is not None else {}) | fail_open.read_counts()
-    return fail_open.read_counts()
+        if _capture is not None:
+            kept = _capture.get_keeper().stats()
+    return kept | fail_open.read_counts()
 
 
 def _forget_parent() -> None:
@@ -138,7 +147,10 @@ def open_run(name: str, *, id: str | None = None, input: Any = None, provisional
     A `provisional` one takes the name, input and output of the first run inside it: that of a request, of which the
     function that answers it knows more.
     """
-    return CapturedRun(name, id, input, provisional=provisional)
+    run = CapturedRun()
+    with fail_open.never_raising():
+        run.describe(name, id, input, provisional=provisional)
+    return run
 
 
 class CapturedRun:
@@ -149,20 +161,25 @@ class CapturedRun:
         id: The run's id: inside another run, that one's.
     """
 
-    def __init__(self, name: str, id: str | None, input: Any, *, provisional: bool = False) -> None:  # noqa: A002
-        """Begins when it is entered."""
-        self.name = name
-        self.id = id or os.urandom(16).hex()
-        self._provisional = provisional
-        self._input = input
-        self._output: RawValue | None = None
-        self._failure: JsonObject | None = None
-        self._annotations: JsonObject = {}
-        self._frozen: RawValue | None = None
-        self._interception: CaptureInterception | None = None
-        self._outer: CapturedRun | None = None
-        self._token: Token[CallContext | None] | None = None
-        self._began = self._began_at = 0
+    name, id = "", ""
+    _input: Any = None
+    _frozen: RawValue | None = None
+    _output: RawValue | None = None
+    _failure: JsonObject | None = None
+    _annotations: JsonObject
+    _interception: CaptureInterception | None = None
+    _outer: CapturedRun | None = None
+    _adopted: CapturedRun | None = None
+    error_inside: BaseException | None = None
+    """What has left the last run inside this one that an error has left."""
+    _provisional = False
+    _token: Token[CallContext | None] | None = None
+    _began = _began_at = 0
+
+    def describe(self, name: str, id: str | None, input: Any, *, provisional: bool) -> None:  # noqa: A002
+        """Say what is captured when the run is entered."""
+        self.name, self._input, self._provisional, self._annotations = name, input, provisional, {}
+        self.id = str(id or os.urandom(16).hex())
 
     @property
     def captures(self) -> bool:
@@ -177,13 +194,13 @@ class CapturedRun:
             else:
                 self._annotations |= {name: self._freeze(value).native for name, value in facts.items()}
 
-    def failed(self, reason: str) -> None:
-        """Say that the run has failed, where it raises nothing."""
+    def failed(self, reason: str, *, kind: str = "failed") -> None:
+        """Say that the run has failed, where it raises nothing; `kind` is the type of the failure."""
         with fail_open.never_raising():
             if self._outer is not None:
-                self._outer.failed(reason)
+                self._outer.failed(reason, kind=kind)
             else:
-                self._failure = {"type": "failed", "message": str(reason).strip().partition("\n")[0]}
+                self._failure = {"type": kind, "message": str(reason).strip().partition("\n")[0]}
 
     def output(self, value: Any) -> None:
         """Note what the run gives."""
@@ -210,10 +227,6 @@ class CapturedRun:
 
         return decorate(self.name, function)
 
-    _adopted: CapturedRun | None = None
-    error_inside: BaseException | None = None
-    """What has left the last run inside this one that an error has left."""
-
     def __enter__(self) -> Self:
         with fail_open.never_raising():
             if _capture is not None:
@@ -221,11 +234,22 @@ class CapturedRun:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with fail_open.never_raising():
-            if self._interception is not None:
-                self._end(error)
-            elif self._outer is not None and error is not None:
-                self._outer.error_inside = error
+        interception, token = self._interception, self._token
+        try:
+            with fail_open.never_raising():
+                if interception is not None:
+                    self._end(interception, error)
+                elif self._outer is not None and error is not None:
+                    self._outer.error_inside = error
+        finally:  # whatever failed: what comes next in this context is no part of this run
+            self._interception = self._token = None
+            if interception is not None:
+                interception.ending.over.set()
+            if token is not None:
+                try:
+                    token.var.reset(token)
+                except ValueError:  # ended in another context than it began in
+                    token.var.set(None)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -262,18 +286,10 @@ class CapturedRun:
                 outer._freeze(self._input, is_input=True) if self._input is not None else None,
             )
 
-    def _end(self, error: BaseException | None) -> None:
+    def _end(self, interception: CaptureInterception, error: BaseException | None) -> None:
         from pytest_agentreplay.capture.ended_capture import EndedCapture
-        from pytest_agentreplay.intercept.session import lanes
 
-        interception, self._interception = self._interception, None
-        assert interception is not None
         is_forgotten = interception.ending.over.is_set()
-        if self._token is not None:
-            try:
-                lanes.CALL_CONTEXT.reset(self._token)
-            except ValueError:  # ended in another context than it began in
-                lanes.CALL_CONTEXT.set(None)
         interception.end()
         if is_forgotten or (capture := _capture) is None:
             return

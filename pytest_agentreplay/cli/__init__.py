@@ -66,7 +66,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def parse_words(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line that begins with a verb. Raises SystemExit for others, and for `--help`."""
     verb, words, command = words[0], list(words[1:]), []
-    if verb in {"serve", "fuzz"} and "--" in words:  # argparse wants flags before the file, people do not
+    if verb in {"serve", "fuzz", "run"} and "--" in words:  # argparse wants flags before the file, people do not
         cut = words.index("--")
         words, command = words[:cut], words[cut + 1 :]
     if verb == "replay":

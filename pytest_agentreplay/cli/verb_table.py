@@ -29,7 +29,7 @@ HELP = (  # group, verbs, what they do (at most 48 characters), their modules
     ("review changes", "accept review", "take pending runs, requests, edits; walk them", "accepting reviewing"),
     ("", "summarize audit", "what a branch changes; which fields are ignored", "summarizing auditing"),
     ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),
-    ("", "serve", "answer any process from a snapshot", "serving"),
+    ("", "serve run", "a snapshot answers a program; capture one", "serving capturing"),
     ("", "fuzz vacuity", "try changed recordings; find unchecked replies", "fuzzing"),
     ("live", "compare", "the same tests with another model or prompt", "live_commands"),
     ("", "lineup drift", "which layer drifts; live runs over time", "live_commands"),

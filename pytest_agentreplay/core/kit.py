@@ -398,12 +398,21 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
 
 def explain_capture(run: Run) -> Iterator[str]:
     """Why a run that was captured outside a test is pinned less than a recorded one."""
-    kit = run.header.kit
-    sites = [ids for lane in table(kit, "uuids").values() if isinstance(lane, dict) for ids in lane.values()]
+    served = sum(len(ids) for *_, ids in list_draws(run.header.kit))
+    dropped = table(run.header.kit, "uuids").get("dropped")
+    ids = plural(served, "id") + (f" ({dropped} more not kept)" if dropped else "")
     yield "the clock was real: a replay shows when the next call began"
-    served = f"{plural(sum(len(texts(ids)) for ids in sites), 'id')} of uuid served by call site"
-    dropped = table(kit, "uuids").get("dropped")
-    yield f"ids were real: {served}" + (f", {dropped} more not kept" if dropped else "")
+    yield f"random numbers and ids were real: {ids} of uuid served by call site"
     yield "times and ids that differ are taken as equal if they are new in the run"
     if len({x.lane for x in top_level(run)}) > 1:
         yield "the order of answers was observed, not held"
+
+
+def list_draws(kit: JsonObject) -> Iterator[tuple[str, str, list[str]]]:
+    """Yield the ids that a captured run drew from `uuid`, as hex digits, with the lane and the call site."""
+    for lane, sites in table(kit, "uuids").items():
+        for site, ids in sites.items() if isinstance(sites, dict) else ():
+            yield lane, site, [identity for identity in texts(ids) if _HEX.fullmatch(identity)]
+
+
+_HEX = re.compile("[0-9a-f]{32}")

@@ -68,7 +68,7 @@ class ReplaySession(OfflineSession):
         self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
         self.interception.lanes.started = Started(header.kit.get("starts", {}))
         if "capture" in header.kit:
-            self._pin_as_captured(header.kit)
+            self._pin_as_captured(recorded)
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         # A tool that is verified runs for real: it talks to the world of today.
@@ -93,11 +93,12 @@ class ReplaySession(OfflineSession):
         if edited:
             self.note(edited=(*edited,))
 
-    def _pin_as_captured(self, kit: JsonObject) -> None:
+    def _pin_as_captured(self, recorded: Run) -> None:
         """Have a run whose clock and ids were real see the recorded ones, as far as they are known."""
-        self.chance.serve_ids(table(kit, "uuids"))
-        if table(kit, "clock").get("mode") == "real":
-            self.steps.follow(self.list_recorded())
+        from pytest_agentreplay.core.kit import list_draws
+
+        self.chance.serve_ids(list_draws(recorded.header.kit))
+        self.steps.follow(recorded.exchanges)
 
     def open(self) -> None:
         """Open it. A run is refused before it begins where a frozen tool would run for real; on CI, where any would."""

@@ -6,95 +6,107 @@ from a stranger: a link, and whatever lies elsewhere in it, is listed with its p
 
 from __future__ import annotations
 
+import os
 import re
 import secrets
-from dataclasses import dataclass
-from itertools import chain, islice
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import slug
-from pytest_agentreplay.store.run_entry import DAY, STRAY, SUFFIX, RunEntry, add_head, explain, make_entry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from os import DirEntry
 
-    from pytest_agentreplay.store.run_entry import StoreFiles
+    from pytest_agentreplay.core.model import JsonObject
 
-__all__ = ["SUFFIX", "RunEntry", "RunStore", "find_runs", "is_store"]
-
+SUFFIX = ".run.json"
 LONGEST = 80
 """Characters of a name or an id as part of a path; what is longer is cut and gets a hash."""
 AT_ONCE = 256
 """Heads that are read together: an object store answers them in parallel."""
 TRIES = 8
-LOCAL = {"file", "local"}
-AS_IT_IS = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
+RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
+"""Protocols that write a file bit by bit, and rename it in one step; an object store puts it in one step."""
+CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
+"""Where the file systems of fsspec say when a file was written."""
+STRAY = f"is no captured run, which lies at NAME/DAY/ID{SUFFIX}"
+LINK = "is a link, which is not followed"
+SAFE_PART = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
+DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
+PLACE = re.compile(rf"(\w[\w .@+-]*)/({DAY.pattern})/(\w[\w .@+-]*){re.escape(SUFFIX)}")
+USER = re.compile(r"(?<=://)[^/@]*@")
+
+
+@dataclass(frozen=True, slots=True)
+class RunEntry:
+    """One file of a store, of which the first bytes were read.
+
+    Attributes:
+        where: Its path or URL.
+        name: The folder that it lies in: the name of the run, made safe for files.
+        day: The day on which the run began, "2026-11-28".
+        id: The name of the file: the id of the run, made safe for files.
+        size: Its bytes.
+        head: What it says of its run: "capture" of its kit ("outcome" stands there, too), and "recorded" of its header.
+            Not proven by the seal.
+        problem: Why it cannot be used; "" where it can.
+        changed: When it was written, as its file system says; of use in comparisons alone.
+    """
+
+    where: str
+    name: str = ""
+    day: str = ""
+    id: str = ""
+    size: int = 0
+    head: JsonObject = field(default_factory=dict)
+    problem: str = ""
+    changed: str = ""
 
 
 class RunStore:
-    """The captured runs in a folder, or behind a URL of fsspec."""
+    """The captured runs in a folder, or behind a URL of fsspec. `RunStore(where)` is of the class that fits."""
+
+    def __new__(cls, where: str | Path) -> Self:
+        """Make a store of the class that fits."""
+        return super().__new__(RemoteStore if is_remote(str(where)) else FolderStore)  # type: ignore[return-value]
 
     def __init__(self, where: str | Path) -> None:
         """Touch nothing yet. Raises SettingsError for a URL whose package is not installed."""
         self.where = str(where)
-        self._files: StoreFiles
-        if is_remote(self.where):
-            from pytest_agentreplay.store.remote_runs import RemoteFiles
-
-            self._files = RemoteFiles(self.where)
-        else:
-            self._files = FolderFiles(Path(self.where.rpartition("://")[2]))
 
     def list_runs(self, since: str = "") -> Iterator[RunEntry]:
         """Yield the runs from day `since` on, by name, day and id. What is no run, or cannot be read, has a problem.
 
-        The store is listed once, and of each file the head alone is read. Raises SnapshotUnreadable.
+        The store is listed once, and of each file the head alone is read. Raises SnapshotError.
         """
-        listing = self._files.list_files(since)
+        listing = self.list_files(since)
         while entries := list(islice(listing, AT_ONCE)):
-            heads = iter(self._files.read_heads([entry for entry in entries if not entry.problem]))
+            heads = iter(self._read_heads([entry for entry in entries if not entry.problem]))
             yield from (entry if entry.problem else add_head(entry, next(heads)) for entry in entries)
-
-    def list_files(self) -> Iterator[RunEntry]:
-        """Yield the runs unread. Raises SnapshotUnreadable."""
-        return self._files.list_files("")
-
-    def read_entry(self, where: str) -> RunEntry:
-        """Return the entry of the run that lies at a path or URL, wherever that is."""
-        [head] = self._files.read_heads([RunEntry(where)])
-        place = "/".join(where.replace("\\", "/").split("/")[-3:])
-        entry = make_entry(where, place, 0, "")
-        return add_head(RunEntry(where) if entry.problem else entry, head)
-
-    def read(self, entry: RunEntry) -> bytes:
-        """Return the whole file of a run. Raises SnapshotError."""
-        return self._files.read(entry.where)
-
-    def delete(self, entry: RunEntry) -> None:
-        """Remove the file of a run. Raises CannotWrite."""
-        self._files.delete(entry.where)
 
     def write(self, name: str, day: str, identity: str, data: bytes) -> str:
         """Write a run, and return where. Whatever has its id already stays. Raises CannotWrite."""
-        folder, file = make_part(name), make_part(identity)
+        folder, file = (slug(text, text, LONGEST, whole=bool(SAFE_PART.fullmatch(text))) for text in (name, identity))
         for suffix in ("", *(f"-{secrets.token_hex(4)}" for _ in range(TRIES))):
-            place = f"{folder}/{day}/{file}{suffix}{SUFFIX}"
-            if self._files.write(place, data):
-                return self._files.locate(place)
+            where = self._locate(f"{folder}/{day}/{file}{suffix}{SUFFIX}")
+            if self._put(where, data):
+                return where
         raise CannotWrite(f"{self.where}: every name for the run {identity} is taken")
 
     def rotate(self, oldest_day: str, most_bytes: int | None) -> int:
         """Delete the runs before a day, and the oldest ones beyond so many bytes; return how many.
 
-        Raises SnapshotUnreadable and CannotWrite.
+        Raises SnapshotError and CannotWrite.
         """
-        entries = [entry for entry in self._files.list_files("") if not entry.problem]
+        entries = [entry for entry in self.list_files() if not entry.problem]
         entries.sort(key=lambda entry: (entry.day, entry.changed, entry.where))
         size, deleted, refusal = sum(entry.size for entry in entries), 0, None
         for entry in entries:
@@ -102,7 +114,7 @@ class RunStore:
                 break
             size -= entry.size
             try:
-                self._files.delete(entry.where)
+                self.delete(entry)
                 deleted += 1
             except CannotWrite as error:  # another service may have deleted it
                 refusal = error
@@ -110,28 +122,51 @@ class RunStore:
             raise refusal
         return deleted
 
+    def list_files(self, since: str = "") -> Iterator[RunEntry]:
+        """List the files of the days from `since` on, unread. Raises SnapshotError."""
+        raise NotImplementedError
 
-@dataclass(frozen=True, slots=True)
-class FolderFiles:
+    def read(self, entry: RunEntry) -> bytes:
+        """Return the whole file of a run. Raises SnapshotError."""
+        raise NotImplementedError
+
+    def delete(self, entry: RunEntry) -> None:
+        """Remove the file of a run. Raises CannotWrite."""
+        raise NotImplementedError
+
+    def _locate(self, place: str) -> str:
+        return f"{self.where}/{place}"
+
+    def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
+        """Return the first bytes of each, or why they cannot be read."""
+        raise NotImplementedError
+
+    def _put(self, where: str, data: bytes) -> bool:
+        """Write a file that is not there yet; False where one is. Raises CannotWrite."""
+        raise NotImplementedError
+
+
+class FolderStore(RunStore):
     """A store in a folder."""
 
-    root: Path
+    def __init__(self, where: str | Path) -> None:
+        """Touch nothing yet."""
+        self._root = Path(str(where).rpartition("://")[2])
+        super().__init__(self._root)
+        # From these folders this process has removed what killed ones have left: it lists each of them only once.
+        self._swept: set[Path] = set()
 
-    def locate(self, place: str) -> str:
-        """Return the path of a place in the store."""
-        return str(self.root / place)
-
-    def list_files(self, since: str) -> Iterator[RunEntry]:
-        """List the files, folder by folder. Raises SnapshotUnreadable where the store itself cannot be read."""
-        names = files.list_entries(self.root)
-        return chain.from_iterable(self._list_below(entry, (), since) for entry in names)
+    def list_files(self, since: str = "") -> Iterator[RunEntry]:
+        """List the files of the days from `since` on, unread. Raises SnapshotError where the store cannot be read."""
+        for child in files.list_entries(self._root):
+            yield from self._list_below(child, (), since)
 
     def _list_below(self, child: DirEntry[str], above: tuple[str, ...], since: str) -> Iterator[RunEntry]:
         parts = (*above, child.name)
         place = "/".join(parts)
-        where = self.locate(place)
+        where = self._locate(place)
         if child.is_symlink():
-            yield RunEntry(where, problem="is a link, which is not followed")
+            yield RunEntry(where, problem=LINK)
         elif child.is_file(follow_symlinks=False):
             status = child.stat(follow_symlinks=False)
             yield make_entry(where, place, status.st_size, f"{status.st_mtime_ns:020}")
@@ -146,36 +181,173 @@ class FolderFiles:
             for grandchild in children:
                 yield from self._list_below(grandchild, parts, since)
 
-    def read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
-        """Return the first bytes of each, or why they cannot be read."""
+    def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         for entry in entries:
             try:
                 yield files.head(Path(entry.where), codec.HEAD)
             except SnapshotError as error:
                 yield error
 
-    def read(self, where: str) -> bytes:
-        """Return a whole file. Raises SnapshotError."""
-        files.refuse_links(Path(where), self.root)
-        return files.read(Path(where))
+    def read(self, entry: RunEntry) -> bytes:
+        """Return the whole file of a run. Raises SnapshotError."""
+        files.refuse_links(Path(entry.where), self._root)
+        return files.read(Path(entry.where))
 
-    def write(self, place: str, data: bytes) -> bool:
-        """Write a file that is not there yet; False where one is. Raises CannotWrite."""
-        path = self.root / place
+    def _put(self, where: str, data: bytes) -> bool:
+        path = Path(where)
+        if path.parent not in self._swept:
+            self._swept.add(path.parent)
+            files.sweep(path.parent)
         try:
-            files.refuse_links(path, self.root)
+            files.refuse_links(path, self._root)
         except SnapshotError as error:
             raise CannotWrite(str(error)) from None
         return files.write_once(path, data)
 
-    def delete(self, where: str) -> None:
-        """Remove a file, and its folders once they are empty. Raises CannotWrite."""
-        files.delete(Path(where), self.root)
+    def delete(self, entry: RunEntry) -> None:
+        """Remove the file of a run, and its folders once they are empty. Raises CannotWrite."""
+        files.delete(Path(entry.where), self._root)
 
 
-def make_part(text: str) -> str:
-    """Return a name or an id as a part of a path on every system."""
-    return slug(text, text, LONGEST, whole=AS_IT_IS.fullmatch(text) is not None)
+class RemoteStore(RunStore):
+    """A store behind a URL of fsspec: `s3://bucket/runs`, `sftp://host/runs`, `memory://runs`."""
+
+    def __init__(self, where: str | Path) -> None:
+        """Import what the URL needs, and connect to nothing yet. Raises SettingsError."""
+        self._protocol, _, rest = str(where).partition("://")
+        super().__init__(f"{self._protocol}://{rest.rstrip('/')}")
+        self._connected: tuple[int, Any, str] = -1, None, ""
+        try:
+            from fsspec import get_filesystem_class
+
+            get_filesystem_class(self._protocol)
+        except ImportError as error:
+            name = getattr(error.__cause__ or error, "name", "") or self._protocol
+            package = "'frozen-agentreplay[stores]'" if name == "fsspec" else name
+            raise SettingsError(f"{USER.sub('', self.where)}: {error}. Type: pip install {package}") from None
+        except ValueError:
+            words = "fsspec knows no such protocol; name a folder, or a URL as s3://bucket/runs"
+            raise SettingsError(f"{USER.sub('', self.where)}: {words}") from None
+
+    def _connect(self) -> tuple[Any, str]:
+        """Return the file system and the path of the store in it: those of this process, a fork makes its own."""
+        if self._connected[0] != os.getpid():
+            from fsspec.core import url_to_fs
+
+            system, root = url_to_fs(self.where)
+            self._connected = os.getpid(), system, root.rstrip("/")
+        return self._connected[1:]
+
+    def _find_path(self, where: str) -> str:
+        return f"{self._connect()[1]}/{where.removeprefix(f'{self.where}/')}"
+
+    def list_files(self, since: str = "") -> Iterator[RunEntry]:
+        """List the files of the days from `since` on, unread, in one request of each thousand or so.
+
+        Raises SnapshotError.
+        """
+        with explaining(self.where):
+            system, root = self._connect()
+            system.invalidate_cache()  # others write there too
+            # fsspec leaves out folders that it may not read, where folders are real and nobody says otherwise.
+            options = {"on_error": "raise"} if self._protocol in RENAMING and system.exists(root) else {}
+            details = system.find(root, detail=True, **options)
+        for path, facts in sorted(details.items()):
+            place = path.removeprefix(f"{root}/")
+            if place.rpartition("/")[2].startswith("."):
+                continue
+            changed = next((str(facts[name]) for name in CHANGED if facts.get(name)), "")
+            entry = make_entry(self._locate(place), place, facts.get("size") or 0, changed)
+            if facts.get("type", "file") != "file":
+                entry = RunEntry(entry.where, problem=LINK)
+            if entry.problem or entry.day >= since:
+                yield entry
+
+    def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
+        paths = [self._find_path(entry.where) for entry in entries]
+        # A range beyond the end of a file is an error in some stores.
+        ends = [min(entry.size, codec.HEAD) for entry in entries]
+        with explaining(self.where):
+            heads: list[bytes | Exception] = self._connect()[0].cat_ranges(paths, [0] * len(paths), ends)
+        return heads
+
+    def read(self, entry: RunEntry) -> bytes:
+        """Return the whole file of a run. Raises SnapshotError."""
+        if entry.size > files.LARGEST:
+            raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes", file=USER.sub("", entry.where))
+        with explaining(entry.where):
+            return bytes(self._connect()[0].cat_file(self._find_path(entry.where)))
+
+    def _put(self, where: str, data: bytes) -> bool:
+        with explaining(where, "written"):
+            system, path = self._connect()[0], self._find_path(where)
+            if self._protocol not in RENAMING:
+                try:
+                    system.pipe_file(path, data, mode="create")
+                except FileExistsError:
+                    return False
+                return True
+            if system.exists(path):
+                return False
+            temporary = f"{path.rpartition('/')[0]}/{files.TEMPORARY}{secrets.token_hex(8)}.tmp"
+            system.makedirs(path.rpartition("/")[0], exist_ok=True)
+            system.pipe_file(temporary, data)
+            system.mv(temporary, path)
+            return True
+
+    def delete(self, entry: RunEntry) -> None:
+        """Remove the file of a run. Raises CannotWrite."""
+        with explaining(entry.where, "removed"):
+            self._connect()[0].rm_file(self._find_path(entry.where))
+
+
+@contextmanager
+def explaining(where: str, verb: str = "") -> Iterator[None]:
+    """What a file system of fsspec raises, errors of its own, as ours: CannotWrite where there is a `verb`."""
+    try:
+        yield
+    except Exception as error:
+        shown = USER.sub("", where)
+        reason = USER.sub("", f"{type(error).__name__}: {error}")
+        if verb:
+            advice = "Check that the store is there, and that this service may write it."
+            raise CannotWrite(f"{shown}: cannot be {verb}: {reason}.\n{advice}") from None
+        if isinstance(error, FileNotFoundError):
+            raise SnapshotMissing("is not there", file=shown) from None
+        raise SnapshotUnreadable(f"cannot be read: {reason}", file=shown) from None
+
+
+def is_remote(where: str) -> bool:
+    """Return whether a store is behind a URL that is not that of a folder."""
+    return "://" in where and not where.startswith(("file://", "local://"))
+
+
+def make_entry(where: str, place: str, size: int, changed: str) -> RunEntry:
+    """Return the entry of a file at `place` in its store, unread."""
+    if (parts := PLACE.fullmatch(place)) is None:
+        return RunEntry(where, size=size, problem=STRAY)
+    name, day, identity = parts.groups()
+    return RunEntry(where, name, day, identity, size, changed=changed)
+
+
+def add_head(entry: RunEntry, head: bytes | Exception) -> RunEntry:
+    """Return an entry with what the first bytes of its file say, or with its problem."""
+    try:
+        fields = {} if isinstance(head, Exception) else codec.read_head(head, file=entry.where)
+    except SnapshotError as error:
+        head = error
+    if isinstance(head, Exception):
+        return replace(entry, problem=explain(head))
+    if not isinstance(capture := fields.get("capture"), dict):
+        return replace(entry, problem=f"is no captured run: its first {codec.HEAD:,} bytes have no `capture`")
+    return replace(entry, head=capture | {"recorded": fields.get("recorded", "")})
+
+
+def explain(error: Exception) -> str:
+    """Return the problem of a file, without its name."""
+    if isinstance(error, SnapshotError):
+        return str(error).removeprefix(f"{error.file}: ")
+    return f"cannot be read: {type(error).__name__}: {error}"
 
 
 def is_store(path: str | Path) -> bool:
@@ -197,16 +369,12 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
     for path in paths:
         where = str(path)
         if where.endswith(SUFFIX) or Path(where).is_file():
-            store = RunStore(where.replace("\\", "/").rpartition("/")[0] or ".")
-            yield store.read_entry(where)
+            parts = where.replace(os.sep, "/").split("/")
+            data = RunStore("/".join(parts[:-1]) or ".").read(RunEntry(where))
+            entry = replace(make_entry(where, "/".join(parts[-3:]), len(data), ""), problem="")
+            yield add_head(entry, data[: codec.HEAD])
         elif is_store(where):
             yield from RunStore(where).list_runs(since)
         else:
             words = f"there are no captured runs, which lie there at NAME/DAY/ID{SUFFIX}"
             raise SnapshotMissing(words, file=format_path(where))
-
-
-def is_remote(where: str) -> bool:
-    """Return whether a store is behind a URL that is not that of a folder."""
-    scheme, separator, _ = where.partition("://")
-    return bool(separator) and scheme not in LOCAL

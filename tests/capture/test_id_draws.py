@@ -13,6 +13,7 @@ import pytest
 
 from pytest_agentreplay import capture
 from pytest_agentreplay.capture import fail_open, id_draws
+from pytest_agentreplay.core.kit import list_draws
 from pytest_agentreplay.core.model import RawCall, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
@@ -146,7 +147,7 @@ def test_they_are_served_by_call_site_whatever_else_is_drawn():
         return uuid4().hex
 
     source = RandomSource(7)
-    source.serve_ids({"elsewhere": {f"{HERE}.draw": recorded, f"{HERE}.none": "no list"}, "dropped": 3})
+    source.serve_ids(list_draws({"uuids": {"elsewhere": {f"{HERE}.draw": recorded, "a.b": "no list"}, "dropped": 3}}))
     source.start()
     try:
         extra = other_site()
@@ -161,7 +162,8 @@ def test_they_are_served_by_call_site_whatever_else_is_drawn():
 
 def test_what_is_no_id_in_a_file_is_not_served():
     source = RandomSource(7)
-    source.serve_ids({"elsewhere": {f"{HERE}.draw": ["../x", 7, "G" * 32, uuid.UUID(int=9).hex]}})
+    drawn = ["../x", 7, "G" * 32, uuid.UUID(int=9).hex]
+    source.serve_ids(list_draws({"uuids": {"elsewhere": {f"{HERE}.draw": drawn}}}))
     source.start()
     drawn = draw()
     source.stop()

@@ -9,6 +9,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.store import files, run_store
 from pytest_agentreplay.store.run_store import RunStore, find_runs, is_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
@@ -72,7 +73,7 @@ def test_what_is_no_run_is_listed_with_its_problem(where):
     store.write("refund", DAY, "other", b'{"a": 1}')
     store.write("refund", DAY, "test", codec.dumps(Run(Header("test_a.py::test_b"))).encode())
     for place in ("readme.txt", "refund/readme.txt", f"refund/{DAY}/readme.txt", "refund/yesterday/a.run.json"):
-        store._files.write(place, b"hello")
+        store._put(store._locate(place), b"hello")
     entries = {entry.where.removeprefix(f"{where}/"): entry for entry in RunStore(where).list_runs()}
     problems = {place: entry.problem for place, entry in entries.items()}
     assert problems.pop(f"refund/{DAY}/good.run.json") == ""
@@ -117,6 +118,21 @@ def test_files_and_folders_are_private_to_their_owner(tmp_path):
     assert [path.name for path in made if path.is_file()] == ["a.run.json"]
 
 
+def test_what_killed_services_have_left_is_removed_and_folders_are_not_listed_for_each_file(tmp_path, monkeypatch):
+    folder = tmp_path / "refund" / DAY
+    folder.mkdir(parents=True)
+    for name in (".ar-old.tmp", ".ar-new.tmp"):
+        (folder / name).write_text("", encoding="utf-8")
+    os.utime(folder / ".ar-old.tmp", (1, 1))
+    listed = []
+    monkeypatch.setattr(files, "names_in", lambda *args, real=files.names_in: listed.append(1) or real(*args))
+    store = RunStore(tmp_path)
+    for n in range(50):
+        store.write("refund", DAY, str(n), text_of())
+    assert len(listed) == 1
+    assert [path.name for path in folder.iterdir() if path.name.startswith(".")] == [".ar-new.tmp"]
+
+
 def test_rotation_drops_old_days_and_then_the_oldest_files(where):
     store = RunStore(where)
     for day, name in (("2026-11-01", "a"), ("2026-11-27", "d"), ("2026-11-27", "c"), (DAY, "b")):
@@ -137,6 +153,15 @@ def test_a_place_that_is_no_store_says_so(tmp_path):
     assert "is this a snapshot?" in entry.problem
     with pytest.raises(CannotWrite, match="Another file stands there"):
         RunStore(tmp_path / "test_a.py").write("refund", DAY, "a", b"x")
+
+
+def test_a_file_system_with_folders_renames_what_is_written(monkeypatch, tmp_path):
+    pytest.importorskip("fsspec")
+    monkeypatch.setattr(run_store, "RENAMING", {"memory"})
+    store = RunStore(f"memory://{tmp_path.name}")
+    places = [store.write("refund", DAY, "a1", text_of()) for _ in range(2)]
+    assert sorted(entry.where for entry in store.list_runs()) == sorted(places)
+    assert [name for name in store._connect()[0].find(store._connect()[1]) if ".ar-" in name] == []
 
 
 def test_a_url_whose_package_is_missing_says_what_to_install(monkeypatch):

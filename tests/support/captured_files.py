@@ -18,6 +18,7 @@ class Captured(NamedTuple):
     outcome: dict
     calls: list[str]
     asked: list[str]
+    lanes: list[str]
 
     @property
     def arguments(self):
@@ -34,10 +35,12 @@ def read_store(folder):
     """Return what the files of a store say, in the order in which their runs began."""
     runs = [load(file).run for file in folder.glob("*/*/*.run.json")]
     runs.sort(key=lambda run: run.header.clock)
-    return [
-        Captured(run.header.kit["capture"]["name"], run.header.kit, run.header.outcome, _calls(run), _asked(run))
-        for run in runs
-    ]
+    return [_describe(run) for run in runs]
+
+
+def _describe(run):
+    kit, lanes = run.header.kit, [exchange.lane for exchange in run.exchanges]
+    return Captured(kit["capture"]["name"], kit, run.header.outcome, _calls(run), _asked(run), lanes)
 
 
 def _calls(run):

@@ -19,7 +19,6 @@ import sys
 import time
 from bisect import bisect_left
 from datetime import UTC, datetime
-from itertools import chain
 from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -208,17 +207,12 @@ class ClockAndSeeds:
         for x in exchanges:
             if x.parent is None:
                 self._begins.setdefault(x.lane, []).append(x.timing.start)
-        for begins in self._begins.values():
-            begins.sort()
-        self.clock.first = min(chain.from_iterable(self._begins.values()), default=0)
+        self.clock.first = min((begins[0] for begins in self._begins.values()), default=0)
 
     def _find_next(self, lane: str, at: int) -> int:
-        """Return when the next call began of what `lane` is a part of; `at`, where it makes none."""
-        for path in (lane, *above(lane)):
-            begins = self._begins.get(path, [])
-            if (place := bisect_left(begins, at)) < len(begins):
-                return begins[place]
-        return at
+        """Return when the next call of `lane` began, else of the lane that waits for it; `at`, where there is none."""
+        rows = (self._begins.get(path, []) for path in (lane, *above(lane)))
+        return next((begins[place] for begins in rows if (place := bisect_left(begins, at)) < len(begins)), at)
 
     def start(self) -> None:
         """Start both, or neither."""

@@ -16,7 +16,6 @@ import functools
 import hashlib
 import itertools
 import random
-import re
 import sys
 import time
 import uuid
@@ -24,14 +23,11 @@ from collections import deque
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agentreplay.core.kit import texts
 from pytest_agentreplay.intercept.session import interceptions, lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from types import CodeType, FrameType, ModuleType
-
-    from pytest_agentreplay.core.model import JsonObject
 
 # The stream of threads that no test started: they have no lane, and taking one would renumber the test's own.
 ELSEWHERE = "elsewhere"
@@ -49,8 +45,6 @@ class Generator(Protocol):
     def seed(self, number: int) -> None:
         """Begin anew."""
 
-
-_HEX = re.compile("[0-9a-f]{32}")
 
 # Whose states a run holds, by the names that their seeds are drawn under.
 GENERATORS: dict[str, Generator] = {"random": random}
@@ -128,12 +122,9 @@ class RandomSource:
             generator.setstate(state)
         self._states.clear()
 
-    def serve_ids(self, recorded: JsonObject) -> None:
-        """Draw the ids of a captured run, by lane and call site; what draws more, or elsewhere, gets the seed's."""
-        for lane, sites in recorded.items():
-            for site, ids in sites.items() if isinstance(sites, dict) else ():
-                drawn = [uuid.UUID(text) for text in texts(ids) if _HEX.fullmatch(text)]
-                self._recorded[lane, site] = deque(drawn)
+    def serve_ids(self, draws: Iterable[tuple[str, str, list[str]]]) -> None:
+        """Draw these ids of a lane and call site; what draws more, or elsewhere, gets the seed's."""
+        self._recorded = {(lane, site): deque(map(uuid.UUID, ids)) for lane, site, ids in draws}
 
     def take_recorded(self, lane: str, name: str) -> uuid.UUID | None:
         """Return the id that the function `name` gave next at this call site in a captured run; None for none."""
@@ -227,8 +218,9 @@ def find_call_site(name: str) -> str:
     return site if name == "uuid4" else f"{site} {name}"
 
 
-# What sees each id that no seeded run draws, with the function of `uuid`, and what is told of its faults.
-_watch: tuple[Callable[[str, uuid.UUID], None], Callable[[Exception], None]] | None = None
+# What sees each id that no seeded run draws, with the function of `uuid`; and what gets an exception that this raises.
+WATCHERS: list[tuple[Callable[[str, uuid.UUID], None], Callable[[Exception], None]]] = []
+
 _users = 0
 _codes: dict[FunctionType, CodeType] = {}
 
@@ -253,28 +245,12 @@ def restore_ids() -> None:
         function.__code__ = code
 
 
-def watch_ids(note: Callable[[str, uuid.UUID], None], report: Callable[[Exception], None]) -> None:
-    """Show `note` each id that no seeded run draws, with the function of `uuid`; `report` gets what that raises."""
-    global _watch  # noqa: PLW0603  as in redirect_ids
-    redirect_ids()
-    _watch = note, report
-
-
-def stop_watching_ids() -> None:
-    """Undo `watch_ids`; a second call does nothing."""
-    global _watch  # noqa: PLW0603  as in redirect_ids
-    if _watch is not None:
-        _watch = None
-        restore_ids()
-
-
 def draw_id(name: str, node: int | None = None, clock_seq: int | None = None) -> uuid.UUID:
     """What a function of `uuid` gives here."""
     if _active is not None and (source := find_source()) is not None:
         return source[0].take_recorded(source[1], name) or source[0].draw(name, source[1], node, clock_seq)
     drawn: uuid.UUID = ORIGINALS[name](node, clock_seq) if name in TIMED else ORIGINALS[name]()
-    if _watch is not None:
-        note, report = _watch
+    for note, report in WATCHERS:
         try:
             note(name, drawn)
         except Exception as error:

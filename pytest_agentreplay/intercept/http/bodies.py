@@ -183,7 +183,7 @@ class AsyncTeeStream:
 
     async def _end(self) -> None:
         try:
-            await self._close()
+            await self._close(self._stream.aclose)
             await self._take.hold(end=True)
         except BaseException as error:
             self._take.end(frozen(error))
@@ -192,16 +192,16 @@ class AsyncTeeStream:
 
     async def aclose(self) -> None:
         """The agent wants no more."""
-        await shield(functools.partial(functools.partial, self._leave), self._close, always=True)()
+        await shield(functools.partial(functools.partial, self._leave), self._stream.aclose, always=True)()
 
     async def _leave(self, close: Callable[[], Awaitable[None]]) -> None:
         self._take.end(closed=True)
-        await close()
+        await self._close(close)
 
-    async def _close(self) -> None:
+    async def _close(self, close: Callable[[], Awaitable[None]]) -> None:
         if not self._closed:
             self._closed = True
-            await self._stream.aclose()
+            await close()
 
 
 async def _leave(chunks: Any) -> None:

@@ -128,7 +128,7 @@ class _Transport:
             else:
                 intercepted.wait_in_thread(BEGUN, at_once=True)
         except BaseException as error:
-            if response is not None:
+            if response is not None and not isinstance(error, Exception):
                 left_behind(response)
             # Perhaps a cancellation: nothing may be awaited here.
             wire.fail(error, suspended=watch.suspended)

@@ -108,7 +108,11 @@ class _Patches:
                 return None
             message = None if parts == [b""] else parts[0] if len(parts) == 1 else parts
             send = functools.partial(original, connection, message, encode_chunked=encode_chunked)
-            return self._ask(connection, under, b"".join(parts), send)
+            try:
+                return self._ask(connection, under, b"".join(parts), send)
+            except BaseException:
+                _under.pop(connection, None)
+                raise
 
         return endheaders
 
@@ -135,10 +139,12 @@ class _Patches:
             under = _under.get(connection) if _under else None
             if under is None:
                 return original(connection)
-            if under.wire is None:
-                send = (lambda: None) if under.is_sent else functools.partial(self._send_held, connection, under)
-                self._ask(connection, under, unframed(under), send)
-            del _under[connection]
+            try:
+                if under.wire is None:
+                    send = (lambda: None) if under.is_sent else functools.partial(self._send_held, connection, under)
+                    self._ask(connection, under, unframed(under), send)
+            finally:
+                del _under[connection]
             assert under.wire is not None
             intercepted = under.wire.intercepted
             if intercepted.forward:
@@ -164,16 +170,11 @@ class _Patches:
     def _ask(self, connection: Any, under: PendingRequest, body: bytes, send: Callable[[], object]) -> None:
         """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
-        try:
-            intercepted = under.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        except BaseException:
-            del _under[connection]
-            raise
+        intercepted = under.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         under.wire = Wire(under.interception, intercepted, call, functools.partial(thawed, library=self._library))
         if not intercepted.forward:
             under.real = connection.sock
             if isinstance(intercepted.outcome, Failure) and not of_the_response(intercepted.outcome):
-                del _under[connection]
                 raise_recorded(under.wire)
             reply = intercepted.outcome
             connection.sock = Playing(under.wire, reply if isinstance(reply, HttpReply) else HttpReply(200))
@@ -183,7 +184,6 @@ class _Patches:
             with intercepted.inside():
                 send()
         except BaseException as error:
-            _under.pop(connection, None)
             under.wire.fail(error)
             raise
 

@@ -11,8 +11,7 @@ from types import CellType, CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
-from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.interceptions import find_interception
+from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.replacing import mark_exchanged, replace_attribute, shield
 
 if TYPE_CHECKING:
@@ -221,7 +220,8 @@ def lend(key: object, intercepted: PendingCall, cells: MadeOf | None = None) -> 
 
 def make_unintercepted(key: object, cells: MadeOf | None = None) -> FunctionType:
     """The body, where no test is recorded or replayed."""
-    if (interception := find_interception()) is not None and not interception.is_capture:
+    context = lanes.CALL_CONTEXT.get()
+    if interceptions._running if context is None else not getattr(context.interception, "is_capture", False):
         raise ReplayDiverged("refused: a recorded tool is never run past the gate")
     return _ORIGINALS[key] if cells is None else make_function(*cells)
 

@@ -7,6 +7,8 @@ a guard around it: what our own code raises never reaches the service.
 from __future__ import annotations
 
 import functools
+import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     Make = Callable[[Callable[..., Any]], Callable[..., Any]]
 
+_PACKAGE = str(Path(__file__).parents[2])
 _ABSENT: Any = object()
 _undo: list[Callable[[], object]] = []
 
@@ -43,9 +46,11 @@ def pass_on(real: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
 
 
 def blame(real: Callable[..., Any], error: BaseException) -> None:
-    """Say that `error` was not raised by us, but by what the caller of `real` has given to it."""
+    """Say that `error` is no fault of ours where it was raised by what the caller of `real` has given to it."""
     if guard is not None and hasattr(real, "error"):
-        real.error = error
+        frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+        if not frames[-1].f_code.co_filename.startswith(_PACKAGE):
+            real.error = error
 
 
 def replace_attribute(owner: Any, name: str, value: Any) -> None:

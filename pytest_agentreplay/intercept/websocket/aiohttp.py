@@ -15,12 +15,13 @@ from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.replacing import shield
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
     from types import ModuleType
 
     from pytest_agentreplay.core.model import Headers
@@ -129,10 +130,13 @@ class _Heard:
 
     async def read(self) -> Any:
         """The next message."""
+        return await shield(functools.partial(functools.partial, self._read), self._reader.read, always=True)()
+
+    async def _read(self, read: Callable[[], Awaitable[Any]]) -> Any:
         line = self._line
         line.waits()
         try:
-            message = await self._reader.read()
+            message = await read()
         except asyncio.CancelledError:
             line.waits_no_more(patience=False)
             raise
@@ -164,9 +168,13 @@ class _Said:
 
     async def send_frame(self, message: Any, opcode: int, compress: int | None = None) -> None:
         """Send one frame."""
+        send = shield(functools.partial(functools.partial, self._send), self._writer.send_frame, always=True)
+        await send(message, opcode, compress)
+
+    async def _send(self, send: Callable[..., Awaitable[None]], message: Any, opcode: int, compress: int | None) -> None:
         told = _note(self._line, message, opcode)
         try:
-            await self._writer.send_frame(message, opcode, compress)
+            await send(message, opcode, compress)
         except BaseException as error:
             if told:
                 self._line.unsent(error)
@@ -174,10 +182,13 @@ class _Said:
 
     async def close(self, code: int = 1000, message: Any = b"") -> None:
         """Say that the connection ends."""
+        await shield(functools.partial(functools.partial, self._close), self._writer.close, always=True)(code, message)
+
+    async def _close(self, close: Callable[..., Awaitable[None]], code: int, message: Any) -> None:
         end = _make_end(code, message)
         self._line.closes(end.code, end.reason)
         self._line.closed(end)
-        await self._writer.close(code, message)
+        await close(code, message)
 
 
 class _ReplayReader:

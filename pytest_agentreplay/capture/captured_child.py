@@ -1,0 +1,166 @@
+"""A process of a program that `agentreplay run` captures: its calls go to the process that runs the program.
+
+Entered by name, before any code of the program: by `sitecustomize`, by the data of `multiprocessing`, after a fork, or
+by a job of a pool.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import os
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.capture.fail_open import never_raising
+from pytest_agentreplay.capture.interception import CaptureInterception
+from pytest_agentreplay.capture.patches import Patches
+from pytest_agentreplay.capture.runs import describe_failure, open_run
+from pytest_agentreplay.core.backends.backend import PassThrough
+from pytest_agentreplay.errors import CannotFreeze
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.process import child_start
+from pytest_agentreplay.intercept.process.child_backend import RemoteBackend
+from pytest_agentreplay.intercept.process.child_start import ChildHandover, Invitation, ParentLink
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.runs.child_session import reset_locks
+from pytest_agentreplay.runs.session_tools import find_main_module, freeze_in_main, freeze_in_module
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from types import ModuleType
+
+    from pytest_agentreplay.core.backends.backend import Moment
+    from pytest_agentreplay.core.model import Outcome, RawCall
+    from pytest_agentreplay.intercept.process.child_start import Here
+    from pytest_agentreplay.runs.session_tools import ChildTool
+
+STARTS = {
+    library: f"pytest_agentreplay.intercept.{module}"
+    for library, module in registry.PATCHES.items()
+    if module == "process.child_multiprocessing"
+}
+"""The patches by which processes of `multiprocessing` join."""
+
+
+class ForwardedCalls(RemoteBackend):
+    """What keeps the calls of this process: the process that has started the program."""
+
+    interception: CapturedProcess
+
+    def settle(self, ticket: int, outcome: Outcome, *, at: int, first: int | None, suspended: bool) -> None:
+        """Hand over the raw outcome of a call, for which `outcome` only stands."""
+        del outcome
+        raw = self.interception.outcomes.pop(ticket).native
+        super().settle(ticket, raw, at=at, first=first, suspended=suspended)
+
+    def leave(self) -> None:
+        """Hand over what no call has carried: at the end of this process."""
+        error = getattr(sys, "last_value", None)
+        failure = None if error is None else tuple(describe_failure(error).values())
+        last = {"environ": dict(os.environ), "failure": failure, "draws": self.interception.draws}
+        self.link.ask("note", self._news() | last | {"lane": self.interception.main().path})
+
+
+class CapturedProcess(CaptureInterception):
+    """The part of a run that happens in this process."""
+
+    def __init__(self, link: ParentLink, greeting: Mapping[str, Any]) -> None:
+        """Begin in the lane of `greeting`."""
+        super().__init__(open_run(""))
+        self.link = link
+        forwarded: Any = ForwardedCalls(link, "")
+        forwarded.interception = self
+        self.forwarded = self.recorder = self.backend = forwarded
+        self.clock.count = functools.partial(link.ask, "count")
+        self.clock.now = lambda: clocks.monotonic_ns() - greeting["began"]
+        self._call_context.path, self._call_context.inside = greeting["lane"], greeting["inside"]
+
+    def begin(self, raw: RawCall, moment: Moment) -> int:
+        """Hand over a call; return the `start` of its exchange."""
+        verdict = self.forwarded.decide(raw.native, moment)
+        assert isinstance(verdict, PassThrough)
+        return verdict.ticket
+
+    def key_of(self, name: str) -> str:
+        """Return the name of an agent itself: it is kept elsewhere."""
+        return name
+
+    def here(self) -> Here:
+        """Return where a child would be started by the code that runs here."""
+        context = self.call_context()
+        return context.path, context.inside, True, 0
+
+    def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
+        """Return an invitation for a child of this process."""
+        invitation: Invitation = self.link.ask("invite", kind, program, here or self.here())
+        return invitation
+
+    def started(self, invitation: Invitation, process: Any) -> None:
+        """Do nothing: who has not joined is known where the program was started."""
+
+    def intercept_tool(self, place: ChildTool, module: ModuleType) -> None:
+        """Intercept a tool of a module that has been imported; one that is not there makes the run cold."""
+        try:
+            freeze_in_module(place, self.tools.codecs, module)
+        except Exception as error:
+            self.observed.note_problem(
+                CannotFreeze(f"--tool {place.module}.{place.path}: {error}", path="$", kind="tool")
+            )
+
+
+_process: CapturedProcess | None = None
+
+
+def join_encoded(value: str) -> None:
+    """Join the run that the environment of this process invites to."""
+    join_run(Invitation.decoded(value))
+
+
+def join_run(invitation: Invitation, main: str = "") -> None:
+    """Join the run that `invitation` leads to, in a new process or in a fork."""
+    global _process
+    del main
+    lanes.CALL_CONTEXT.set(None)
+    link = ParentLink(invitation)
+    greeting = link.ask("join", invitation.token, dict(os.environ))
+    before, _process = _process, CapturedProcess(link, greeting)
+    if before is None:
+        atexit.register(leave_run)
+        Patches(())
+        registry.add_patches(STARTS)
+        child_start.install()
+        for place in greeting["tools"]:
+            registry.when_imported(place.module, functools.partial(_process.intercept_tool, place))
+        if here := [place for place in greeting["tools"] if place.module == find_main_module()]:
+            with never_raising():
+                freeze_in_main(here, _process.tools.codecs)
+    else:
+        before.link.abandon()
+        reset_locks()
+    child_start.exchange(_process, ChildHandover(join_run, run_job, greeting["site"]))
+    lanes.CALL_CONTEXT.set(_process.main())
+
+
+@never_raising()
+def leave_run() -> None:
+    """Say what there is to say at the end of this process."""
+    if _process is not None:
+        _process.forwarded.leave()
+
+
+@contextmanager
+def run_job(invitation: Invitation | None) -> Iterator[None]:
+    """Return a block that works for the job of a pool, in the job's lane."""
+    if invitation is None or _process is None:
+        yield
+        return
+    greeting = _process.link.ask("job", invitation.token)
+    context = lanes.CallContext(_process, greeting["lane"], lanes.find_runner(), inside=greeting["inside"])
+    token = lanes.CALL_CONTEXT.set(context)
+    try:
+        yield
+    finally:
+        lanes.CALL_CONTEXT.reset(token)
