@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
+from pytest_agentreplay import clocks, codec
 from pytest_agentreplay.capture.ended_capture import EndedCapture
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.matching.wiring import without_lone
@@ -105,10 +105,9 @@ class Sealer:
         Raises Leak where nothing of it may be kept, CannotWrite for what no file can hold.
         """
         redaction = redaction_for(os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared)
-        is_whole = bool(ended.calls or not ended.exchanges)
-        exchanges, now = thinned(redact_exchanges(redaction, ended) if is_whole else ())
+        exchanges, now = thinned(() if ended.is_bare else redact_exchanges(redaction, ended))
         exchanges = without_lone(exchanges)
-        values = redact_values(redaction, ended, None if is_whole else BARE)
+        values = redact_values(redaction, ended, BARE if ended.is_bare else None)
         outcome: JsonObject = {"status": "passed"}
         if ended.failure is not None:
             failure = redaction.redact_value(ended.failure)
@@ -138,6 +137,7 @@ class Sealer:
 def redact_exchanges(redaction: Redaction, ended: EndedCapture) -> Iterator[Exchange]:
     """Yield the exchanges with their calls and outcomes, redacted."""
     for x in ended.exchanges:
+        clocks.sleep(0)  # the service goes first: else it would wait for the interpreter's lock, 5 ms each time
         call = redaction.redact_call(ended.calls[x.start])
         raw, agent = ended.outcomes.get(x.start), ended.agents.get(x.agent)
         outcome = None if raw is None else redaction.redact_outcome(call, raw.native)

@@ -191,6 +191,8 @@ def use_threads(url, ws):
     yield [*made, asyncio.run(run())]
 
 
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of the server, by broken()
+
 USES = [
     use_httpx,
     use_httpx_async,
@@ -229,7 +231,9 @@ def is_bare(code):
 
 def is_reading(code):
     """Whether a function looks at values of the service, whose own faults there are no faults of a capture."""
-    return any(room in code.co_filename for room in ("/core/serialize/", "/tools/argument", "/tools/state", "/iterators"))
+    return any(
+        room in code.co_filename for room in ("/core/serialize/", "/tools/argument", "/tools/state", "/iterators")
+    )
 
 
 @pytest.mark.parametrize("use", USES)
