@@ -25,7 +25,7 @@ from pytest_agentreplay.errors import AgentReplayError, CannotWrite, RunnerError
 from pytest_agentreplay.intercept.ordering.overtime import let_end
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.cases import find_evaluator
-from pytest_agentreplay.plugin.session_report import fail_session
+from pytest_agentreplay.plugin.session_report import fail_session, is_tried_again
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
@@ -120,7 +120,7 @@ class CapturedItems:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Add the row of a run to its group."""
-        if (row := getattr(report, ROW, None)) is not None:
+        if (row := getattr(report, ROW, None)) is not None and not is_tried_again(report):
             self.groups.add(row)
 
     @pytest.hookimpl(trylast=True)
