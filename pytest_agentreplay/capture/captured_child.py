@@ -11,6 +11,7 @@ import functools
 import os
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
@@ -40,9 +41,9 @@ if TYPE_CHECKING:
 STARTS = {
     library: f"pytest_agentreplay.intercept.{module}"
     for library, module in registry.PATCHES.items()
-    if module == "process.child_multiprocessing"
+    if module in {"process.child_multiprocessing", "process.loops"}
 }
-"""The patches by which processes of `multiprocessing` join."""
+"""The patches by which processes of `multiprocessing` and of event loops in C join."""
 
 
 class ForwardedCalls(RemoteBackend):
@@ -116,13 +117,19 @@ _process: CapturedProcess | None = None
 
 def join_encoded(value: str) -> None:
     """Join the run that the environment of this process invites to."""
-    join_run(Invitation.decoded(value))
+    invitation = Invitation.decoded(value)
+    os.environ.pop("PYTHONPATH")
+    if invitation.path is not None:
+        os.environ["PYTHONPATH"] = invitation.path
+    join_run(invitation)
 
 
 def join_run(invitation: Invitation, main: str = "") -> None:
     """Join the run that `invitation` leads to, in a new process or in a fork."""
     global _process
     del main
+    if "pytest" in {Path(word).stem for word in sys.orig_argv}:
+        return  # its tests are recorded and replayed by the plugin, which a stamp of ours would keep from doing so
     lanes.CALL_CONTEXT.set(None)
     link = ParentLink(invitation)
     greeting = link.ask("join", invitation.token, dict(os.environ))

@@ -19,9 +19,13 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, PythonChild
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.runs.session_children import HANDOVER
+from pytest_agentreplay.runs import session_children
 from pytest_agentreplay.runs.session_tools import ChildTool, shorten_paths
 from pytest_agentreplay.settings.parsers import tools_of
+
+HERE = Path(__file__).parent / "child_site"
+HANDOVER = session_children.HANDOVER._replace(site=f"{HERE}{os.pathsep}{session_children.HANDOVER.site}")
+"""How a process joins; its own `sitecustomize` comes after ours."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
