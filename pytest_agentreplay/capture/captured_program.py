@@ -13,19 +13,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.capture.captured_child import join_program
 from pytest_agentreplay.capture.interception import STAND_IN, CaptureInterception
 from pytest_agentreplay.core.model import RawCall, RawOutcome
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, PythonChild
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.runs import session_children
+from pytest_agentreplay.runs.session_children import HANDOVER
 from pytest_agentreplay.runs.session_tools import ChildTool, shorten_paths
 from pytest_agentreplay.settings.parsers import tools_of
-
-HERE = Path(__file__).parent / "child_site"
-HANDOVER = session_children.HANDOVER._replace(site=f"{HERE}{os.pathsep}{session_children.HANDOVER.site}")
-"""How a process joins; its own `sitecustomize` comes after ours."""
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -48,7 +45,7 @@ class ProgramProcesses(Children):
 
     def __init__(self, interception: CaptureInterception, tools: list[ChildTool]) -> None:
         """`tools` are intercepted in each process that imports them."""
-        greeting = {"site": HANDOVER.site, "tools": tools}
+        greeting = {"join": join_program, "tools": tools}
         super().__init__(interception, mode="capture", greeting=lambda: greeting, learn=self.learn)
         self.failure: tuple[str, str] | None = None
 
