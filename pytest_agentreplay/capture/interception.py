@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.capture.runs import CapturedRun
-    from pytest_agentreplay.core.model import Call, JsonObject, Outcome
+    from pytest_agentreplay.core.model import Call, Headers, JsonObject, Outcome
 
 STAND_IN = Failure("pytest_agentreplay.capture")
 """What an exchange has in the place of its outcome while that is raw."""
@@ -138,6 +138,7 @@ class CaptureInterception(Interception):
         self.draws: JsonObject = {}
         self.size = 0
         self.cold = ""
+        self._pairs: dict[tuple[str, str], tuple[str, str]] = {}
         self._bodies: defaultdict[tuple[str, str], RequestBodies] = defaultdict(RequestBodies)
 
     def enter(
@@ -188,17 +189,29 @@ class CaptureInterception(Interception):
         if isinstance(call, ToolCall):
             self.size += len(str(call.arguments))
             return raw
-        self.size += len(call.url) + sum(len(name) + len(value) for name, value in call.headers)
+        ((_, url),) = self._share((("", call.url),))
+        call = replace(call, url=url, headers=self._share(call.headers))
         if not isinstance(call, HttpCall) or not len(call.body):
             self.size += len(call.body)
-            return raw
+            return RawCall(call)
         return RawCall(replace(call, body=self._bodies[lane, call.url].add(call.body.data)))
+
+    def _share(self, headers: Headers) -> Headers:
+        """Return headers whose pairs are those of earlier calls: most of them come again with each."""
+        for pair in headers:
+            if pair not in self._pairs:
+                self._pairs[pair] = pair
+                self.size += len(pair[0]) + len(pair[1])
+        return tuple([self._pairs[pair] for pair in headers])
 
     def keep_outcome(self, ticket: int, raw: RawOutcome) -> None:
         """Keep what came back, until the run has been handed over."""
         if not self.ending.over.is_set():
+            native = raw.native
+            if isinstance(native, HttpReply):
+                raw = RawOutcome(replace(native, headers=self._share(native.headers)))
             self.outcomes[ticket] = raw
-            match raw.native:
+            match native:
                 case ToolReply(value, items):
                     self.size += len(str(value)) + len(str(items))
                 case Failure(message=message):
@@ -234,6 +247,7 @@ class CaptureInterception(Interception):
         self.tools.clear()
         self.calls, self.outcomes, self.agents, self.draws = {}, {}, {}, {}
         self._bodies.clear()
+        self._pairs.clear()
 
 
 class CapturedCall(PendingCall):

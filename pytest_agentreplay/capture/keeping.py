@@ -25,7 +25,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import clocks
 from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.capture.keep_rules import KeptRun, parse_keep
-from pytest_agentreplay.capture.sealing import Sealer
 from pytest_agentreplay.errors import AgentReplayError, Leak
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
     from pytest_agentreplay.capture.keep_rules import Keep
+    from pytest_agentreplay.capture.sealing import Sealer
 
 MAX_BYTES = 16 << 20
 """Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
@@ -122,13 +122,23 @@ class Keeper:
         """Touch no file but the policy, and start no thread yet."""
         self._find_reason, self._decide = parse_keep(keep), keep if callable(keep) else None
         self._store = RunStore(store if "://" in str(store) else Path(store).absolute())
-        self._sealer = Sealer(policy, service=service, version=version)
+        self._make_sealer = policy, service, version
+        if policy is not None:
+            self._sealer  # noqa: B018  raises what the file is refused with
         self._max_bytes, self._bounds = max_bytes, (ring_runs, ring_bytes)
         self._max_age, self._max_store_bytes = max_age, max_store_bytes
         self._unlisted, self._listed_on = max_store_bytes or 0, ""
         self._begin()
         _watch_exit()
         _open.add(self)
+
+    @functools.cached_property
+    def _sealer(self) -> Sealer:
+        """What redacts and encodes. Loaded by the first run that is kept: it takes twice as long as all the rest."""
+        from pytest_agentreplay.capture.sealing import Sealer
+
+        policy, service, version = self._make_sealer
+        return Sealer(policy, service=service, version=version)
 
     def _begin(self) -> None:
         """Begin with nothing: in this process, or in a fork, whose parent writes what it has taken."""

@@ -64,6 +64,8 @@ class Patches:
             redirection.restore()
         registry.remove_patches()
         replacing.guard = None
-        if self._before:
+        if not self._before:
+            registry.stop_watching()
+        else:
             registry.add_patches(self._before)
             thread_starts.stamp_threads()

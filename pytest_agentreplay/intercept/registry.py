@@ -178,6 +178,14 @@ def add_patches(rows: Mapping[str, str]) -> None:
         when_imported(library, _patching(module))
 
 
+def stop_watching() -> None:
+    """Watch no import any more."""
+    with _lock:
+        _acts.clear()
+        if _watch in sys.meta_path:
+            sys.meta_path.remove(_watch)
+
+
 def remove_patches() -> dict[str, str]:
     """Leave everything as it was before the patches, those of threads too. Return the rows that were in force."""
     rows = dict(ACTIVE_PATCHES)
@@ -187,8 +195,6 @@ def remove_patches() -> dict[str, str]:
             acts = [act for act in _acts.pop(library, []) if act is not _patching(module)]
             if acts:
                 _acts[library] = acts
-        if not _acts and _watch in sys.meta_path:
-            sys.meta_path.remove(_watch)
     if (replacing := sys.modules.get("pytest_agentreplay.intercept.session.replacing")) is not None:
         replacing.take_back()
     return rows

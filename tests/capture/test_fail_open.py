@@ -191,7 +191,9 @@ def use_threads(url, ws):
     yield [*made, asyncio.run(run())]
 
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # of the server, by broken()
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::pytest.PytestUnhandledThreadExceptionWarning"
+)  # of the server, by broken()
 
 USES = [
     use_httpx,
@@ -271,12 +273,11 @@ def check(use, world, bare, codes):
 
 
 def test_a_capture_that_stops_in_the_middle_of_a_run_is_not_noticed(world):
-    with started() as taken:
-        with capture.run("service"):
-            stream = httpx.stream("GET", world[0])
-            answer = stream.__enter__()
-            capture.stop()
-            assert b"".join(answer.iter_raw()) == b"onetwothree"
-            stream.__exit__(None, None, None)
+    with started() as taken, capture.run("service"):
+        stream = httpx.stream("GET", world[0])
+        answer = stream.__enter__()
+        capture.stop()
+        assert b"".join(answer.iter_raw()) == b"onetwothree"
+        stream.__exit__(None, None, None)
     assert taken == []
     time.sleep(0)

@@ -47,9 +47,8 @@ def check_own(taken, calls):
 
 def test_of_200_runs_in_tasks_each_has_its_own_calls_and_no_other(server):
     async def serve(number, client, session):
-        async with capture.run("service", input={"n": number}):
-            async with few:  # 200 runs are open, and not 200 connections
-                await ask(number, client, session)
+        async with capture.run("service", input={"n": number}), few:  # 200 runs are open, and not 200 connections
+            await ask(number, client, session)
 
     async def ask(number, client, session):
         await client.post(server.url, json={"run": number})
@@ -87,9 +86,8 @@ def test_of_200_runs_in_threads_each_has_its_own_calls_and_no_other(server):
             jobs.submit(get, number).result()
             thread.join()
 
-    with started(ADD) as taken, httpx.Client() as client, ThreadPoolExecutor(4) as jobs:
-        with ThreadPoolExecutor(20) as pool:
-            list(pool.map(serve, range(RUNS)))
+    with started(ADD) as taken, httpx.Client() as client, ThreadPoolExecutor(4) as jobs, ThreadPoolExecutor(20) as pool:
+        list(pool.map(serve, range(RUNS)))
     check_own(taken, 4)
 
 
@@ -130,10 +128,10 @@ def test_the_real_sdk_sync_and_async_stays_in_its_run():
                 break  # dropped
 
         async def serve():
-            async with AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0) as client:
-                async with capture.run("async"):
-                    stream = await client.chat.completions.create(**asked_for, stream=True)
-                    assert [chunk async for chunk in stream]
+            client = AsyncOpenAI(base_url=f"{server.url}/v1", api_key="k", max_retries=0)
+            async with client, capture.run("async"):
+                stream = await client.chat.completions.create(**asked_for, stream=True)
+                assert [chunk async for chunk in stream]
 
         asyncio.run(serve())
     assert [(ended.name, len(ended.exchanges), len(ended.outcomes)) for ended in taken] == [

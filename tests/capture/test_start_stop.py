@@ -1,4 +1,4 @@
-"""What a capture changes in its process, and takes back; what it costs; and what mypy refuses to store of it."""
+"""What a capture changes in its process, and takes back; and what its start costs."""
 
 import asyncio
 import json
@@ -104,13 +104,13 @@ def test_import_and_start_take_at_most_four_tenths_of_the_import_of_openai():
     ours = code.format("from pytest_agentreplay import capture; capture.start('x')")
     theirs = code.format("import openai")
     run(ours), run(theirs)
-    pairs = [(float(run(ours)[0]), float(run(theirs)[0])) for _ in range(3)]
+    pairs = [(float(run(ours)[0]), float(run(theirs)[0])) for _ in range(2)]
     assert min(mine for mine, _ in pairs) <= 0.4 * min(other for _, other in pairs), pairs
 
 
 def test_a_mistake_of_the_caller_is_an_error_at_the_start_and_changes_nothing():
     start = threading.Thread.start
-    with pytest.raises(SettingsError, match="capture.start: tools"), started("shop:refund"):
+    with pytest.raises(SettingsError, match=r"capture\.start: tools"), started("shop:refund"):
         pass
     with pytest.raises(CannotRedirect), started("math.floor"):
         pass
@@ -134,9 +134,8 @@ def test_a_second_start_takes_the_place_of_the_first():
 def test_a_test_that_is_recorded_or_replayed_captures_nothing():
     from tests.support.tapes import recording
 
-    with started() as taken, recording():
-        with capture.run("a") as inside:
-            assert not inside.captures
+    with started() as taken, recording(), capture.run("a") as inside:
+        assert not inside.captures
     assert taken == []
 
 
@@ -158,53 +157,30 @@ def test_a_result_that_cannot_be_kept_makes_the_run_cold():
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_fork_in_the_middle_of_a_run_has_its_own_runs_and_leaves_the_parent_its_one():
-    with started("tests.capture.tools_of_a_service.add") as taken:
-        with capture.run("parent"):
-            shop.add(1, 1)
-            read, write = os.pipe()
-            if (child := os.fork()) == 0:
-                status = 1
-                try:
-                    shop.add(2, 2)
-                    with capture.run("child"):
-                        shop.add(3, 3)
-                    with capture.run("child"):
-                        pass
-                    names = [ended.name for ended in taken]
-                    os.write(write, json.dumps([names, [asked(ended) for ended in taken], capture.stats()]).encode())
-                    status = 0
-                finally:
-                    os._exit(status)
-            os.close(write)
-            with os.fdopen(read) as answer:
-                names, calls, stats = json.load(answer)
-            assert os.waitpid(child, 0)[1] == 0
-            shop.add(4, 4)
+    with started("tests.capture.tools_of_a_service.add") as taken, capture.run("parent"):
+        shop.add(1, 1)
+        read, write = os.pipe()
+        if (child := os.fork()) == 0:
+            status = 1
+            try:
+                shop.add(2, 2)
+                with capture.run("child"):
+                    shop.add(3, 3)
+                with capture.run("child"):
+                    pass
+                names = [ended.name for ended in taken]
+                os.write(write, json.dumps([names, [asked(ended) for ended in taken], capture.stats()]).encode())
+                status = 0
+            finally:
+                os._exit(status)
+        os.close(write)
+        with os.fdopen(read) as answer:
+            names, calls, stats = json.load(answer)
+        assert os.waitpid(child, 0)[1] == 0
+        shop.add(4, 4)
     assert (names, calls) == (["child", "child"], [["add"], []])
     assert (stats["captured"], stats["faults"]) == (2, 0)
     assert [(ended.name, len(ended.exchanges), len(ended.outcomes)) for ended in taken] == [("parent", 2, 2)]
-
-
-def test_mypy_refuses_to_store_what_is_raw(tmp_path):
-    mypy = pytest.importorskip("mypy.api")
-    file = tmp_path / "storing.py"
-    file.write_text(
-        """
-from pytest_agentreplay.capture.ended_capture import EndedCapture
-from pytest_agentreplay.core.model import Exchange, RawCall, RawOutcome, ToolCall, ToolReply
-
-def store(ended: EndedCapture, call: ToolCall, raw: RawCall, outcome: RawOutcome) -> None:
-    Exchange(call, ToolReply(), 1, 2)
-    Exchange(raw, None, 1, None)
-    Exchange(call, outcome, 1, 2)
-    Exchange(ended.calls[1], ended.outcomes[1], 1, 2)
-""",
-        encoding="utf-8",
-    )
-    said, errors, _ = mypy.run([str(file), "--config-file", str(ROOT / "pyproject.toml"), "--follow-imports=silent"])
-    assert not errors
-    refused = [line.split(":")[1] for line in said.splitlines() if "[arg-type]" in line]
-    assert refused == ["7", "8", "9", "9"], said
 
 
 def test_queues_and_pools_work_as_before_while_a_capture_runs():

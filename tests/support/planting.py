@@ -30,15 +30,15 @@ class Planted(ast.NodeTransformer):
     def __init__(self, code):
         self.code = code
 
-    def visit_FunctionDef(self, node):  # noqa: N802  as ast names it
+    def visit_FunctionDef(self, node):
         first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
         if (first, node.name) == (self.code.co_firstlineno, self.code.co_name):
             node.body[:0] = ast.parse(RAISE).body
         return self.generic_visit(node)
 
-    visit_AsyncFunctionDef = visit_FunctionDef  # noqa: N815  as ast names it
+    visit_AsyncFunctionDef = visit_FunctionDef
 
-    def visit_Lambda(self, node):  # noqa: N802  as ast names it
+    def visit_Lambda(self, node):
         if (node.lineno, "<lambda>") == (self.code.co_firstlineno, self.code.co_name):
             raised = ast.parse('__import__("tests.support.planting").support.planting.fail()', mode="eval").body
             node.body = ast.copy_location(ast.Tuple([raised, node.body], ast.Load()), node)

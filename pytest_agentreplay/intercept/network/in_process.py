@@ -113,6 +113,8 @@ def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_m
     """
     from pytest_agentreplay.core.matching.address import split
 
+    if interception.is_capture:  # a service knows no server of a test, and each call would parse its URL for it
+        return False
     url = split(call.url)
     if not url.loopback:
         return False

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, RawCall
     from pytest_agentreplay.core.serialize import Codec
-    from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
 class Redactor(Protocol):
@@ -140,7 +139,7 @@ class ToolRegistry:
         self.functions: set[str] = set()
         self.live: set[str] = set()
         self.read_tools: tuple[str, ...] = ()
-        self.running: dict[tuple[object, int], tuple[Any, PendingCall | None]] = {}
+        self.running: dict[tuple[object, int], tuple[Any, Any]] = {}
 
     def reads(self, name: str) -> bool:
         """Return whether a tool of this name was declared to change nothing."""

@@ -171,7 +171,7 @@ class _Said:
         send = shield(functools.partial(functools.partial, self._send), self._writer.send_frame, always=True)
         await send(message, opcode, compress)
 
-    async def _send(self, send: Callable[..., Awaitable[None]], message: Any, opcode: int, compress: int | None) -> None:
+    async def _send(self, send: Callable[..., Any], message: Any, opcode: int, compress: int | None) -> None:
         told = _note(self._line, message, opcode)
         try:
             await send(message, opcode, compress)
