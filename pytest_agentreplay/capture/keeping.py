@@ -219,12 +219,14 @@ class Keeper:
             self._counts["dropped"] += dropped
             self._log("dropped", CROWDED)
         if self._thread is None and not self._closing:
-            thread = threading.Thread(target=self._write_due, name="agentreplay-capture", daemon=True)
-            # A thread belongs to the run that starts it, and this one to none.
-            contextvars.Context().run(thread.start)
-            self._thread = thread
-            _watch_worker_exit(self)
+            contextvars.Context().run(self._start_thread)  # what is started in a run belongs to it, and this to none
         self._changed.notify_all()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._write_due, name="agentreplay-capture", daemon=True)
+        thread.start()
+        self._thread = thread
+        _watch_worker_exit(self)
 
     def _write_due(self) -> None:
         while not self._closing:
