@@ -1,7 +1,6 @@
 """A process of a program that `agentreplay run` captures: its calls go to the process that runs the program.
 
-Entered by name, before any code of the program: by `sitecustomize`, by the data of `multiprocessing`, after a fork, or
-by a job of a pool.
+It joins as a process of a test does, before any code of the program (`runs.child_session`).
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ import atexit
 import functools
 import os
 import sys
-from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
@@ -23,26 +22,25 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_backend import RemoteBackend
-from pytest_agentreplay.intercept.process.child_start import ChildHandover, Invitation, ParentLink
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.runs.child_session import reset_locks
+from pytest_agentreplay.runs.session_children import HANDOVER
 from pytest_agentreplay.runs.session_tools import find_main_module, freeze_in_main, freeze_in_module
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
     from types import ModuleType
 
     from pytest_agentreplay.core.backends.backend import Moment
     from pytest_agentreplay.core.model import Outcome, RawCall
-    from pytest_agentreplay.intercept.process.child_start import Here
+    from pytest_agentreplay.intercept.process.child_start import Here, Invitation, ParentLink
     from pytest_agentreplay.runs.session_tools import ChildTool
 
 STARTS = {
     library: f"pytest_agentreplay.intercept.{module}"
     for library, module in registry.PATCHES.items()
-    if module == "process.child_multiprocessing"
+    if module in {"process.child_multiprocessing", "process.loops"}
 }
-"""The patches by which processes of `multiprocessing` join."""
+"""The patches by which processes of `multiprocessing` and of event loops in C join."""
 
 
 class ForwardedCalls(RemoteBackend):
@@ -114,20 +112,17 @@ class CapturedProcess(CaptureInterception):
 _process: CapturedProcess | None = None
 
 
-def join_encoded(value: str) -> None:
-    """Join the run that the environment of this process invites to."""
-    join_run(Invitation.decoded(value))
-
-
-def join_run(invitation: Invitation, main: str = "") -> None:
-    """Join the run that `invitation` leads to, in a new process or in a fork."""
+def join_program(link: ParentLink, greeting: Mapping[str, Any]) -> None:
+    """Join the run that `link` leads to: in a new process, in a fork, or for a job of a pool."""
     global _process
-    del main
-    lanes.CALL_CONTEXT.set(None)
-    link = ParentLink(invitation)
-    greeting = link.ask("join", invitation.token, dict(os.environ))
+    if "pytest" in {Path(word).stem for word in sys.orig_argv}:
+        # Its tests are recorded and replayed by the plugin, which a stamp of ours would keep from doing so.
+        link.ask("note", {"problems": [("the calls of its tests are not in it: pytest records them", "$", "process")]})
+        return
     before, _process = _process, CapturedProcess(link, greeting)
-    if before is None:
+    if before is not None:
+        before.link.abandon()
+    else:
         atexit.register(leave_run)
         Patches(())
         registry.add_patches(STARTS)
@@ -137,10 +132,7 @@ def join_run(invitation: Invitation, main: str = "") -> None:
         if here := [place for place in greeting["tools"] if place.module == find_main_module()]:
             with never_raising():
                 freeze_in_main(here, _process.tools.codecs)
-    else:
-        before.link.abandon()
-        reset_locks()
-    child_start.exchange(_process, ChildHandover(join_run, run_job, greeting["site"]))
+    child_start.exchange(_process, HANDOVER)
     lanes.CALL_CONTEXT.set(_process.main())
 
 
@@ -149,18 +141,3 @@ def leave_run() -> None:
     """Say what there is to say at the end of this process."""
     if _process is not None:
         _process.forwarded.leave()
-
-
-@contextmanager
-def run_job(invitation: Invitation | None) -> Iterator[None]:
-    """Return a block that works for the job of a pool, in the job's lane."""
-    if invitation is None or _process is None:
-        yield
-        return
-    greeting = _process.link.ask("job", invitation.token)
-    context = lanes.CallContext(_process, greeting["lane"], lanes.find_runner(), inside=greeting["inside"])
-    token = lanes.CALL_CONTEXT.set(context)
-    try:
-        yield
-    finally:
-        lanes.CALL_CONTEXT.reset(token)

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.capture.captured_child import join_program
 from pytest_agentreplay.capture.interception import STAND_IN, CaptureInterception
 from pytest_agentreplay.core.model import RawCall, RawOutcome
 from pytest_agentreplay.errors import SettingsError
@@ -44,7 +45,7 @@ class ProgramProcesses(Children):
 
     def __init__(self, interception: CaptureInterception, tools: list[ChildTool]) -> None:
         """`tools` are intercepted in each process that imports them."""
-        greeting = {"site": HANDOVER.site, "tools": tools}
+        greeting = {"join": join_program, "tools": tools}
         super().__init__(interception, mode="capture", greeting=lambda: greeting, learn=self.learn)
         self.failure: tuple[str, str] | None = None
 

@@ -100,7 +100,7 @@ class CapturedRequest(SteppedRun):
     has_left = is_complete = False
 
     @never_raising()
-    def begin_request(self, details: Mapping[str, Any]) -> None:
+    def begin_request(self, details: Any) -> None:
         """Begin; `details` is the scope of ASGI or the environ of WSGI."""
         if "REQUEST_METHOD" in details:
             facts = [details.get(name, "") for name in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "CONTENT_TYPE")]
@@ -111,6 +111,8 @@ class CapturedRequest(SteppedRun):
         *self._facts, kind = facts
         self.request, self.response = Content(kind), Content()
         self.begin(open_run(f"{facts[0]} {VARIABLE.sub('*', facts[1])}", provisional=True))
+        if self.captures and "wsgi.input" in details:
+            details["wsgi.input"] = RequestInput(details["wsgi.input"], self.request)
 
     @never_raising()
     def note_start(self, status: Any, headers: Iterable[tuple[Any, Any]]) -> None:
@@ -138,6 +140,22 @@ class CapturedRequest(SteppedRun):
                 self.is_complete = not message.get("more_body", False)
             case "close" if message.get("code") == 1011:
                 self.status = 500
+
+    @never_raising()
+    def take_steps(self, body: Any) -> ResponseSteps | None:
+        """Return the steps of a WSGI response; None for one that is complete, and the run ends.
+
+        A server looks at the length of a list, and sends its own wrapper of a file without reading it.
+        """
+        wrapper = self._details.get("wsgi.file_wrapper")
+        is_list = isinstance(body, list | tuple)
+        if not is_list and not (isinstance(wrapper, type) and isinstance(body, wrapper)):
+            return ResponseSteps(body, self)
+        for chunk in body if is_list else ():
+            self.response.add(chunk)
+        self.is_complete = True
+        self.end()
+        return None
 
     @never_raising()
     def end(self, error: BaseException | None = None) -> None:
@@ -219,18 +237,10 @@ class WsgiMiddleware(Middleware):
             request.note_start(status[:3], headers)
             return start_response(status, headers, *error)
 
-        environ["wsgi.input"] = RequestInput(environ["wsgi.input"], request.request)
         with request:
             body = self.app(environ, start_noted)
-        wrapper = environ.get("wsgi.file_wrapper")
-        # A server looks at the length of a list, and sends its own wrapper of a file without reading it.
-        if isinstance(body, list | tuple) or (isinstance(wrapper, type) and isinstance(body, wrapper)):
-            for chunk in body if isinstance(body, list | tuple) else ():
-                request.response.add(chunk)
-            request.is_complete = True
-            request.end()
-            return body
-        return ResponseSteps(body, request)
+        steps = request.take_steps(body)
+        return body if steps is None else steps
 
 
 class RequestInput:

@@ -205,6 +205,9 @@ def join_run(invitation: Invitation, main: str = "") -> None:
     with guard.deaf():  # a socket of ours is none of the test's
         link = ParentLink(invitation)
     greeting = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
+    if "join" in greeting:  # no test has started this process, but a program that is captured
+        greeting["join"](link, greeting)
+        return
     if _session is None:
         _session = ChildSession(running, greeting)
     _session.attach(link, greeting)

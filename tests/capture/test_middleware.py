@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from typing import Annotated
 
 import fastapi
 import httpx
@@ -83,6 +84,16 @@ async def chat(socket: fastapi.WebSocket):
         await socket.send_text(await ask_model(words))
 
 
+def double(number: int):
+    yield number * 2
+
+
+@app.get("/decorated/{number}")
+@capture.run("decorated")
+async def answer_decorated(number: int, doubled: Annotated[int, fastapi.Depends(double)], words: str = "none"):
+    return {"doubled": doubled, "words": words}
+
+
 @pytest.fixture
 def address(server):
     MODEL.append(server.url)
@@ -134,6 +145,13 @@ def test_a_status_of_500_fails_the_run_with_what_has_left_the_run_inside(address
         assert httpx.get(f"{address}/handled").status_code == 503
         (run,) = finish()
     assert (run.name, run.outcome) == ("handled", {"status": "failed", "type": "KeyError", "message": "'inside'"})
+
+
+def test_an_endpoint_that_is_a_run_gets_its_parameters_and_dependencies_injected(address, tmp_path):
+    with capturing(tmp_path) as finish:
+        assert httpx.get(f"{address}/decorated/4?words=a").json() == {"doubled": 8, "words": "a"}
+        (run,) = finish(1)
+    assert (run.name, run.arguments) == ("decorated", {"number": 4, "doubled": 8, "words": "a"})
 
 
 def test_background_tasks_belong_to_the_run_of_their_request(address, tmp_path):

@@ -138,13 +138,15 @@ def test_signals_go_to_the_program(program):
     assert captured.asked == ["in wait", "interrupted"]
 
 
-def test_a_python_that_cannot_join_makes_the_run_cold(program):
+def test_a_python_that_cannot_join_makes_the_run_cold_and_pytest_does_not_join(program):
     assert run(python=["-I"]) == 0
     assert run("isolated") == 0
-    alone, child = read_store(program / "runs")
+    assert run(python=["-m", "pytest", "--version"]) == 0
+    alone, child, tests = read_store(program / "runs")
     reason = f"a process of {Path(sys.executable).name} has not joined the run, and its calls are not in it"
     assert (alone.asked, alone.cold) == ([], reason)
     assert (child.asked, child.cold) == (["in isolated"], reason)
+    assert (tests.name, tests.cold) == ("pytest", "the calls of its tests are not in it: pytest records them")
 
 
 def test_a_tool_is_intercepted_once_the_program_imports_it_and_one_that_is_not_there_is_said(program):

@@ -18,10 +18,9 @@ def join_run(invitation: str) -> None:
     else:
         os.environ["PYTHONPATH"] = path
     try:
-        import importlib
+        from pytest_agentreplay.runs.child_session import join_encoded
 
-        module = "capture.captured_child" if mode == "capture" else "runs.child_session"
-        importlib.import_module(f"pytest_agentreplay.{module}").join_encoded(invitation)
+        join_encoded(invitation)
     except BaseException as error:
         if mode == "capture":  # the program never notices, and its run says who has not joined
             return
