@@ -78,6 +78,7 @@ ENDED = {"CancelledError": "cancelled", "Cancelled": "cancelled", "GeneratorExit
 """What ends a run that nobody waits for any more, of asyncio, trio and generators, and how that is said."""
 
 _capture: Capture | None = None
+_stats: dict[str, int] = {}  # of the capture that was stopped last
 _watches_forks = False
 
 
@@ -102,7 +103,7 @@ def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> No
 
 def stop(timeout: float = 5.0) -> None:
     """See `capture.stop`."""
-    global _capture
+    global _capture, _stats  # noqa: PLW0603  as in start
     capture, _capture = _capture, None
     if capture is None:
         return
@@ -111,6 +112,7 @@ def stop(timeout: float = 5.0) -> None:
     with fail_open.never_raising():
         if capture.keeper is not None:
             capture.keeper.close(timeout)
+            _stats = capture.keeper.stats()
 
 
 def keep(run_id: str, reason: str = "") -> bool:
@@ -122,9 +124,11 @@ def keep(run_id: str, reason: str = "") -> bool:
 
 def stats() -> dict[str, int]:
     """See `capture.stats`."""
+    kept = _stats
     with fail_open.never_raising():
-        return (_capture.get_keeper().stats() if _capture is not None else {}) | fail_open.read_counts()
-    return fail_open.read_counts()
+        if _capture is not None:
+            kept = _capture.get_keeper().stats()
+    return kept | fail_open.read_counts()
 
 
 def _forget_parent() -> None:
@@ -230,11 +234,22 @@ class CapturedRun:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with fail_open.never_raising():
-            if self._interception is not None:
-                self._end(error)
-            elif self._outer is not None and error is not None:
-                self._outer.error_inside = error
+        interception, token = self._interception, self._token
+        try:
+            with fail_open.never_raising():
+                if interception is not None:
+                    self._end(interception, error)
+                elif self._outer is not None and error is not None:
+                    self._outer.error_inside = error
+        finally:  # whatever failed: what comes next in this context is no part of this run
+            self._interception = self._token = None
+            if interception is not None:
+                interception.ending.over.set()
+            if token is not None:
+                try:
+                    token.var.reset(token)
+                except ValueError:  # ended in another context than it began in
+                    token.var.set(None)
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
@@ -271,18 +286,10 @@ class CapturedRun:
                 outer._freeze(self._input, is_input=True) if self._input is not None else None,
             )
 
-    def _end(self, error: BaseException | None) -> None:
+    def _end(self, interception: CaptureInterception, error: BaseException | None) -> None:
         from pytest_agentreplay.capture.ended_capture import EndedCapture
-        from pytest_agentreplay.intercept.session import lanes
 
-        interception, self._interception = self._interception, None
-        assert interception is not None
         is_forgotten = interception.ending.over.is_set()
-        if self._token is not None:
-            try:
-                lanes.CALL_CONTEXT.reset(self._token)
-            except ValueError:  # ended in another context than it began in
-                lanes.CALL_CONTEXT.set(None)
         interception.end()
         if is_forgotten or (capture := _capture) is None:
             return
