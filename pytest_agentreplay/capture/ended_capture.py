@@ -76,6 +76,7 @@ class EndedCapture:
         kit: Further facts for the header that hold nothing raw: trace ids, functions, signatures, draws of ids.
         cold: Why it cannot be replayed, "" where it can.
         size: The bytes that its calls and outcomes take in memory.
+        is_bare: Whether `calls` and `outcomes` were dropped because the run is too large; the rest is kept.
     """
 
     id: str
@@ -94,6 +95,7 @@ class EndedCapture:
     kit: JsonObject = field(default_factory=dict)
     cold: str = ""
     size: int = 0
+    is_bare: bool = False
 
     def __repr__(self) -> str:
         return f"EndedCapture({len(self.calls)} calls)"

@@ -16,7 +16,7 @@ import sys
 import threading
 import traceback
 import weakref
-from collections import Counter, OrderedDict, deque
+from collections import Counter, deque
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,6 +28,7 @@ from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.capture.keep_rules import KeptRun, parse_keep
 from pytest_agentreplay.capture.sealing import Sealer
 from pytest_agentreplay.errors import AgentReplayError, Leak
+from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore
 
 if TYPE_CHECKING:
@@ -50,33 +51,41 @@ CROWDED = "runs are due faster than they are written, and the oldest of them are
 
 
 class WaitingRuns:
-    """Ended runs by id, the oldest first, within a number of runs and of bytes."""
+    """Ended runs, the oldest first, within a number of runs and of bytes."""
 
     def __init__(self, most_runs: int, most_bytes: int) -> None:
         """Begin with none."""
         self._most_runs, self._most_bytes, self._size = most_runs, most_bytes, 0
-        self.runs: OrderedDict[str, tuple[EndedCapture, str]] = OrderedDict()
+        self.runs: deque[tuple[EndedCapture, str]] = deque()
 
     def add(self, ended: EndedCapture, reason: str = "") -> int:
-        """Add a run, and return how many were dropped for it: an older one of its id, and the oldest ones."""
-        dropped = 0 if self.take(ended.id) is None else 1
-        self.runs[ended.id] = ended, reason
+        """Add a run, and return how many of the oldest were dropped for it."""
+        self.runs.append((ended, reason))
         self._size += weigh(ended)
+        dropped = 0
         while len(self.runs) > self._most_runs or self._size > self._most_bytes:
-            self.take(next(iter(self.runs)))
+            self.take_first()
             dropped += 1
         return dropped
 
-    def take(self, identity: str) -> tuple[EndedCapture, str] | None:
-        """Return a run, and forget it; None where there is none of this id."""
-        waiting = self.runs.pop(identity, None)
-        self._size -= 0 if waiting is None else weigh(waiting[0])
-        return waiting
+    def take_first(self) -> tuple[EndedCapture, str]:
+        """Return the oldest run, and forget it."""
+        ended, reason = self.runs.popleft()
+        self._size -= weigh(ended)
+        return ended, reason
+
+    def take_all(self, identity: str) -> list[EndedCapture]:
+        """Return the runs of an id, which services may give to several, and forget them."""
+        taken = [ended for ended, _ in self.runs if ended.id == identity]
+        if taken:
+            self.runs = deque(waiting for waiting in self.runs if waiting[0].id != identity)
+            self._size -= sum(map(weigh, taken))
+        return taken
 
 
 def weigh(ended: EndedCapture) -> int:
     """Return the bytes that a run takes in memory; those of one that is too large are gone."""
-    return ended.size if ended.calls else 0
+    return 0 if ended.is_bare else ended.size
 
 
 class Keeper:
@@ -147,9 +156,7 @@ class Keeper:
         """Take a run: to be written, or into the ring. Never raises or waits."""
         try:
             if ended.size > self._max_bytes:
-                why = f"its calls take {ended.size:,} bytes, and max_bytes is {self._max_bytes:,}"
-                ended = replace(ended, calls={}, outcomes={}, cold=why)
-                self._count("too_large")
+                ended = self._strip(ended)
             reason = self._find_reason(ended)
             with self._changed:
                 if self._closing:
@@ -165,11 +172,10 @@ class Keeper:
         """Have a run written that is in the ring; return whether it is, or was, kept. Never raises."""
         try:
             with self._changed:
-                waiting = self._ring.take(run_id) or self._due.take(run_id)
-                if waiting is None:
-                    return run_id == self._writing or run_id in self._kept
-                self._make_due(waiting[0], f"kept: {reason}" if reason else "kept")
-                return True
+                waiting = self._ring.take_all(run_id) + self._due.take_all(run_id)
+                for ended in waiting:
+                    self._make_due(ended, f"kept: {reason}" if reason else "kept")
+                return bool(waiting) or run_id == self._writing or run_id in self._kept
         except Exception as error:  # as above
             self._note_fault("faults", error)
             return False
@@ -222,11 +228,10 @@ class Keeper:
     def _write_next(self) -> None:
         """Write the run that is due first; one that a function or the disk refuses goes into the ring."""
         with self._changed:
-            self._writing = next(iter(self._due.runs), "")
-            waiting = self._due.take(self._writing)
-        if waiting is None:
-            return
-        ended, reason = waiting
+            if not self._due.runs:
+                return
+            ended, reason = self._due.take_first()
+            self._writing = ended.id
         result = ""
         try:
             if reason == "function":
@@ -256,6 +261,8 @@ class Keeper:
 
     def _write(self, ended: EndedCapture, reason: str) -> None:
         sealed = self._sealer.seal(ended, reason)
+        if len(sealed.text) > files.LARGEST:
+            sealed = self._sealer.seal(self._strip(ended), reason)
         if sealed.refused:
             self._note_fault("refused", Leak(sealed.refused))
         data = sealed.text.encode()
@@ -264,6 +271,12 @@ class Keeper:
             self._rotate(len(data))
         except AgentReplayError as error:  # the run is written
             self._note_fault("faults", error)
+
+    def _strip(self, ended: EndedCapture) -> EndedCapture:
+        """Return what is kept of a run that is too large."""
+        self._count("too_large")
+        why = f"it is too large: its calls take {ended.size:,} bytes, and max_bytes is {self._max_bytes:,}"
+        return replace(ended, is_bare=True, calls={}, outcomes={}, cold=why)
 
     def _rotate(self, written: int) -> None:
         """Delete the oldest files of the store, each day and each time that a part of its bytes was written."""
@@ -303,18 +316,18 @@ _open: weakref.WeakSet[Keeper] = weakref.WeakSet()
 @functools.cache
 def _watch_exit() -> None:
     """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
-    atexit.register(_end_all, Keeper.close)
+    atexit.register(_end_all, Keeper.close, EXIT_SECONDS / 5)
     # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
     # is due is written before executors end, and they end in the reverse order of these lines:
     # https://github.com/python/cpython/blob/v3.13.0/Lib/concurrent/futures/thread.py#L37
     importlib.import_module("concurrent.futures.thread")
     with suppress(AttributeError, RuntimeError):
-        threading._register_atexit(_end_all, Keeper.flush)  # type: ignore[attr-defined]
+        threading._register_atexit(_end_all, Keeper.flush, EXIT_SECONDS)  # type: ignore[attr-defined]
 
 
-def _end_all(end: Callable[[Keeper, float], None]) -> None:
+def _end_all(end: Callable[[Keeper, float], None], timeout: float) -> None:
     for keeper in [*_open]:
-        end(keeper, EXIT_SECONDS)
+        end(keeper, timeout)
 
 
 def _watch_worker_exit(keeper: Keeper) -> None:

@@ -78,10 +78,9 @@ class Sealer:
         Raises Leak where nothing of it may be kept, CannotWrite for what no file can hold.
         """
         redaction = redaction_for(os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared)
-        is_whole = bool(ended.calls or not ended.exchanges)
-        exchanges, now = thinned(redact_exchanges(redaction, ended) if is_whole else ())
+        exchanges, now = thinned(() if ended.is_bare else redact_exchanges(redaction, ended))
         exchanges = without_lone(exchanges)
-        values = redact_values(redaction, ended, None if is_whole else BARE)
+        values = redact_values(redaction, ended, BARE if ended.is_bare else None)
         outcome: JsonObject = {"status": "passed"}
         if ended.failure is not None:
             failure = redaction.redact_value(ended.failure)

@@ -72,15 +72,18 @@ class RunEntry:
 
 
 class RunStore:
-    """The captured runs in a folder, or behind a URL of fsspec. `RunStore(where)` is of the class that fits."""
+    """The captured runs in a folder, or behind a URL of fsspec: `RunStore(url)` is a `RemoteStore`."""
 
     def __new__(cls, where: str | Path) -> Self:
         """Make a store of the class that fits."""
-        return super().__new__(RemoteStore if is_remote(str(where)) else FolderStore)  # type: ignore[return-value]
+        return super().__new__(RemoteStore if is_remote(str(where)) else cls)  # type: ignore[return-value]
 
     def __init__(self, where: str | Path) -> None:
         """Touch nothing yet. Raises SettingsError for a URL whose package is not installed."""
-        self.where = str(where)
+        self._root = Path(str(where).rpartition("://")[2])
+        self.where = str(self._root)
+        # From these folders this process has removed what killed ones have left: it lists each of them only once.
+        self._swept: set[Path] = set()
 
     def list_runs(self, since: str = "") -> Iterator[RunEntry]:
         """Yield the runs from day `since` on, by name, day and id. What is no run, or cannot be read, has a problem.
@@ -122,39 +125,8 @@ class RunStore:
             raise refusal
         return deleted
 
-    def list_files(self, since: str = "") -> Iterator[RunEntry]:
-        """List the files of the days from `since` on, unread. Raises SnapshotError."""
-        raise NotImplementedError
-
-    def read(self, entry: RunEntry) -> bytes:
-        """Return the whole file of a run. Raises SnapshotError."""
-        raise NotImplementedError
-
-    def delete(self, entry: RunEntry) -> None:
-        """Remove the file of a run. Raises CannotWrite."""
-        raise NotImplementedError
-
     def _locate(self, place: str) -> str:
         return f"{self.where}/{place}"
-
-    def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
-        """Return the first bytes of each, or why they cannot be read."""
-        raise NotImplementedError
-
-    def _put(self, where: str, data: bytes) -> bool:
-        """Write a file that is not there yet; False where one is. Raises CannotWrite."""
-        raise NotImplementedError
-
-
-class FolderStore(RunStore):
-    """A store in a folder."""
-
-    def __init__(self, where: str | Path) -> None:
-        """Touch nothing yet."""
-        self._root = Path(str(where).rpartition("://")[2])
-        super().__init__(self._root)
-        # From these folders this process has removed what killed ones have left: it lists each of them only once.
-        self._swept: set[Path] = set()
 
     def list_files(self, since: str = "") -> Iterator[RunEntry]:
         """List the files of the days from `since` on, unread. Raises SnapshotError where the store cannot be read."""
@@ -215,7 +187,7 @@ class RemoteStore(RunStore):
     def __init__(self, where: str | Path) -> None:
         """Import what the URL needs, and connect to nothing yet. Raises SettingsError."""
         self._protocol, _, rest = str(where).partition("://")
-        super().__init__(f"{self._protocol}://{rest.rstrip('/')}")
+        self.where = f"{self._protocol}://{rest.rstrip('/')}"
         self._connected: tuple[int, Any, str] = -1, None, ""
         try:
             from fsspec import get_filesystem_class

@@ -14,6 +14,7 @@ from pytest_agentreplay import codec
 from pytest_agentreplay.capture import fail_open, keep_rules, keeping
 from pytest_agentreplay.capture.keeping import Keeper
 from pytest_agentreplay.errors import PolicyError, SettingsError
+from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore
 from tests.store.faults.disk import LASTING, TAKES_SPACE, Disk, fails, instead_of
 from tests.support.ended_captures import end
@@ -115,9 +116,31 @@ def test_a_run_that_is_too_large_is_kept_as_its_head_and_failure(tmp_path):
     run = codec.loads(RunStore(tmp_path).read(entry), file="").run
     assert run.exchanges == ()
     assert run.header.outcome == {"status": "failed", "type": "ValueError", "message": "no such order"}
-    assert entry.head["cold"] == "its calls take 2,001 bytes, and max_bytes is 2,000"
+    assert entry.head["cold"] == "it is too large: its calls take 2,001 bytes, and max_bytes is 2,000"
     assert (entry.head["calls"], entry.head["length"]) == (3, 2_001)
     assert (run.header.kit["input"], "output" in run.header.kit) == ({"q": "where"}, False)
+
+
+def test_a_file_that_nobody_could_read_again_is_not_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "LARGEST", 100_000)
+    keeper = Keeper(tmp_path, keep="all")
+    keeper.take(end("large", input={"q": "x" * 200_000}))
+    assert {"kept": 1, "too_large": 1}.items() <= close(keeper).items()
+    [entry] = RunStore(tmp_path).list_runs()
+    assert entry.head["cold"].startswith("it is too large")
+    assert entry.size < 5_000
+
+
+def test_runs_of_one_id_are_kept_each(tmp_path):
+    keeper = Keeper(tmp_path)
+    for name in ("refund", "mail"):
+        keeper.take(end("same", name, failure="no"))
+        keeper.take(end("later", name))
+    assert keeper.keep("later")
+    assert {"kept": 4, "dropped": 0}.items() <= close(keeper).items()
+    assert sorted(path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*.run.json")) == [
+        *("mail", "mail", "refund", "refund")
+    ]
 
 
 def test_take_never_waits_and_a_full_queue_drops_its_oldest_runs(tmp_path, monkeypatch, caplog):
