@@ -96,6 +96,7 @@ class CapturedRequest(SteppedRun):
     """The run of a request, which is told what passes."""
 
     status = 0
+    _route: Any = None
     has_left = is_complete = False
 
     @never_raising()
@@ -115,6 +116,8 @@ class CapturedRequest(SteppedRun):
     def note_start(self, status: Any, headers: Iterable[tuple[Any, Any]]) -> None:
         """Note the status and the media type of the response."""
         self.status, self.response.kind = int(status), find_media_type(headers)
+        rule = getattr(self._details.get("werkzeug.request"), "url_rule", None)  # Flask forgets it at the end
+        self._route = getattr(rule, "rule", None)
 
     @never_raising()
     def note_received(self, message: Mapping[str, Any]) -> None:
@@ -152,8 +155,7 @@ class CapturedRequest(SteppedRun):
         body, reason = self.request.read(), ""
         if body is None and (self.request.size or method == "WEBSOCKET"):
             reason = "what the client sent was not kept"
-        rule = getattr(self._details.get("werkzeug.request"), "url_rule", None)
-        route = getattr(self._details.get("route"), "path", None) or getattr(rule, "rule", None)
+        route = self._route or getattr(self._details.get("route"), "path", None)
         name = f"{method} {route}" if isinstance(route, str) else ""
         arguments: Json = {"method": method, "path": path, "query": query, "body": body}
         self.run.take_input({"arguments": arguments}, reason, name)

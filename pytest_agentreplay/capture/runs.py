@@ -85,6 +85,8 @@ _watches_forks = False
 def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> None:
     """See `capture.start`."""
     global _capture, _watches_forks  # noqa: PLW0603  one capture of a process, as its patches are
+    # What a run needs is loaded before there is one: a service may fork while one of its threads imports.
+    from pytest_agentreplay.capture import freezing, interception  # noqa: F401
     from pytest_agentreplay.capture.keep_rules import choose_capture
     from pytest_agentreplay.capture.keeping import Keeper
     from pytest_agentreplay.settings.parsers import tools_of

@@ -8,21 +8,34 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks, codec
+from pytest_agentreplay.capture.ended_capture import EndedCapture
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.core.model import (
+    Body,
+    Exchange,
+    FrameCall,
+    Header,
+    HttpCall,
+    HttpReply,
+    RawCall,
+    RawOutcome,
+    RawValue,
+    Run,
+)
 from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.core.renumber import thinned
 from pytest_agentreplay.core.turns import tool_of
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.dialects.rules import is_declared
-from pytest_agentreplay.errors import Leak, visible
+from pytest_agentreplay.errors import AgentReplayError, Leak, visible
 from pytest_agentreplay.intercept.environment.machine import find_places, read_zone
 from pytest_agentreplay.redact import chosen_policy
 from pytest_agentreplay.redact.final_scan import checked, rest
@@ -32,8 +45,7 @@ from pytest_agentreplay.runs import replay_kit
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.capture.ended_capture import EndedCapture
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
+    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.core.redaction import Redaction
 
 PERSONAL = Policy(pii=True)
@@ -63,6 +75,17 @@ class SealedRun:
     refused: str = ""
 
 
+def make_sample() -> EndedCapture:
+    """Return a run with a stream, a message, a secret and a personal value: sealing it takes what sealing any does."""
+    asked, stream = Body(b'{"model": "m", "messages": []}'), Body(b'data: {"choices": []}\n\n')
+    headers = ("content-type", "text/event-stream"), ("set-cookie", "session=5f4dcc3b5aa765d61d8327deb882cf99")
+    call = HttpCall("POST", "https://api.openai.com/v1/chat/completions", (), asked)
+    reply, opening = HttpReply(200, headers=headers, body=stream, cuts=(len(stream),)), FrameCall("wss://example.org")
+    exchanges = Exchange(call, None, 1, 2), Exchange(opening, None, 3, None)
+    calls, outcomes = {1: RawCall(call), 3: RawCall(opening)}, {1: RawOutcome(reply)}
+    return EndedCapture("sample", "sample", 0, 0.0, exchanges, calls, outcomes, input=RawValue("ada@example.org"))
+
+
 class Sealer:
     """Seals the runs of one service."""
 
@@ -71,6 +94,10 @@ class Sealer:
         self._policy = PERSONAL if policy is None else chosen_policy.load(Path(policy))
         self._service, self._version = service, version
         self._root = Path.cwd()
+        # Seal a run (40 ms), which imports what sealing needs. The writer must not do that: in the child of a service
+        # that forks meanwhile the modules would stay half imported, those of other packages too.
+        with suppress(AgentReplayError):  # a policy may refuse it
+            self.seal(make_sample(), "")
 
     def seal(self, ended: EndedCapture, reason: str) -> SealedRun:
         """Return the text of a run, or of the rest of one that the last scan refused.
