@@ -401,12 +401,11 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
 
 def explain_capture(run: Run) -> Iterator[str]:
     """Why a run that was captured outside a test is pinned less than a recorded one."""
-    served, dropped = (
-        sum(len(ids) for *_, ids in list_draws(run.header.kit)),
-        table(run.header.kit, "uuids").get("dropped"),
-    )
+    served = sum(len(ids) for *_, ids in list_draws(run.header.kit))
+    dropped = table(run.header.kit, "uuids").get("dropped")
+    ids = plural(served, "id") + (f" ({dropped} more not kept)" if dropped else "")
     yield "the clock was real: a replay shows when the next call began"
-    yield f"ids were real: {plural(served, 'id')} of uuid served by call site" + f", {dropped} not kept" * bool(dropped)
+    yield f"random numbers and ids were real: {ids} of uuid served by call site"
     yield "times and ids that differ are taken as equal if they are new in the run"
     if len({x.lane for x in top_level(run)}) > 1:
         yield "the order of answers was observed, not held"

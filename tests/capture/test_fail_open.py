@@ -32,6 +32,7 @@ BARE = {
     "script": None,
     "replies": None,
     "replacing": ("shield", "noting", "pass_on", "blame"),
+    "randomness": ("_uuid4", "draw_id"),
     "patching": ("wrap_code.<locals>.call",),
     "__init__": ("run",),
     "runs": ("open_run", "CapturedRun.__enter__", "CapturedRun.__exit__"),

@@ -47,16 +47,14 @@ def captured(*calls, given=None, replies=None, lanes=(), **kit):
     return Run(Header("answer/r", clock=BEGAN * 10**9, kit=kit), exchanges)
 
 
-def replay(run, *calls, lanes=(), others=(), began=None):
-    """What knows the new values, and what a backend has decided on `calls` of now."""
-    matching = Matching(READER, RULES)
-    backend, new_values = ReplayBackend(run, matching, READER), NewValues(run, matching, READER)
-    new_values.others, new_values.began = others, began
-    backend.accept_new_values(new_values)
+def replay(run, *calls, lanes=(), **expected):
+    """The backend, and what it has decided on `calls` of now."""
+    backend = ReplayBackend(run, Matching(READER, RULES), READER)
+    backend.expect_new_values(**expected)
     verdicts = [
         backend.decide(call, Moment(lanes[at] if lanes else "main", at * 10**9)) for at, call in enumerate(calls)
     ]
-    return new_values, verdicts
+    return backend, verdicts
 
 
 def is_served(run, *calls, **expected):
@@ -97,11 +95,11 @@ OTHER_TIMES = {
 def test_times_of_the_run_stand_for_one_another(what):
     old, new = TIMES[what]
     run = captured(say(f"It is\n{old}."), say("then"))
-    new_values, verdicts = replay(run, say(f"It is\n{new}."))
+    backend, verdicts = replay(run, say(f"It is\n{new}."))
     assert isinstance(verdicts[0], Replayed)
-    ((value, count),) = new_values.taken.items()
-    assert (value.partition(": ")[0], count) == ("$.messages[0].content", 1)
-    assert value.partition(": ")[2] in {"time", "epoch", "stamp", "clock"}
+    (((path, kind), count),) = backend.count_new_values().items()
+    assert (path, count) == ("$.messages[0].content", 1)
+    assert kind in {"time", "epoch", "stamp", "clock"}
 
 
 @pytest.mark.parametrize("what", OTHER_TIMES)
@@ -203,16 +201,20 @@ def test_a_call_without_an_answer_tells_nothing():
 def test_values_of_other_runs_of_the_entry_are_constants():
     run, changed = captured(say(f"tenant {ID}")), say(f"tenant {uuid.uuid4()}")
     assert is_served(run, changed)
-    assert not is_served(run, changed, others=list_ids(Matching(READER, RULES).text(run.exchanges[0].call)))
+    assert not is_served(run, changed, other_ids=list_ids(Matching(READER, RULES).text(run.exchanges[0].call)))
 
 
-def test_settings_are_never_new():
-    for field, old, new in (
+@pytest.mark.parametrize(
+    ("field", "old", "new"),
+    [
         ("model", "gpt-x-2026-11-28", "gpt-x-2026-11-29"),
-        ("model", f"ft-{ID}", f"ft-{uuid.uuid4()}"),
-    ):
-        run = captured(say("hello", **{field: old}))
-        assert not is_served(run, say("hello", **{field: new}), began=BEGAN + 86_400)
+        ("model", f"ft-{ID}", "ft-77ab04e0-4f89-41d3-9a0c-0305e82c33f0"),
+        ("user", "commit 9f3a2c1b7d", "commit 1b7d9f3a2c"),
+        ("user", "release=2026-11-28", "release=2026-11-29"),
+    ],
+)
+def test_settings_are_never_new(field, old, new):
+    assert not is_served(captured(say("hello", **{field: old})), say("hello", **{field: new}), began=BEGAN + 86_400)
 
 
 def test_an_id_drawn_at_another_call_site_is_another_one():
@@ -241,14 +243,16 @@ def test_an_earlier_call_that_is_left_out_is_found():
 def test_lanes_keep_their_own_calls():
     first, second = str(uuid.uuid4()), str(uuid.uuid4())
     run = captured(say(f"as {first}"), say(f"as {second}"), lanes=("main.1", "main.2"))
-    new_values, verdicts = replay(run, say(f"as {uuid.uuid4()}"), say(f"as {uuid.uuid4()}"), lanes=("main.2", "main.1"))
+    backend, verdicts = replay(run, say(f"as {uuid.uuid4()}"), say(f"as {uuid.uuid4()}"), lanes=("main.2", "main.1"))
     assert [verdict.exchange.lane for verdict in verdicts] == ["main.2", "main.1"]
-    assert new_values.taken == {"$.messages[0].content: uuid": 2}
+    assert backend.count_new_values() == {("$.messages[0].content", "uuid"): 2}
 
 
 def test_a_recorded_test_takes_no_value_as_equal():
-    backend = ReplayBackend(captured(say(f"as {ID}")), Matching(READER, RULES), READER)
-    assert isinstance(backend.decide(say(f"as {uuid.uuid4()}"), Moment("main", 0)), Refused)
+    run = captured(say(f"as {ID}"))
+    backend, verdicts = replay(Run(Header("t", clock=run.header.clock), run.exchanges), say(f"as {uuid.uuid4()}"))
+    assert isinstance(verdicts[0], Refused)
+    assert not backend.count_new_values()
 
 
 def test_what_another_call_was_served_with_by_place_teaches_nothing():

@@ -91,19 +91,22 @@ class NewValues:
     """Which recorded calls differ from one of now in new values alone, and which id stands for which recorded one.
 
     Attributes:
-        others: The ids of other runs of the same entry, as `list_ids` returns them: they are new in none.
-        began: When the run of now began, in seconds since the epoch, where its clock is real; else None.
-        taken: How many values were taken as equal, by "PATH: KIND".
+        taken: How many values were taken as equal, by path and kind.
     """
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
-        """Nothing of `run` is read before it matters."""
+    def __init__(
+        self, run: Run, matching: Matching, reader: Reader, others: Collection[str] = (), began: float | None = None
+    ) -> None:
+        """Nothing of `run` is read before it matters.
+
+        `others` are the ids of other runs of the same entry, as `list_ids` returns them: they are new in none. `began`
+        is when the run of now did, in seconds since the epoch, where its clock is real.
+        """
         kit, start = run.header.kit, run.header.clock / 1e9
         zone = table(kit, "zone").get("offset")
         ended = max((x.timing.end or x.timing.start for x in run.exchanges), default=0) / 1e9
-        self.others: Collection[str] = ()
-        self.began: float | None = None
-        self.taken: Counter[str] = Counter()
+        self.taken: Counter[tuple[str, str]] = Counter()
+        self._others, self._began = others, began
         self._period = RunPeriod(start, start + ended, zone if isinstance(zone, int) else 0)
         self._exchanges, self._matching, self._reader = run.exchanges, matching, reader
         self._spoken = {0: fold_ids(canonical(kit.get("input")))}
@@ -169,20 +172,25 @@ class NewValues:
                 continue
             if not (old.kind in IDS or self._is_time(old, new, at)) or not self._are_new(old, new, x, served):
                 return False
-        differences = compare_calls(x.call, call, matched=self._matching.headers)
-        if joined is None or any(is_setting(difference.path) for difference in differences):
+        if joined is None:
             return False
+        taken: list[tuple[str, str]] = []
+        for path, recorded, now, _ in compare_calls(x.call, call, matched=self._matching.headers):
+            sides = [mask_values(canonical(side))[1] for side in (recorded, now)]  # type: ignore[arg-type]
+            for old, new in zip(*sides, strict=False):
+                start = str(recorded).find(old.text)
+                if old != new and is_setting(path, str(recorded), start, start + len(old.text)):
+                    return False
+                taken += [(path, old.kind)] if old != new else []
         self._pairs = joined
-        for path, *sides, _ in differences:
-            masked = [mask_values(canonical(side))[1] for side in sides]  # type: ignore[arg-type]
-            self.taken.update(f"{path}: {old.kind}" for old, new in zip(*masked, strict=False) if old != new)
+        self.taken.update(taken)
         return True
 
     def _is_time(self, old: NewValue, new: NewValue, at: int) -> bool:
         """Return whether both are times of their runs, in one zone."""
         offsets = self._period.list_offsets(new)
-        if self.began is not None:
-            offsets |= RunPeriod(self.began, self.began + at / 1e9, self._period.zone).list_offsets(new)
+        if self._began is not None:
+            offsets |= RunPeriod(self._began, self._began + at / 1e9, self._period.zone).list_offsets(new)
         return not offsets.isdisjoint(self._period.list_offsets(old))
 
     def _are_new(self, old: NewValue, new: NewValue, x: Exchange, served: Collection[int]) -> bool:
@@ -196,7 +204,7 @@ class NewValues:
         if old.kind in IDS:
             moved = values[1] in self._sites and self._sites[values[1]] != self._sites.get(values[0])
             return not moved and not any(
-                value in self.others or any(value in text for text in spoken) for value in values
+                value in self._others or any(value in text for text in spoken) for value in values
             )
         tokens = [re.compile(rf"(?<![\w:.+]){re.escape(value)}(?![\w:+]|\.\w)") for value in values]
         return not any(token.search(text) for token in tokens for text in spoken)
