@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import FETCHED
@@ -21,14 +20,15 @@ def fetch_runs(url: str, since: str = "") -> Path:
 
     Raises SettingsError for a URL whose package is not installed, SnapshotError for what cannot be read.
     """
-    folder = Path(mkdtemp(prefix="agentreplay-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    temporary = TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True)
+    atexit.register(temporary.cleanup)
+    folder = Path(temporary.name)
     base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
     FETCHED[folder] = USER.sub("", base)
     store = RunStore(base)
 
     def copy(entry: RunEntry) -> Path:
-        file = folder / entry.where.removeprefix(f"{base}/")
+        file = folder.joinpath(*entry.where.split("/")[-3 if whole else -1 :])
         files.write_once(file, store.read(entry))
         return file
 
