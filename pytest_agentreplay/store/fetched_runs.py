@@ -25,15 +25,12 @@ def fetch_runs(url: str, since: str = "") -> Path:
     folder = Path(temporary.name)
     base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
     FETCHED[folder] = USER.sub("", base)
-    store = RunStore(base)
+    store, depth = RunStore(base), 3 if whole else 1
 
-    def copy(entry: RunEntry) -> Path:
-        file = folder.joinpath(*entry.where.split("/")[-3 if whole else -1 :])
-        files.write_once(file, store.read(entry))
-        return file
+    def copy(entry: RunEntry) -> None:
+        files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read(entry))
 
-    if not whole:
-        return copy(RunEntry(url))
+    entries = (entry for entry in store.list_files(since) if entry.name) if whole else [RunEntry(url)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        [*pool.map(copy, (entry for entry in store.list_files(since) if entry.name))]
-    return folder
+        [*pool.map(copy, entries)]
+    return folder if whole else folder / url.rpartition("/")[2]
