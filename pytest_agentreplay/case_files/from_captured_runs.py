@@ -12,7 +12,6 @@ from pytest_agentreplay.core.clusters import group_failures
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.store import files, reading
-from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.paths import quoted, typed
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.report.terminal import show_progress
@@ -270,7 +271,7 @@ def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaf
 
     if file.name.endswith(RUN_SUFFIX):
         header = reading.load(file).run.header
-        name = header.test.rpartition("/")[0]
+        name = str(table(header.kit, "capture").get("name") or header.test)
         folder = options.out if options.out and not options.all else named(options, name, header.test)
         return from_snapshot(file, replace(told(folder, options), runner=options.runner or name), policy, os.environ)
     name = file.name.removesuffix(layout.SUFFIX)

@@ -36,9 +36,7 @@ def add_verbs(verbs: Verbs) -> None:
 def local_path(word: str) -> Path:
     """Return a path. Raises ArgumentTypeError for a URL."""
     if "://" in word:
-        raise ArgumentTypeError(
-            f"{word}: files are redacted where they lie; redact a copy in a folder, and copy it back"
-        )
+        raise ArgumentTypeError(f"{word}: files are redacted where they lie; redact a copy in a folder")
     return Path(word)
 
 
