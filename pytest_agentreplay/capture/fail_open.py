@@ -107,13 +107,14 @@ class RealCall:
         error: What it raised, and so may be raised.
     """
 
-    __slots__ = ("_called", "_ended", "_real", "_resumed", "_source", "_value", "arguments", "error")
+    __slots__ = ("_called", "_ended", "_fault", "_real", "_resumed", "_source", "_value", "arguments", "error")
 
     def __init__(self, real: Callable[..., Any]) -> None:
         self._real = real
         self._called = self._ended = self._resumed = False
         self._value: Any = None
         self._source: Any = None
+        self._fault: BaseException | None = None
         self.error: BaseException | None = None
         self.arguments: tuple[tuple[Any, ...], dict[str, Any]] = (), {}
 
@@ -133,7 +134,8 @@ class RealCall:
         if isinstance(value, Coroutine):  # that of compiled code is none of CoroutineType
             value = self._source = self._note_wait(value)
         elif type(value) is AsyncGeneratorType or name == "__aiter__":
-            value = self._source = self._note_async_steps(value)
+            take = functools.partial(self._note_async_step, value)
+            value = self._source = AsyncItems(take) if name == "__aiter__" else flow(take)
         elif (hasattr(value, "__next__") and hasattr(value, "throw")) or name == "__iter__":
             value = self._source = self._note_steps(value)
         self._value = value
@@ -152,7 +154,8 @@ class RealCall:
             if type(ours) is CoroutineType:
                 return self._wait(ours)
             if type(ours) is AsyncGeneratorType:
-                return self._async_steps(ours)
+                take = functools.partial(self._async_step, ours)
+                return AsyncItems(take) if getattr(self._real, "__name__", "") == "__aiter__" else flow(take)
             if hasattr(ours, "__next__") and hasattr(ours, "throw"):
                 return self._steps(ours)
             return ours
@@ -229,44 +232,54 @@ class RealCall:
             except BaseException as error:
                 step, sent = "throw", error
 
-    async def _note_async_steps(self, real: Any) -> AsyncGenerator[Any, Any]:
-        step, sent = "asend", None
-        while True:
-            self._resumed = True
-            try:
-                self._value = await (getattr(real, step)(sent) if hasattr(real, step) else real.__anext__())
-            except StopAsyncIteration:
-                self._ended = True
-                return
-            except BaseException as error:
-                self.error = error
-                raise
-            try:
-                step, sent = "asend", (yield self._value)
-            except BaseException as error:
-                step, sent = "athrow", error
+    async def _note_async_step(self, real: Any, step: str, sent: Any) -> Any:
+        self._resumed = True
+        try:
+            self._value = await (getattr(real, step)(sent) if hasattr(real, step) else real.__anext__())
+        except StopAsyncIteration:
+            self._ended = True
+            raise
+        except BaseException as error:
+            self.error = error
+            raise
+        return self._value
 
-    async def _async_steps(self, ours: Any) -> AsyncGenerator[Any, Any]:
-        fault: BaseException | None
-        source, step, sent = ours, "asend", None
-        while True:
-            self._resumed, fault = False, None
-            try:
-                item = await getattr(source, step)(sent)
-            except StopAsyncIteration:
-                return
-            except FAULTS as error:
-                if source is not ours or error is self.error:
-                    raise
-                fault = error
-            if fault is not None:
-                item = self._go_on(fault)
-                if self._ended:
-                    return
-                source = self._source
-                if not self._resumed:
-                    continue
-            try:
-                step, sent = "asend", (yield item)
-            except BaseException as error:
-                step, sent = "athrow", error
+    async def _async_step(self, ours: Any, step: str, sent: Any) -> Any:
+        self._resumed, source = False, ours if self._fault is None else self._source
+        try:
+            return await (getattr(source, step)(sent) if hasattr(source, step) else source.__anext__())
+        except FAULTS as error:
+            if self._fault is not None or error is self.error or isinstance(error, StopAsyncIteration):
+                raise
+            self._fault = error
+        item = self._go_on(self._fault)
+        if self._ended:
+            raise StopAsyncIteration
+        return item if self._resumed else await self._async_step(ours, step, sent)
+
+
+class AsyncItems:
+    """What an async generator yields, for who only iterates: to drop it leaves the real one to be closed as ever."""
+
+    def __init__(self, take: Callable[[str, Any], Coroutine[Any, Any, Any]]) -> None:
+        self._take = take
+
+    def __aiter__(self) -> AsyncItems:
+        return self
+
+    def __anext__(self) -> Coroutine[Any, Any, Any]:
+        return self._take("asend", None)
+
+
+async def flow(take: Callable[[str, Any], Coroutine[Any, Any, Any]]) -> AsyncGenerator[Any, Any]:
+    """Yield what `take` gives for what the consumer sends and throws."""
+    step, sent = "asend", None
+    while True:
+        try:
+            item = await take(step, sent)
+        except StopAsyncIteration:
+            return
+        try:
+            step, sent = "asend", (yield item)
+        except BaseException as error:
+            step, sent = "athrow", error

@@ -10,7 +10,6 @@ import atexit
 import contextvars
 import functools
 import importlib
-import logging
 import os
 import sys
 import threading
@@ -36,8 +35,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
     from pytest_agentreplay.capture.keep_rules import Keep
-
-LOG = logging.getLogger("pytest_agentreplay.capture")
 
 MAX_BYTES = 16 << 20
 """Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
@@ -307,7 +304,9 @@ class Keeper:
     def _log(self, name: str, text: str) -> None:
         if name not in self._logged:
             self._logged.add(name)
-            LOG.warning("agentreplay capture: %s: %s; later ones are only counted", name.replace("_", " "), text)
+            fail_open.LOG.warning(
+                "agentreplay capture: %s: %s; later ones are only counted", name.replace("_", " "), text
+            )
 
 
 _open: weakref.WeakSet[Keeper] = weakref.WeakSet()

@@ -39,7 +39,8 @@ CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
 """Where the file systems of fsspec say when a file was written."""
 STRAY = f"is no captured run, which lies at NAME/DAY/ID{SUFFIX}"
 LINK = "is a link, which is not followed"
-SAFE_PART = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]*[a-z0-9_])?")
+SAFE_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
+"""What needs no hash: where a system takes two of them for one, the second file gets another name."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 PLACE = re.compile(rf"(\w[\w .@+-]*)/({DAY.pattern})/(\w[\w .@+-]*){re.escape(SUFFIX)}")
 USER = re.compile(r"(?<=://)[^/@]*@")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.capture import fail_open, keep_rules, keeping
+from pytest_agentreplay.capture import fail_open, keep_rules
 from pytest_agentreplay.capture.keeping import Keeper
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.store import files
@@ -321,4 +321,3 @@ def test_the_writer_belongs_to_no_run(tmp_path):
     keeper.take(end())
     close(keeper)
     assert seen == [None]
-    assert keeping.LOG.name == "pytest_agentreplay.capture"

@@ -54,6 +54,23 @@ def test_what_is_written_is_listed_by_its_head_and_read_whole(where):
     assert list(store.list_runs()) == [first]
 
 
+@pytest.mark.parametrize(
+    "identity", ["01J9ZK3M7Q4X8V2B6N5T1R0WYC", "req_011CTy8d2kq", "2f1e6c3a-9b7d-4d5f-8a55-0c1d2e3f4a5b"]
+)
+def test_a_file_is_found_by_the_id_of_its_run(where, identity):
+    written = RunStore(where).write("refund", DAY, identity, text_of(identity=identity))
+    assert written.replace("\\", "/").endswith(f"/refund/{DAY}/{identity}.run.json")
+
+
+@pytest.mark.parametrize("identity", ["con", "a/../b", "..", "", "é", "a" * 200, "a.", "a\nb", "a:b", "~"])
+def test_an_id_that_is_no_name_of_a_file_gets_one(where, identity):
+    store = RunStore(where)
+    store.write(identity, DAY, identity, text_of(identity=identity))
+    [entry] = store.list_runs()
+    assert (entry.problem, entry.head["id"]) == ("", identity)
+    assert len(entry.id) <= 80
+
+
 def test_another_run_of_the_same_id_stays(where):
     stores = RunStore(where), RunStore(where)
     places = {store.write("refund", DAY, "a1", text_of(n=n)) for n, store in enumerate(stores)}
@@ -168,7 +185,7 @@ def test_a_url_whose_package_is_missing_says_what_to_install(monkeypatch):
     pytest.importorskip("fsspec")
     with pytest.raises(SettingsError, match="pip install adlfs"):
         RunStore("az://box/runs")
-    with pytest.raises(SettingsError, match="nothing://box/runs: .* no such protocol"):
+    with pytest.raises(SettingsError, match=r"nothing://box/runs: .* no such protocol"):
         RunStore("nothing://user:password@box/runs")
     monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
     with pytest.raises(SettingsError, match=r"pip install 'frozen-agentreplay\[stores\]'"):

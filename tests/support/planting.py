@@ -68,8 +68,10 @@ def list_run(block):
 def planted(code):
     """A block in which the function of `code` raises as soon as it is called."""
     file = Path(code.co_filename)
+    gc.disable()  # a finalizer in the middle of it is more than the parser of CPython 3.11 takes
     tree = ast.fix_missing_locations(Planted(code).visit(ast.parse(file.read_text(encoding="utf-8"))))
     new = {_key(each): each for each in _walk(compile(tree, str(file), "exec", dont_inherit=True))}
+    gc.enable()
     around = code.co_qualname.split(".<locals>.")
     chain = {".<locals>.".join(around[: number + 1]) for number in range(len(around))}
     swapped = []

@@ -1,0 +1,219 @@
+"""What a capture changes in its process, and takes back; what it costs; and what mypy refuses to store of it."""
+
+import asyncio
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay import capture
+from pytest_agentreplay.errors import CannotRedirect, SettingsError
+from tests.capture import tools_of_a_service as shop
+from tests.support.capturing import asked, started
+
+ROOT = Path(__file__).parents[2]
+
+
+def run(code, *options):
+    done = subprocess.run(
+        [sys.executable, *options, "-c", code], cwd=ROOT, text=True, capture_output=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+LOOKED_AT = """
+import aiohttp.connector, aiohttp.client, asyncio, http.client, httpx, queue, sys, threading, urllib3, websockets.asyncio.client
+import websockets.sync.client
+from concurrent.futures import ThreadPoolExecutor
+import atexit, builtins, importlib, io, json, logging, os, random, secrets, signal, socket, time, uuid, weakref
+from tests.capture import tools_of_a_service as shop
+
+def look():
+    import types
+    seen = {}
+    for name, module in [*sys.modules.items()]:
+        if name.startswith(("pytest_agentreplay", "tests.")) and module is not shop:
+            continue
+        for key, value in [*vars(module).items()]:
+            seen[name, key] = id(value)
+            if isinstance(value, types.FunctionType):
+                seen[name, key, "code"] = id(value.__code__)
+            if isinstance(value, type) and value.__module__ == name:
+                for each, member in [*vars(value).items()]:
+                    seen[name, key, each] = id(member)
+                    if isinstance(member, types.FunctionType):
+                        seen[name, key, each, "code"] = id(member.__code__)
+    seen["hooks"] = sys.excepthook, threading.excepthook, sys.unraisablehook, sys.gettrace(), sys.getprofile()
+    seen["finders"] = [*sys.meta_path]
+    seen["signals"] = [signal.getsignal(each) for each in signal.valid_signals()]
+    return seen
+"""
+
+
+def test_stop_leaves_the_process_as_it_was():
+    code = (
+        LOOKED_AT
+        + """
+from pytest_agentreplay import capture
+capture.start("x"); capture.stop()  # what is imported by it is there
+before = look()
+capture.start("x", tools=["tests.capture.tools_of_a_service.add = read", "tests.capture.tools_of_a_service.Desk.ask"])
+during = look()
+assert during != before
+changed = sorted({key[0] for key in before if isinstance(key, tuple) and during.get(key) != before[key]})
+with capture.run("a"):
+    shop.add(1, 2)
+capture.stop()
+after = look()
+left = [key for key in before if after.get(key) != before[key] and key[-1] not in ("_json_cache", "_cache")]
+print(json.dumps(changed).replace(" ", ""), json.dumps([str(key) for key in left]).replace(" ", ""))
+"""
+    )
+    changed, left = run(code)
+    # No clock, seed, zone, socket, exit handler or signal is among what is changed while a capture runs.
+    libraries = {"_queue", "queue", "threading", "concurrent", "asyncio", "http", "urllib3", "httpx", "aiohttp"}
+    libraries |= {"websockets", "tests"}
+    assert {name.partition(".")[0] for name in json.loads(changed)} <= libraries
+    assert json.loads(left) == []
+
+
+def test_the_import_loads_neither_pytest_nor_a_library_of_http():
+    code = """
+import sys
+from pytest_agentreplay import capture
+with capture.run("a") as run:
+    run.annotate(a=1)
+assert not capture.keep("x")
+print(*(name for name in ("pytest", "_pytest", "httpx", "aiohttp", "urllib3", "requests", "openai") if name in sys.modules), "none")
+capture.start("x")
+print(*(name for name in ("pytest", "_pytest", "httpx", "aiohttp", "urllib3", "requests", "openai") if name in sys.modules), "none")
+"""
+    assert run(code) == ["none", "none"]
+
+
+def test_import_and_start_take_at_most_four_tenths_of_the_import_of_openai():
+    code = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
+    ours = code.format("from pytest_agentreplay import capture; capture.start('x')")
+    theirs = code.format("import openai")
+    run(ours), run(theirs)
+    pairs = [(float(run(ours)[0]), float(run(theirs)[0])) for _ in range(3)]
+    assert min(mine for mine, _ in pairs) <= 0.4 * min(other for _, other in pairs), pairs
+
+
+def test_a_mistake_of_the_caller_is_an_error_at_the_start_and_changes_nothing():
+    start = threading.Thread.start
+    with pytest.raises(SettingsError, match="capture.start: tools"), started("shop:refund"):
+        pass
+    with pytest.raises(CannotRedirect), started("math.floor"):
+        pass
+    assert threading.Thread.start is start
+    with capture.run("nothing") as nothing:
+        assert not nothing.captures
+
+
+def test_a_second_start_takes_the_place_of_the_first():
+    code = shop.add.__code__
+    with started("tests.capture.tools_of_a_service.add"):
+        with started("tests.capture.tools_of_a_service.fail") as taken:
+            assert shop.add.__code__ is code
+            with capture.run("a"), pytest.raises(ValueError, match="no"):
+                shop.fail("no")
+        assert [asked(ended) for ended in taken] == [["fail"]]
+        capture.stop()
+        capture.stop()
+
+
+def test_a_test_that_is_recorded_or_replayed_captures_nothing():
+    from tests.support.tapes import recording
+
+    with started() as taken, recording():
+        with capture.run("a") as inside:
+            assert not inside.captures
+    assert taken == []
+
+
+def test_an_argument_is_what_it_was_when_the_call_was_made():
+    with started("tests.capture.tools_of_a_service.keep_all") as taken, capture.run("a"):
+        items = [1]
+        shop.keep_all(items)
+        items.append(2)
+    assert [call.native.arguments for call in taken[0].calls.values()] == [{"items": [1]}]
+    assert taken[0].cold == ""
+
+
+def test_a_result_that_cannot_be_kept_makes_the_run_cold():
+    with started("tests.capture.tools_of_a_service.open_lock") as taken, capture.run("a"):
+        assert shop.open_lock().acquire()
+    assert "open_lock" in taken[0].cold
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_fork_in_the_middle_of_a_run_has_its_own_runs_and_leaves_the_parent_its_one():
+    with started("tests.capture.tools_of_a_service.add") as taken:
+        with capture.run("parent"):
+            shop.add(1, 1)
+            read, write = os.pipe()
+            if (child := os.fork()) == 0:
+                status = 1
+                try:
+                    shop.add(2, 2)
+                    with capture.run("child"):
+                        shop.add(3, 3)
+                    with capture.run("child"):
+                        pass
+                    names = [ended.name for ended in taken]
+                    os.write(write, json.dumps([names, [asked(ended) for ended in taken], capture.stats()]).encode())
+                    status = 0
+                finally:
+                    os._exit(status)
+            os.close(write)
+            with os.fdopen(read) as answer:
+                names, calls, stats = json.load(answer)
+            assert os.waitpid(child, 0)[1] == 0
+            shop.add(4, 4)
+    assert (names, calls) == (["child", "child"], [["add"], []])
+    assert (stats["captured"], stats["faults"]) == (2, 0)
+    assert [(ended.name, len(ended.exchanges), len(ended.outcomes)) for ended in taken] == [("parent", 2, 2)]
+
+
+def test_mypy_refuses_to_store_what_is_raw(tmp_path):
+    mypy = pytest.importorskip("mypy.api")
+    file = tmp_path / "storing.py"
+    file.write_text(
+        """
+from pytest_agentreplay.capture.ended_capture import EndedCapture
+from pytest_agentreplay.core.model import Exchange, RawCall, RawOutcome, ToolCall, ToolReply
+
+def store(ended: EndedCapture, call: ToolCall, raw: RawCall, outcome: RawOutcome) -> None:
+    Exchange(call, ToolReply(), 1, 2)
+    Exchange(raw, None, 1, None)
+    Exchange(call, outcome, 1, 2)
+    Exchange(ended.calls[1], ended.outcomes[1], 1, 2)
+""",
+        encoding="utf-8",
+    )
+    said, errors, _ = mypy.run([str(file), "--config-file", str(ROOT / "pyproject.toml"), "--follow-imports=silent"])
+    assert not errors
+    refused = [line.split(":")[1] for line in said.splitlines() if "[arg-type]" in line]
+    assert refused == ["7", "8", "9", "9"], said
+
+
+def test_queues_and_pools_work_as_before_while_a_capture_runs():
+    async def gather():
+        return await asyncio.gather(*(asyncio.to_thread(time.sleep, 0) for _ in range(3)))
+
+    with started(), capture.run("a"), ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(abs, [-1, -2])] == [1, 2]
+        asked_for = queue.Queue()
+        threading.Thread(target=asked_for.put, args=(1,)).start()
+        assert asked_for.get(timeout=5) == 1
+        assert asyncio.run(gather()) == [None] * 3
