@@ -263,6 +263,13 @@ def test_what_another_call_was_served_with_by_place_teaches_nothing():
     assert new_values.find(say("two", user=str(uuid.uuid4())), {"main"}, served, 0) is run.exchanges[1]
 
 
+@given(st.lists(st.sampled_from(["seconds", "a stamp of ISO", "the time of the day"]), min_size=1, max_size=20))
+def test_a_call_of_values_alone_is_served(kinds):
+    """However a report would show what differs: message by message, or the whole list."""
+    sides = [[{"role": "user", "content": TIMES[kind][side]} for kind in kinds] for side in (0, 1)]
+    assert is_served(captured(chat(sides[0], stop=[TIMES["seconds"][0]])), chat(sides[1], stop=[TIMES["seconds"][1]]))
+
+
 WORDS = st.text(string.ascii_letters + " .,-_/:", max_size=30)
 
 

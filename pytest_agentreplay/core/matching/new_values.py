@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.core.canonical_json import canonical
 from pytest_agentreplay.core.diagnose.progress import list_spoken_texts
 from pytest_agentreplay.core.diagnose.sections import compare_calls, is_setting
+from pytest_agentreplay.core.divergence import ABSENT
 from pytest_agentreplay.core.kit import list_draws, table
 from pytest_agentreplay.core.matching.address import content
 from pytest_agentreplay.core.matching.wiring import read_text
@@ -121,11 +122,9 @@ class NewValues:
         `at` are the nanoseconds since the run of now began.
         """
         form, values = mask_values(self._matching.text(call))
-        unserved = (x for x in self._exchanges if x.parent is None and x.start not in served)
-        candidates = sorted(
-            (x for x in unserved if x.call.boundary == call.boundary), key=lambda x: x.lane not in lanes
-        )
-        for x in candidates[:AHEAD]:
+        top = (x for x in self._exchanges if x.parent is None and x.call.boundary == call.boundary)
+        unserved = sorted((x for x in top if x.start not in served), key=lambda x: x.lane not in lanes)
+        for x in unserved[:AHEAD]:
             recorded, old_values = self._mask(x)
             if recorded == form:
                 self._learn(served)
@@ -143,12 +142,9 @@ class NewValues:
         for x in self._exchanges:
             if x.start in served and x.start not in self._learned:
                 self._learned.add(x.start)
-                (recorded, old_values), (form, values) = (
-                    self._mask(x),
-                    mask_values(self._matching.text(served[x.start])),
-                )
-                if recorded == form:
-                    self._pairs = self._join(zip(old_values, values, strict=True)) or self._pairs
+                recorded, now = self._mask(x), mask_values(self._matching.text(served[x.start]))
+                if recorded[0] == now[0]:
+                    self._pairs = self._join(zip(recorded[1], now[1], strict=True)) or self._pairs
 
     def _join(self, pairs: Iterable[tuple[NewValue, NewValue]]) -> set[tuple[str, str]] | None:
         """Return the pairs of ids so far and `pairs`; None where they are not one to one.
@@ -156,32 +152,28 @@ class NewValues:
         A recorded id that comes back as it was recorded may have come from a reply, which has it from the first run.
         """
         renamed = {old for old, _ in self._pairs}
-        ids = {
-            (old.text, new.text) for old, new in pairs if old.kind in IDS and (old != new or old.text not in renamed)
-        }
-        ids |= self._pairs
+        ids = {(old.text, new.text) for old, new in pairs if old.kind in IDS}
+        ids = self._pairs | {(old, new) for old, new in ids if old != new or old not in renamed}
         return ids if len({old for old, _ in ids}) == len({new for _, new in ids}) == len(ids) else None
 
     def _accept(
         self, x: Exchange, call: Call, pairs: list[tuple[NewValue, NewValue]], served: Collection[int], at: int
     ) -> bool:
         """Return whether `call` is `x` but for new values; these are counted, and stand for one another then."""
-        joined, differing = self._join(pairs), {(old, new) for old, new in pairs if old != new}
-        for old, new in differing if joined is not None else ():
-            if old.kind in IDS and (old.text, new.text) in self._pairs:
-                continue
+        if (joined := self._join(pairs)) is None:
+            return False
+        for old, new in {(old, new) for old, new in pairs if old != new and (old.text, new.text) not in self._pairs}:
             if not (old.kind in IDS or self._is_time(old, new, at)) or not self._are_new(old, new, x, served):
                 return False
-        if joined is None:
-            return False
         taken: list[tuple[str, str]] = []
-        for path, recorded, now, _ in compare_calls(x.call, call, matched=self._matching.headers):
-            sides = [mask_values(canonical(side))[1] for side in (recorded, now)]  # type: ignore[arg-type]
-            for old, new in zip(*sides, strict=False):
-                start = str(recorded).find(old.text)
-                if old != new and is_setting(path, str(recorded), start, start + len(old.text)):
-                    return False
-                taken += [(path, old.kind)] if old != new else []
+        for path, *sides, _ in compare_calls(x.call, call, matched=self._matching.headers):
+            recorded, now = ("" if side is ABSENT else canonical(side) for side in sides)
+            for old, new in zip(mask_values(recorded)[1], mask_values(now)[1], strict=False):
+                if old != new:
+                    start = recorded.index(old.text)
+                    if is_setting(path, recorded, start, start + len(old.text)):
+                        return False
+                    taken.append((path, old.kind))
         self._pairs = joined
         self.taken.update(taken)
         return True
@@ -202,10 +194,9 @@ class NewValues:
         spoken = [self._spoken[0], *map(self._read, before)]
         values = [fold_ids(value.text) for value in (old, new)]
         if old.kind in IDS:
-            moved = values[1] in self._sites and self._sites[values[1]] != self._sites.get(values[0])
-            return not moved and not any(
-                value in self._others or any(value in text for text in spoken) for value in values
-            )
+            if values[1] in self._sites and self._sites[values[1]] != self._sites.get(values[0]):
+                return False
+            return not any(value in self._others or any(value in text for text in spoken) for value in values)
         tokens = [re.compile(rf"(?<![\w:.+]){re.escape(value)}(?![\w:+]|\.\w)") for value in values]
         return not any(token.search(text) for token in tokens for text in spoken)
 
