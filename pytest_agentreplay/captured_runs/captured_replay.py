@@ -36,15 +36,14 @@ from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
+    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
     from pytest_agentreplay.cases_run.in_process_run import Runner
     from pytest_agentreplay.core.backends.replay import ReplayBackend
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.core.redaction.policy import Redactor
-    from pytest_agentreplay.intercept.ordering.overtime import Despair
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Run
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.settings import Settings
 
@@ -87,57 +86,36 @@ class CapturedResult:
         return self.refused or (changes[0].group if changes else "")
 
 
-def replay_captured(
-    run: Run,
-    file: Path,
-    *,
-    runner: Runner,
-    settings: Settings,
-    root: Path,
-    environ: Mapping[str, str],
-    redactors: Mapping[str, Redactor | None],
-    despair: Despair,
-    other_ids: Collection[str] = (),
-) -> CapturedResult:
-    """Return what `runner` does otherwise than the captured `run`.
+def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: Collection[str] = ()) -> CapturedResult:
+    """Return what the runner of the run's name does otherwise; `other_ids` are those of other runs of that name.
 
-    `other_ids` are those of other runs of the same entry. Raises RunnerError for a runner that takes too long.
+    Raises SettingsError where there is no such runner, RunnerError for one that cannot be loaded, or takes too long.
     """
-    given = run.header.kit.get("input")
-    if isinstance(given, dict) and not {"arguments", "messages"} & given.keys():
-        given = {"arguments": given}
-    if cold := table(run.header.kit, "capture").get("cold"):
+    capture, given = table(run.header.kit, "capture"), run.header.kit.get("input")
+    if cold := capture.get("cold"):
         return CapturedResult(refused=f"cold: {cold}", cold=True)
-    if refused := find_refusal(runner, given):
-        return CapturedResult(refused=refused)
-    marks = find_places(root) if settings.places else {}
-    place = Location(run.header.test, file, root, marks, environ, redactors)
-    session = CapturedReplay(place, settings, run)
+    runner = evaluator.runners[text_of(capture, "name") or run.header.test.partition("/")[0]]
+    if not isinstance(given, dict):
+        return CapturedResult(refused="the service gave capture.run no input that names the runner's arguments")
+    if "messages" not in given:
+        arguments = table(given, "arguments") if "arguments" in given else given
+        given = {"arguments": arguments}
+        try:
+            inspect.signature(runner).bind(**arguments)
+        except TypeError as error:
+            return CapturedResult(refused=f"the runner does not take what was captured: {error}")
+    marks = find_places(evaluator.root) if evaluator.settings.places else {}
+    place = Location(run.header.test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
+    session = CapturedReplay(place, evaluator.settings, run)
     session.backend.expect_new_values(other_ids=other_ids)
     session.open()
     try:
         if refused := session.find_undeclared():
             return CapturedResult(refused=refused)
-        output, failure, _ = session.play(consume(runner), given, despair)
+        output, failure, _ = session.play(consume(runner), given, evaluator.despair)
         return session.compare(output, failure)
     finally:
         session.close()
-
-
-def find_refusal(runner: Runner, given: Json) -> str:
-    """Return why `runner` cannot be called with what was captured; "" where it can."""
-    if not isinstance(given, dict):
-        return "the service gave capture.run no input that names the runner's arguments"
-    arguments = given.get("arguments")
-    if not isinstance(arguments, dict):
-        return ""
-    try:
-        inspect.signature(runner).bind(**arguments)
-    except TypeError as error:
-        return f"the runner does not take what was captured: {error}"
-    except ValueError:  # a builtin may have no signature
-        return ""
-    return ""
 
 
 def consume(runner: Runner) -> Runner:

@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotMissing
@@ -25,7 +25,17 @@ LATEST = Path(".agentreplay", "captured-runs.json")
 """In the root of a project, the groups of its latest session with captured runs."""
 VERB = re.compile(r"(?:no longer )?\w+")
 MOST_GROUPS = 20
-SHOWN = {"effects": 0, "requests": 1, "not replayed": 2}
+LEVELS = ("effects", "requests", "not replayed")
+
+
+class RunGroup(NamedTuple):
+    """The runs that do one thing otherwise: on which level, what, how many, the smallest one, what shows it."""
+
+    level: str
+    what: str
+    runs: int
+    smallest: str
+    command: str
 
 
 @dataclass(slots=True)
@@ -52,26 +62,26 @@ class RunGroups:
         """How many runs could be replayed."""
         return sum(count for (level, _), count in self.counts.items() if level != "not replayed")
 
-    def list_groups(self) -> list[tuple[str, str, int]]:
-        """Return level, group and number of those that are not the same: effects first, the largest first."""
-        groups = [(level, group, count) for (level, group), count in self.counts.items() if level != "same"]
-        return sorted(groups, key=lambda row: (SHOWN[row[0]], -row[2], row[1]))
+    def list_groups(self) -> list[RunGroup]:
+        """Return the groups of those that are not the same: effects first, of each level the largest first."""
+        groups = []
+        for (level, group), count in self.counts.items():
+            run = self.smallest[level, group][1]
+            what = f"{level}: {group}" if level == "not replayed" else conjugate(group, count)
+            flag = {"requests": " --agentreplay-runs-strict", "not replayed": " -rs"}.get(level, "")
+            command = f"pytest --agentreplay-runs={quoted(self.store)}{flag} -k {quoted(run)}"
+            groups.append(RunGroup(level, what, count, run, command))
+        ordered = sorted(groups, key=lambda group: (group.level, -group.runs, group.what))
+        return [group for level in LEVELS for group in ordered if group.level == level]
 
     def format_line(self) -> str:
         """Return one line: "1,000 runs: 962 same, 31 ask otherwise (system text, line 2), 1 raises KeyError"."""
-        total, groups = self.counts.total(), self.list_groups()
-        parts = [f"{self.counts['same', '']:,} same"]
-        parts += [f"{count:,} {conjugate(group, count)}" for level, group, count in groups if level != "not replayed"]
-        if left := total - self.replayed:
-            parts.append(f"{left:,} not replayed")
+        total = self.counts.total()
+        groups = [f"{group.runs:,} {group.what}" for group in self.list_groups() if group.level != "not replayed"]
+        parts = [f"{self.counts['same', '']:,} same", *groups]
+        parts += [f"{total - self.replayed:,} not replayed"] if total > self.replayed else []
         new = f"; {self.new:,} values are new in each run, and count as equal" if self.new else ""
         return f"{total:,} run{'s' * (total != 1)}: {', '.join(parts)}{new}"
-
-    def name_command(self, level: str, group: str) -> tuple[str, str]:
-        """Return the smallest run of a group, and the command that shows it."""
-        run = self.smallest[level, group][1]
-        strict = " --agentreplay-runs-strict" if level == "requests" else " -rs" if level == "not replayed" else ""
-        return run, f"pytest --agentreplay-runs={quoted(self.store)}{strict} -k {quoted(run)}"
 
     def make_notices(self) -> Iterator[Notice]:
         """Yield the line of the footer, and each group with its smallest run and the command that shows it."""
@@ -79,10 +89,9 @@ class RunGroups:
             return
         yield make_warning(f"captured  {self.format_line()}")
         groups = self.list_groups()
-        for level, group, count in groups[:MOST_GROUPS]:
-            run, command = self.name_command(level, group)
-            what = f"not replayed: {group}" if level == "not replayed" else conjugate(group, count)
-            yield make_warning(f"          {count:,} {what}; the smallest is {run}:", f"            {command}")
+        for group in groups[:MOST_GROUPS]:
+            where = f"{group.runs:,} {group.what}; the smallest is {group.smallest}:"
+            yield make_warning(f"          {where}", f"            {group.command}")
         if (left := len(groups) - MOST_GROUPS) > 0:
             yield make_warning(f"          and {left} more groups; --agentreplay-sample=N takes fewer runs")
         if not self.replayed:
@@ -91,18 +100,16 @@ class RunGroups:
     def format_markdown(self) -> str:
         """Return the groups as Markdown, for the summary of a step on GitHub and for a pull request."""
         rows = [f"**agentreplay: captured {escape_code(self.format_line())}**", ""]
-        if groups := self.list_groups():
-            rows += ["| runs | what | smallest | see it |", "| --- | --- | --- | --- |"]
-        for level, group, count in groups[:MOST_GROUPS]:
-            what = f"not replayed: {group}" if level == "not replayed" else group
-            cells = (f"{count:,}", what, *self.name_command(level, group))
+        groups = self.list_groups()[:MOST_GROUPS]
+        rows += ["| runs | what | smallest | see it |", "| --- | --- | --- | --- |"] if groups else []
+        for group in groups:
+            cells = (f"{group.runs:,}", *group[1:2], *group[3:])
             rows.append(f"| {' | '.join(escape_code(cell, cell=True) for cell in cells)} |")
         return "\n".join(rows) + "\n\n"
 
     def save(self, root: Path) -> None:
         """Keep the groups of the session for `agentreplay summarize --captured`. Raises CannotWrite."""
-        keys = ("level", "group", "runs", "smallest", "command")
-        groups = [dict(zip(keys, (*row, *self.name_command(*row[:2])), strict=True)) for row in self.list_groups()]
+        groups = [group._asdict() for group in self.list_groups()]
         data = {"verdict": self.format_line(), "groups": groups, "markdown": self.format_markdown()}
         files.private(root / LATEST.parent)
         files.write_whole(root / LATEST, json.dumps(data))

@@ -6,7 +6,6 @@ its run when its turn has come, and keeps nothing of it but a row.
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from contextlib import suppress
@@ -17,21 +16,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay import codec
-from pytest_agentreplay.captured_runs.captured_replay import CapturedResult, replay_captured
+from pytest_agentreplay.captured_runs.captured_replay import CapturedResult, Change, replay_captured
 from pytest_agentreplay.captured_runs.groups import RunGroups
 from pytest_agentreplay.captured_runs.sampling import sample
-from pytest_agentreplay.cases_run.runners import Runners
-from pytest_agentreplay.conftests import hooks_of
-from pytest_agentreplay.core.kit import table
+from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.new_values import list_ids
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, RunnerError, SettingsError, SnapshotError
+from pytest_agentreplay.intercept.ordering.overtime import let_end
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.cases import end_session
-from pytest_agentreplay.plugin.keys import get_redactors
+from pytest_agentreplay.plugin.cases import find_evaluator
 from pytest_agentreplay.plugin.session_report import fail_session
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.settings.parsers import number
 from pytest_agentreplay.store.files import append_text
 from pytest_agentreplay.store.run_store import RunEntry, RunStore
 
@@ -58,7 +56,7 @@ class CapturedItems:
         self.name = LOGIN.sub("", store).rstrip("/")
         self.ids: dict[str, list[tuple[RunEntry, set[str]]]] = {}
         self.groups = config.stash[keys.CAPTURED] = RunGroups(self.name)
-        if config.args_source is not config.ArgsSource.ARGS and not hasattr(config, "workerinput"):
+        if config.args_source is not config.ArgsSource.ARGS:
             config.args[:] = []  # no test was named: the runs alone
 
     @cached_property
@@ -66,13 +64,13 @@ class CapturedItems:
         """The runs of the session. Raises UsageError for a store without any."""
         if (listed := getattr(self.config, "workerinput", {}).get(PLUGIN)) is not None:
             return [RunEntry(*row) for row in listed]
-        number = self.config.option.agentreplay_sample
         try:
+            count = number(self.config.option.agentreplay_sample or "", "--agentreplay-sample")
             entries = [*self.store.list_runs()]
             if not any(not entry.problem for entry in entries):
                 why = f": {entries[0].where} {entries[0].problem}" if entries else ", which lie at NAME/DAY/ID.run.json"
                 raise pytest.UsageError(f"--agentreplay-runs={self.name}: there are no captured runs{why}")
-            return entries if number is None else sample(entries, positive(number))
+            return sample(entries, count) if count else entries
         except AgentReplayError as error:
             raise pytest.UsageError(f"--agentreplay-runs: {error}") from None
 
@@ -80,7 +78,10 @@ class CapturedItems:
         """Return the ids in another run of the same entry: what stands there too is new in neither."""
         if entry.name not in self.ids:
             others = [other for other in self.entries if other.name == entry.name and not other.problem][:2]
-            self.ids[entry.name] = [(other, list_ids(self.store.read(other).decode())) for other in others]
+            self.ids[entry.name] = []
+            for other in others:
+                with suppress(SnapshotError):  # it may have been rotated away by now
+                    self.ids[entry.name].append((other, list_ids(self.store.read(other).decode(errors="replace"))))
         return next((ids for other, ids in self.ids[entry.name] if other is not entry), set())
 
     @pytest.hookimpl(tryfirst=True)
@@ -96,16 +97,16 @@ class CapturedItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add an item for each run, before anybody selects."""
-        names: set[str] = set()
+        names: dict[str, CapturedItem] = {}
         collector = CapturedStore.from_parent(session, name=self.name, nodeid=self.name)
         for entry in self.entries:
             name = f"{entry.name}/{entry.id}" if entry.id else entry.where
             if name in names:  # a service that names its runs itself may take a name again on another day
                 name = f"{entry.name}/{entry.day}/{entry.id}"
-            names.add(name)
-            item = CapturedItem.of(collector, name, entry, self)
+            names[name] = item = CapturedItem.of(collector, name, entry, self)
             self.config.hook.pytest_itemcollected(item=item)
-            items.append(item)
+        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, [*names.values()]))
+        items += names.values()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -133,13 +134,6 @@ class CapturedItems:
             self.groups.save(self.config.rootpath)
             if file := os.environ.get("GITHUB_STEP_SUMMARY"):
                 append_text(Path(file), self.groups.format_markdown())
-
-
-def positive(text: str) -> int:
-    """Return a number of runs. Raises UsageError."""
-    if not text.isdecimal() or not int(text):
-        raise pytest.UsageError(f"--agentreplay-sample takes a number of runs, not {text!r}")
-    return int(text)
 
 
 class CapturedStore(pytest.Collector):
@@ -172,17 +166,18 @@ class CapturedItem(pytest.Item):
         try:
             result = self.replay()
         except RunnerError as error:
-            raise pytest.fail.Exception(escape_output(str(error)), pytrace=False) from None
+            self.config.add_cleanup(lambda: let_end(int(self.session.exitstatus)))  # what it started may never end
+            result = CapturedResult((Change("break the runner", Divergence(Kind.OUTCOME, str(error))),))
         except (SnapshotError, SettingsError) as error:
             result = CapturedResult(refused=str(error))
-        row = {
+        self.row = {
             "level": result.level,
             "group": result.group,
             "size": self.entry.size,
             "id": self.name,
             "new": result.new,
         }
-        self.row = row
+        self.user_properties += [("agentreplay.level", result.level), ("agentreplay.group", result.group)]
         if result.refused and not (strict and not result.cold):
             raise pytest.skip.Exception(escape_output(result.refused), _use_item_location=True)
         changes = (*result.effects, *result.requests)
@@ -197,21 +192,9 @@ class CapturedItem(pytest.Item):
         """Return what the code of today made of the run. Raises what is wrong with its file, and with its runner."""
         if self.entry.problem:
             return CapturedResult(refused=self.entry.problem)
-        config, hooks = self.config, hooks_of(self.ihook)
-        settings = config.stash[keys.SETTINGS]
         run = codec.loads(self.captured.store.read(self.entry), file=self.entry.where).run
-        name = str(table(run.header.kit, "capture").get("name") or self.entry.name)
-        return replay_captured(
-            run,
-            Path(self.entry.where),
-            runner=Runners(settings.runners, hooks.runners, settings.written)[name],
-            settings=settings,
-            root=config.rootpath,
-            environ=os.environ,
-            redactors=get_redactors(config),
-            despair=functools.partial(end_session, config),
-            other_ids=self.captured.find_other_ids(self.entry),
-        )
+        ids = self.captured.find_other_ids(self.entry)
+        return replay_captured(run, Path(self.entry.where), find_evaluator(self), ids)
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Return where the item stands: a skip needs a line."""

@@ -69,7 +69,7 @@ for number in range(int(sys.argv[1])):
             run.output(shop.answer(**work(number)))
     except KeyError:
         pass
-capture.stop()
+capture.stop(120)
 """
 
 INI = """
@@ -111,6 +111,7 @@ class Store:
         self.project.write(capturing=CAPTURING)
         done = self.project.child("capturing", number)
         assert done.returncode == 0, done.stderr
+        assert len(self.files) == number
         (self.project.root / "ledger.txt").unlink()
         return self
 

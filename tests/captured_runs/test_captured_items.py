@@ -43,6 +43,7 @@ def unchanged(store):
 
 def test_unchanged_code_is_green_and_a_failure_that_recurs_is_the_same(store):
     said = store.replay("-v")
+    assert "collecting ... collected 12 items" in said
     assert f"captured  {SAME}\n" in said
     assert "runs::refund/run-0007 PASSED" in said  # raised KeyError then, and does now
     assert said.count("PASSED") == 12
@@ -70,9 +71,11 @@ def test_an_effect_that_differs_fails_its_item_and_names_its_group(store, old, n
     assert store.changed(old, new).count(code=1) == f"12 runs: {group}"
 
 
-def test_the_groups_reach_the_footer_github_and_summarize_with_a_command_that_works(store, tmp_path):
+def test_the_groups_reach_footer_junit_github_and_summarize_with_commands_that_work(store, tmp_path):
     step, root = tmp_path / "step.md", store.project.root
-    said = store.changed(IN_CALL, REFUNDS_MORE).replay(code=1, GITHUB_STEP_SUMMARY=str(step))
+    xml = tmp_path / "junit.xml"
+    said = store.changed(IN_CALL, REFUNDS_MORE).replay(f"--junitxml={xml}", code=1, GITHUB_STEP_SUMMARY=str(step))
+    assert xml.read_text(encoding="utf-8").count('"agentreplay.group" value="differ in refund $.amount"') == 6
     run, command = re.search(r"6 differ in refund \$\.amount; the smallest is (\S+):\n +pytest (.+)", said).groups()
     assert f"| `6` | `differ in refund $.amount` | `{run}` | `pytest {command}` |" in step.read_text(encoding="utf-8")
     assert read_latest(root)["markdown"] == step.read_text(encoding="utf-8")
@@ -85,6 +88,9 @@ def test_the_groups_reach_the_footer_github_and_summarize_with_a_command_that_wo
     assert "1 failed, 11 deselected" in shown
     assert f"runs::{run}" in shown
     assert re.search(r"recorded +18\.5\n +now +19\.5", shown)
+    recorded = store.project.command(*re.search(r"agentreplay (show .+)", shown)[1].split())
+    assert recorded.returncode == 0
+    assert "18.5" in recorded.stdout
 
 
 def test_without_a_session_there_is_nothing_to_summarize(tmp_path):
@@ -93,6 +99,7 @@ def test_without_a_session_there_is_nothing_to_summarize(tmp_path):
 
 
 def test_workers_of_xdist_share_the_runs_and_the_controller_groups_them(store):
+    store.project.write(test_own="def test_own(): pass\n")  # no path is named: it stays out
     store.changed(IN_CALL, NO_REFUND)
     assert store.count("-p", "xdist", "-n", "2", code=1) == "12 runs: 6 same, 6 no longer call refund"
 
@@ -158,7 +165,7 @@ def test_a_run_that_is_cold_newer_or_broken_fails_nothing(store):
         *rare(
             (["--agentreplay-runs=."], "there are no captured runs"),
             (["--agentreplay-runs=nosuch://x"], "--agentreplay-runs: nosuch://x"),
-            (["--agentreplay-runs=runs", "--agentreplay-sample=few"], "takes a number of runs, not 'few'"),
+            (["--agentreplay-runs=runs", "--agentreplay-sample=few"], "takes a whole number, not 'few'"),
             (["--agentreplay-sample=3"], "need --agentreplay-runs=STORE"),
         ),
     ],

@@ -1,0 +1,110 @@
+"""One captured run against the code of today, in this process: agents of many kinds, and what ends a run early."""
+
+import dataclasses
+import os
+from collections import Counter
+
+import pytest
+
+from pytest_agentreplay import codec
+from pytest_agentreplay.captured_runs.captured_replay import replay_captured
+from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
+from pytest_agentreplay.cases_run.runners import Runners
+from pytest_agentreplay.core.matching.new_values import list_ids
+from pytest_agentreplay.settings import Settings
+from tests.capture import service_agents
+from tests.capture.replaying import FROZEN, NOBODY, ROOT, capture_runs
+from tests.support.exhaustive import rare
+
+GROUPS = {
+    "customer": "differ in refund $.customer",
+    "amount": "differ in refund $.amount",
+    "order": "differ in refund $.order_id",
+    "model": "ask otherwise ($.model)",
+    "prompt": "ask otherwise (system text)",
+    "dropped write": "no longer call refund",
+}
+
+
+async def answer(**arguments):
+    service_agents.URL.set(NOBODY)
+    return await service_agents.answer(**arguments)
+
+
+def replay(file, runner=answer, other=None, change=None, **settings):
+    """What the code of today made of a run; `change` is made to its header."""
+    run = codec.loads(file.read_bytes(), file=str(file)).run
+    if change is not None:
+        run = dataclasses.replace(run, header=change(run.header))
+    settings = Settings(tools=FROZEN, **settings)
+    evaluator = CaseEvaluator(ROOT, settings, Runners((), [{"answer": runner}]), os.environ, {})
+    ids = set() if other is None else list_ids(other.read_text(encoding="utf-8"))
+    before = Counter(service_agents.EFFECTS)
+    result = replay_captured(run, file, evaluator, ids)
+    assert before == service_agents.EFFECTS, "a tool ran for real"
+    return result
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """A run of each agent, the last one of which has failed."""
+    made = capture_runs(tmp_path_factory.mktemp("runs"), [1003])
+    return made + capture_runs(tmp_path_factory.mktemp("failed"), [1007], ["plain"])
+
+
+def test_unchanged_runs_of_all_agents_are_the_same(files):
+    results = [replay(file, other=files[place - 1]) for place, file in enumerate(files)]
+    assert {(result.level, result.group) for result in results} == {("same", "")}
+    assert sum(result.new for result in results) > 0
+
+
+@pytest.mark.parametrize("plant", ["dropped write", *rare(*(GROUPS.keys() - {"dropped write"}))])
+def test_a_planted_change_has_its_group_whatever_the_agent(files, plant, monkeypatch):
+    monkeypatch.setattr(service_agents, "CHANGES", {plant})
+    assert {replay(file).group for file in files} == {GROUPS[plant]}
+
+
+def test_what_the_service_said_of_a_run_is_no_exception_that_must_recur(files):
+    def say(header):
+        return dataclasses.replace(header, outcome={"status": "failed", "type": "failed", "message": "thumbs down"})
+
+    assert replay(files[0], change=say).level == "same"
+
+
+def test_an_answer_is_compared_where_the_service_kept_it_but_for_new_values(files):
+    def keep(output):
+        return lambda header: dataclasses.replace(header, kit={**header.kit, "output": output})
+
+    async def number(**arguments):
+        await answer(**arguments)
+        return {"items": [1, 2]}
+
+    assert replay(files[0], number, change=keep({"items": [1, 2]})).level == "same"
+    assert replay(files[0], number, change=keep({"items": [1, 3]})).group == "answer otherwise ($.items[1])"
+
+    async def items(**arguments):
+        yield await answer(**arguments) and "done"
+
+    assert replay(files[0], items, change=keep(["done"])).level == "same"
+
+    async def ticket(**arguments):
+        await answer(**arguments)
+        return "ticket 7f0e4a52-97be-4b8f-8e8c-2f4e1f1f6a01"
+
+    other = keep("ticket 0c1d3b1e-1b0e-4a35-9a52-0f3f3c1c2d11")
+    result = replay(files[0], ticket, change=other)
+    assert (result.level, result.new) == ("same", 1)
+    ids = {"7f0e4a5297be4b8f8e8c2f4e1f1f6a01"}
+    run = codec.loads(files[0].read_bytes(), file="")
+    header = other(run.run.header)
+    evaluator = CaseEvaluator(ROOT, Settings(tools=FROZEN), Runners((), [{"answer": ticket}]), os.environ, {})
+    constant = replay_captured(dataclasses.replace(run.run, header=header), files[0], evaluator, ids)
+    assert constant.group == "answer otherwise ($)"
+
+
+def test_one_call_more_than_recorded_ends_the_run_and_names_it(files):
+    async def twice(**arguments):
+        await answer(**arguments)
+        return await answer(**arguments)
+
+    assert replay(files[0], twice).group.endswith(" once more")
