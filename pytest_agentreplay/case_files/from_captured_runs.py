@@ -12,7 +12,6 @@ from pytest_agentreplay.core.clusters import group_failures
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.store import files, reading
-from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,9 +48,3 @@ def choose_failures(runs: Iterable[Path], cases: Path) -> tuple[list[Path], Coun
         left_out["of a failure that is a case"] += len(new) if is_case else 0
         left_out["of a failure like another"] += 0 if is_case else len(new) - 1
     return chosen, +left_out
-
-
-def identify_run(path: Path) -> tuple[str, str]:
-    """Return the name of a captured run, and its whole name with its id. Raises SnapshotError."""
-    header = reading.load(path).run.header
-    return str(table(header.kit, "capture").get("name") or format_path(path)), header.test

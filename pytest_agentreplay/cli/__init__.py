@@ -14,14 +14,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.cli.verb_table import MODULES, explain_unknown, format_help, load_verbs
-from pytest_agentreplay.errors import (
-    AgentReplayError,
-    CaseError,
-    RunnerError,
-    SettingsError,
-    SnapshotError,
-    SnapshotMissing,
-)
+from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
@@ -78,16 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def fetch_words(words: list[str]) -> list[str]:
     """Return the words with copies of captured runs for their URLs. Raises SettingsError, SnapshotError."""
-    urls = [word for word in words if "://" in word and not word.startswith("-")]
-    if urls and words[0] == "redact":
-        raise SettingsError(
-            f"{urls[0]}: redact writes files where they lie; redact a copy in a folder, and copy it back"
-        )
-    if not urls or words[0] not in READING:
+    if words[0] not in READING or not any(map(is_url, words)):
         return words
     from pytest_agentreplay.store.fetched_runs import fetch_runs
 
-    return [str(fetch_runs(word)) if word in urls else word for word in words]
+    return [str(fetch_runs(word)) if is_url(word) else word for word in words]
+
+
+def is_url(word: str) -> bool:
+    """Return whether a word is the URL of a store or of a run in it."""
+    return "://" in word and not word.startswith("-")
 
 
 def parse_words(words: Sequence[str]) -> argparse.Namespace:

@@ -17,11 +17,12 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.paths import quoted, typed
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.inventory import day_before, days_since
-from pytest_agentreplay.store import layout
+from pytest_agentreplay.store import layout, reading
 from pytest_agentreplay.store.display_path import format_path
 from pytest_agentreplay.store.layout import RECORDED, RUN_SUFFIX
 from pytest_agentreplay.store.projects import root_above
@@ -266,12 +267,12 @@ def find_failure(file: Path) -> dict[str, str]:
 
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """The case of a snapshot or a captured run."""
-    from pytest_agentreplay.case_files.from_captured_runs import identify_run
     from pytest_agentreplay.case_files.from_last_run import from_snapshot
 
     if file.name.endswith(RUN_SUFFIX):
-        name, whole = identify_run(file)
-        folder = options.out if options.out and not options.all else named(options, name, whole)
+        header = reading.load(file).run.header
+        name = str(table(header.kit, "capture").get("name") or header.test)
+        folder = options.out if options.out and not options.all else named(options, name, header.test)
         return from_snapshot(file, replace(told(folder, options), runner=options.runner or name), policy, os.environ)
     name = file.name.removesuffix(layout.SUFFIX)
     folder = named(options, name, format_path(file)) if options.all else folder_of(options, name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from argparse import ArgumentTypeError
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,11 +25,19 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Verbs) -> None:
     """Declare `redact` and `scan`."""
     redact_verb = verbs.add("redact", redact, "remove from snapshots what today's rules and a policy find", policy=True)
-    redact_verb.add_argument("files", nargs="+", type=Path, metavar="FILE", help="snapshots, pending runs, or folders")
+    about = "snapshots, pending and captured runs, or folders"
+    redact_verb.add_argument("files", nargs="+", type=local_path, metavar="FILE", help=about)
     redact_verb.value("--reason", "WHY", "kept in the files", default="")
     redact_verb.flag("--dry-run", "only print what would change")
     scan_verb = verbs.add("scan", scan, "print what the rules and a policy find in any file", json=True, policy=True)
     scan_verb.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
+
+
+def local_path(word: str) -> Path:
+    """Return a path. Raises ArgumentTypeError for a URL."""
+    if "://" in word:
+        raise ArgumentTypeError(f"{word}: files are redacted where they lie; redact a copy in a folder")
+    return Path(word)
 
 
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:

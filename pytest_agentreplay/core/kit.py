@@ -248,8 +248,8 @@ def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
     kit = header.kit
     yield known(group, "test", header.test, header.test)
     if capture := table(kit, "capture"):
-        facts = {name: text for name in ("reason", "service", "version", "cold") if (text := capture.get(name))}
-        yield KitField(group, "captured", Status.CAPTURED, pairs(facts))
+        facts = (f"{name}={capture[name]}" for name in ("reason", "service", "version", "cold") if capture.get(name))
+        yield KitField(group, "captured", Status.CAPTURED, ", ".join(facts))
     ended = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
     yield known(group, "outcome", f"{ended[0]} {': '.join(ended[1:])}".strip() if ended else "", ended)
     yield fitting(group, "ids and flags", pairs(table(kit, "annotations")), kit.get("annotations"))

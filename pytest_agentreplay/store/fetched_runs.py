@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import atexit
-import shutil
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import FETCHED
@@ -21,19 +20,17 @@ def fetch_runs(url: str, since: str = "") -> Path:
 
     Raises SettingsError for a URL whose package is not installed, SnapshotError for what cannot be read.
     """
-    folder = Path(mkdtemp(prefix="agentreplay-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    temporary = TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True)
+    atexit.register(temporary.cleanup)
+    folder = Path(temporary.name)
     base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
     FETCHED[folder] = USER.sub("", base)
-    store = RunStore(base)
+    store, depth = RunStore(base), 3 if whole else 1
 
-    def copy(entry: RunEntry) -> Path:
-        file = folder / entry.where.removeprefix(f"{base}/")
-        files.write_once(file, store.read(entry))
-        return file
+    def copy(entry: RunEntry) -> None:
+        files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read(entry))
 
-    if not whole:
-        return copy(RunEntry(url))
+    entries = (entry for entry in store.list_files(since) if entry.name) if whole else [RunEntry(url)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        [*pool.map(copy, (entry for entry in store.list_files(since) if entry.name))]
-    return folder
+        [*pool.map(copy, entries)]
+    return folder if whole else folder / url.rpartition("/")[2]

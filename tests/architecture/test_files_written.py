@@ -11,6 +11,7 @@ from tests.support.tables import words
 FOLDER = {"tempfile.TemporaryDirectory"}
 WRITERS = {
     "store/signatures.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
+    "store/fetched_runs.py": FOLDER,  # copies of captured runs that lie behind a URL, while a command reads them
     "demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
     "demo/local_model.py": {"replace"},  # the model's file, once it is whole
     "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand

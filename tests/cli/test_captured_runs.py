@@ -136,5 +136,5 @@ def test_a_url_is_read_and_not_written(typed, root, store):
     assert len(list_cases(root)) == 3
     refused = typed("redact", url)
     assert refused.code == USAGE
-    assert f"{url}: redact writes files where they lie" in refused.err
+    assert f"{url}: files are redacted where they lie" in refused.err
     assert "no.run.json: is not there" in typed("show", f"{url}/refund/2026-11-27/no.run.json").err

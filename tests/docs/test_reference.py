@@ -143,7 +143,12 @@ def test_every_public_name():
 def test_the_page_of_the_api_has_every_public_name():
     text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
     hooks = [name for name in vars(hookspec) if name.startswith("pytest_agentreplay_")]
-    modules = {"": pytest_agentreplay.__all__, ".capture": capture.__all__, ".plugins": plugins.__all__, ".hookspec": hooks}
+    modules = {
+        "": pytest_agentreplay.__all__,
+        ".capture": capture.__all__,
+        ".plugins": plugins.__all__,
+        ".hookspec": hooks,
+    }
     public = {f"pytest_agentreplay{module}.{name}" for module, names in modules.items() for name in names}
     written = re.findall(r"^<!-- api: (\S+) -->$", text, re.MULTILINE)
     assert sorted(written) == sorted(public - {"pytest_agentreplay.__version__"})
