@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.capture.ended_capture import LaneFacts
@@ -38,7 +38,6 @@ from pytest_agentreplay.intercept.session.pending_call import PendingCall
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.capture.runs import CapturedRun
     from pytest_agentreplay.core.model import Call, Headers, JsonObject, Outcome
 
 STAND_IN = Failure("pytest_agentreplay.capture")
@@ -121,7 +120,7 @@ class CaptureInterception(Interception):
 
     is_capture = True
 
-    def __init__(self, run: CapturedRun) -> None:
+    def __init__(self, run: Any) -> None:
         """Begin in the task or thread that runs here."""
         self.run = run
         self.recorder = recorder = RecordBackend()

@@ -99,6 +99,7 @@ print(*(name for name in ("pytest", "_pytest", "httpx", "aiohttp", "urllib3", "r
     assert run(code) == ["none", "none"]
 
 
+@pytest.mark.exhaustive
 def test_import_and_start_take_at_most_four_tenths_of_the_import_of_openai():
     code = "import time; began = time.process_time(); {}; print(time.process_time() - began)"
     ours = code.format("from pytest_agentreplay import capture; capture.start('x')")
