@@ -62,7 +62,7 @@ def knowing():
         Run(Header(SECRET), (Exchange(HTTP, FAILURE, 0, 1),)),
         Location("t", Path("p"), Path("r"), {"home": SECRET}, {"KEY": SECRET}),
         Routes({"a": SECRET}, {"b": SECRET}),
-        PendingRequest(None, (SECRET.encode(),), [SECRET.encode()]),
+        PendingRequest(None, (SECRET.encode(),), held=[SECRET.encode()]),
         Seen(SECRET.encode(), [], 0),
         secret_guises(SECRET),
         knowing(),
