@@ -95,9 +95,9 @@ def test_several_runs_are_named_and_none_is_taken(typed, root, store):
     assert shown.out.splitlines()[0] == "agentreplay scaffold runs/refund/2026-11-27/r1.run.json"
     assert shown.err == "agentreplay: runs: holds 5 captured runs: name one, or take each failure with --all\n"
     assert not (root / "cases").exists()
-    assert typed("scaffold", "runs", "--since", "30m").code == NOTHING
-    assert "holds 4 captured runs" in typed("scaffold", "runs", "--since", "2h").err
-    assert "'soon' is no time; write 30m, 12h, 1d, 2w or a date" in typed("scaffold", "runs", "--since", "soon").err
+    assert "holds 5 captured runs" in typed("scaffold", "runs", "--since", "2026-11-27").err
+    assert typed("scaffold", "runs", "--since", "2026-11-28").code == NOTHING
+    assert "'soon' is no time; write 1d, 2w or a date" in typed("scaffold", "runs", "--since", "soon").err
 
 
 def test_runs_are_listed_counted_shown_and_compared(typed, root, store):
