@@ -79,6 +79,7 @@ class ProgramProcesses(Children):
         super().note(news)
         self.learn(news.get("environ", {}))
         self.interception.draws.update(news.get("draws", {}))
+        self.interception.cold = self.interception.cold or news.get("cold", "")
         if news.get("lane") == "main":
             self.failure = news["failure"]
 

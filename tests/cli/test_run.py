@@ -159,7 +159,7 @@ def test_a_tool_is_intercepted_once_the_program_imports_it_and_one_that_is_not_t
     run("tool", options=["--keep", "all", "--tool", "shop.refnd"])
     there, missing = read_store(program / "runs")
     assert (there.calls, there.cold) == (["/v1/chat/completions", "refund"], "")
-    assert missing.cold.startswith("--tool shop.refnd: ")
+    assert missing.cold == "--tool: [AR-REDIRECT] shop.refnd: shop was imported, and has no such function"
 
 
 def test_a_secret_that_the_program_learns_late_is_on_no_disk(program, monkeypatch):
