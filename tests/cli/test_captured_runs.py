@@ -102,13 +102,15 @@ def test_several_runs_are_named_and_none_is_taken(typed, root, store):
 
 def test_runs_are_listed_counted_shown_and_compared(typed, root, store):
     rows = json.loads(typed("ls", "runs", "--json").out)["entries"]
-    assert [(row["name"], row["kind"], row["outcome"]) for row in rows][2:4] == [
+    assert [(row["name"], row["kind"], row["outcome"]) for row in rows][2:] == [
         ("runs/refund/2026-11-27/r3.run.json", "run", "failed"),
         ("runs/refund/2026-11-27/r4.run.json", "run", "kept: thumbs down"),
+        ("runs/refund/2026-11-27/r5.run.json", "run", "passed"),
     ]
     assert "5 captured runs" in typed("stats", "runs").out
     first, second = (f"runs/refund/2026-11-27/r{number}.run.json" for number in (3, 4))
-    assert "Sorry." in typed("show", first).out
+    assert "outcome: failed the customer said no\n" in (shown := typed("show", first).out)
+    assert "Sorry." in shown
     assert "captured  captured             reason=failed\n" in typed("show", first, "--kit").out
     assert "to list them: agentreplay ls runs" in typed("show", "runs").err
     assert typed("diff", first, second).code == DIVERGED
