@@ -84,6 +84,12 @@ def test_what_the_service_said_is_no_error_that_its_function_raises(typed, root,
     assert "The answer gives no reason for: the customer said no" in text
 
 
+def test_what_somebody_said_of_a_run_later_is_in_the_notes_of_its_case(typed, root, store):
+    typed("scaffold", "runs/refund/2026-11-27/r4.run.json")
+    notes = (root / "cases" / list_cases(root)[0] / "notes.md").read_text(encoding="utf-8")
+    assert "- What the service heard of it later: `thumbs down`." in notes
+
+
 def test_a_cold_run_makes_a_cold_case_that_says_why(typed, root):
     put(root / "runs", "big", run(outcome=RAISED), cold="32,000,000 bytes are more than max_bytes")
     assert "cold: 32,000,000 bytes are more than max_bytes" in typed("scaffold", "runs").out

@@ -154,12 +154,17 @@ def test_a_python_that_cannot_join_makes_the_run_cold_and_pytest_does_not_join(p
     assert (tests.name, tests.cold) == ("pytest", "the calls of its tests are not in it: pytest records them")
 
 
-def test_a_tool_is_intercepted_once_the_program_imports_it_and_one_that_is_not_there_is_said(program):
+def test_a_tool_is_intercepted_once_the_program_imports_it(program):
     run("tool", options=["--keep", "all", "--tool", "shop.refund"])
+    (captured,) = read_store(program / "runs")
+    assert (captured.calls, captured.cold) == (["/v1/chat/completions", "refund"], "")
+
+
+@pytest.mark.exhaustive
+def test_a_tool_that_is_not_there_makes_the_run_cold(program):
     run("tool", options=["--keep", "all", "--tool", "shop.refnd"])
-    there, missing = read_store(program / "runs")
-    assert (there.calls, there.cold) == (["/v1/chat/completions", "refund"], "")
-    assert missing.cold == "--tool: [AR-REDIRECT] shop.refnd: shop was imported, and has no such function"
+    (captured,) = read_store(program / "runs")
+    assert captured.cold == "--tool: [AR-REDIRECT] shop.refnd: shop was imported, and has no such function"
 
 
 def test_a_secret_that_the_program_learns_late_is_on_no_disk(program, monkeypatch):
