@@ -27,13 +27,11 @@ from pytest_agentreplay.runs.session_children import HANDOVER
 from pytest_agentreplay.runs.session_tools import find_main_module, freeze_in_main, freeze_in_module
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from types import ModuleType
+    from collections.abc import Callable, Mapping
 
     from pytest_agentreplay.core.backends.backend import Moment
     from pytest_agentreplay.core.model import Outcome, RawCall
     from pytest_agentreplay.intercept.process.child_start import Here, Invitation, ParentLink
-    from pytest_agentreplay.runs.session_tools import ChildTool
 
 STARTS = {
     library: f"pytest_agentreplay.intercept.{module}"
@@ -58,8 +56,9 @@ class ForwardedCalls(RemoteBackend):
         """Hand over what no call has carried: at the end of this process."""
         error = getattr(sys, "last_value", None)
         failure = None if error is None else tuple(describe_failure(error).values())
-        last = {"environ": dict(os.environ), "failure": failure, "draws": self.interception.draws}
-        self.link.ask("note", self._news() | last | {"lane": self.interception.main().path})
+        mine = self.interception
+        last = {"environ": dict(os.environ), "failure": failure, "draws": mine.draws, "cold": mine.cold}
+        self.link.ask("note", self._news() | last | {"lane": mine.main().path})
 
 
 class CapturedProcess(CaptureInterception):
@@ -99,14 +98,12 @@ class CapturedProcess(CaptureInterception):
     def started(self, invitation: Invitation, process: Any) -> None:
         """Do nothing: who has not joined is known where the program was started."""
 
-    def intercept_tool(self, place: ChildTool, module: ModuleType) -> None:
-        """Intercept a tool of a module that has been imported; one that is not there makes the run cold."""
+    def freeze(self, freeze: Callable[..., None], *arguments: Any) -> None:
+        """Freeze declared tools; one that cannot be frozen makes the run cold."""
         try:
-            freeze_in_module(place, self.tools.codecs, module)
+            freeze(*arguments)
         except Exception as error:
-            self.observed.note_problem(
-                CannotFreeze(f"--tool {place.module}.{place.path}: {error}", path="$", kind="tool")
-            )
+            self.observed.note_problem(CannotFreeze(f"--tool: {error}", path="$", kind="tool"))
 
 
 _process: CapturedProcess | None = None
@@ -117,7 +114,7 @@ def join_program(link: ParentLink, greeting: Mapping[str, Any]) -> None:
     global _process
     if "pytest" in {Path(word).stem for word in sys.orig_argv}:
         # Its tests are recorded and replayed by the plugin, which a stamp of ours would keep from doing so.
-        link.ask("note", {"problems": [("the calls of its tests are not in it: pytest records them", "$", "process")]})
+        link.ask("note", {"cold": "the calls of its tests are not in it: pytest records them"})
         return
     before, _process = _process, CapturedProcess(link, greeting)
     if before is not None:
@@ -127,11 +124,11 @@ def join_program(link: ParentLink, greeting: Mapping[str, Any]) -> None:
         Patches(())
         registry.add_patches(STARTS)
         child_start.install()
-        for place in greeting["tools"]:
-            registry.when_imported(place.module, functools.partial(_process.intercept_tool, place))
-        if here := [place for place in greeting["tools"] if place.module == find_main_module()]:
-            with never_raising():
-                freeze_in_main(here, _process.tools.codecs)
+        tools, codecs = greeting["tools"], _process.tools.codecs
+        for place in tools:
+            registry.when_imported(place.module, functools.partial(_process.freeze, freeze_in_module, place, codecs))
+        if here := [place for place in tools if place.module == find_main_module()]:
+            _process.freeze(freeze_in_main, here, codecs)
     child_start.exchange(_process, HANDOVER)
     lanes.CALL_CONTEXT.set(_process.main())
 

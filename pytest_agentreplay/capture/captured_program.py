@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.capture.captured_child import join_program
@@ -26,7 +24,6 @@ from pytest_agentreplay.settings.parsers import tools_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
-    from types import FrameType
 
     from pytest_agentreplay.capture.runs import CapturedRun
     from pytest_agentreplay.core.backends.backend import Moment
@@ -82,6 +79,7 @@ class ProgramProcesses(Children):
         super().note(news)
         self.learn(news.get("environ", {}))
         self.interception.draws.update(news.get("draws", {}))
+        self.interception.cold = self.interception.cold or news.get("cold", "")
         if news.get("lane") == "main":
             self.failure = news["failure"]
 
@@ -95,12 +93,13 @@ class ProgramProcesses(Children):
 
 def find_tools(lines: Iterable[str]) -> list[ChildTool]:
     """Return the tools that `lines` declare, which are found once the program imports them. Raises SettingsError."""
-    declared = dict(tools_of([*lines], "--tool"))
-    names, tools = shorten_paths(declared), []
+    declared, tools = dict(tools_of([*lines], "--tool")), []
+    names = shorten_paths(declared)
     for path, how in declared.items():
         parts = path.split(".")
         if len(parts) == 1 or "*" in path or how.startswith(("model", "retrieval")):
             raise SettingsError(f"--tool: {path}: write the import path of one function, like shop.tools.refund = read")
+        # Nothing of the program is imported here: a class is told from a module by its name.
         cut = next((number for number, part in enumerate(parts[:-1]) if part[0].isupper()), len(parts) - 1)
         effects, _, name = how.partition(" as ")
         place: Any = ".".join(parts[:cut]), ".".join(parts[cut:]), name or names[path], effects
@@ -112,44 +111,25 @@ def run_program(command: Sequence[str], run: CapturedRun, tools: list[ChildTool]
     """Run a program in `run`, which has begun; return how it ended. Raises OSError where it cannot be started."""
     context = lanes.CALL_CONTEXT.get()
     if context is None or not isinstance(context.interception, CaptureInterception):
-        return wait_for(subprocess.Popen(command))  # noqa: S603  the user's own words
+        return wait_for(command)
     processes = ProgramProcesses(context.interception, tools)
     with child_start.joining(processes, HANDOVER):
-        code = wait_for(subprocess.Popen(command))  # noqa: S603  as above
+        code = wait_for(command)
     if code:
-        kind, message = processes.failure or ("failed", describe_code(code))
+        reason = f"exit code {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
+        kind, message = processes.failure or ("failed", reason)
         run.failed(message, kind=kind)
     context.interception.cold = context.interception.cold or processes.find_absent()
     return code
 
 
-def describe_code(code: int) -> str:
-    """Return what an exit code says."""
-    return f"exit code {code}" if code > 0 else f"ended by {signal.Signals(-code).name}"
-
-
-def wait_for(process: subprocess.Popen[bytes]) -> int:
-    """Return how `process` ends. Signals to this process are for the program."""
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        del frame
-        if number != signal.SIGINT or not has_terminal():
-            process.send_signal(number)
-
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        return process.wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
-def has_terminal() -> bool:
-    """Return whether a terminal sends Ctrl-C to the program too, since both are in the foreground of it."""
-    if sys.platform == "win32":
-        return True
-    try:
-        with Path("/dev/tty").open("rb") as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except OSError:
-        return False
+def wait_for(command: Sequence[str]) -> int:
+    """Return how a program ends. SIGTERM is passed on to it; Ctrl-C it gets from the terminal, as this process does."""
+    with subprocess.Popen(command) as process:  # noqa: S603  the user's own words
+        handlers: dict[int, Any] = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: process.terminate()}
+        before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+        try:
+            return process.wait()
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

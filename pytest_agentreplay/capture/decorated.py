@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound="Callable[..., Any]")
 
 MOST_ITEMS = 10_000
-"""Items of a generator that are kept, of the first ones."""
+"""Items of a generator that are kept; of one that yields more, none is."""
 
 
 class SteppedRun:
@@ -34,6 +34,7 @@ class SteppedRun:
     run: CapturedRun
     _context: Context | None = None
     _items: list[Json] | None = None
+    _is_whole = True
     _lane: CallContext | None = None
     _token: Token[CallContext | None] | None = None
 
@@ -65,25 +66,24 @@ class SteppedRun:
     @never_raising()
     def keep(self, item: object) -> None:
         """Keep an item of the output."""
-        if self.captures:
+        if self.captures and self._is_whole:
             self._items = items = self._items or []
-            if len(items) < MOST_ITEMS:
-                items.append(freeze_value("item", item)[0])
+            items.append(freeze_value("item", item)[0])
+            self._is_whole = len(items) <= MOST_ITEMS and (items[-1] is not None or item is None)
 
     @never_raising()
-    def end_with(self, output: object) -> None:
-        """End the run, which has given `output`."""
-        if self.captures:
+    def give(self, output: object) -> None:
+        """Note the output. One that is too large is left out: null would be another one."""
+        if self.captures and (output is None or freeze_value("output", output)[0] is not None):
             self.run.output(output)
-            self.end()
 
     @never_raising()
     def end(self, error: BaseException | None = None) -> None:
         """End the run, by `error` if there is one. A second time nothing happens."""
         context, self._context = self._context, None
         if context is not None:
-            if self._items is not None:
-                self.run.output(self._items)
+            if self._items is not None and self._is_whole:
+                self.give(self._items)
             context.run(self.run.__exit__, type(error) if error else None, error, error and error.__traceback__)
 
 
@@ -148,7 +148,8 @@ def decorate(name: str, function: F) -> F:
             begin_call(steps := SteppedRun(), name, signature, args, kwargs)
             with steps:
                 result = await function(*args, **kwargs)
-            steps.end_with(result)
+            steps.give(result)
+            steps.end()
             return result
 
     else:
@@ -157,7 +158,8 @@ def decorate(name: str, function: F) -> F:
             begin_call(steps := SteppedRun(), name, signature, args, kwargs)
             with steps:
                 result = function(*args, **kwargs)
-            steps.end_with(result)
+            steps.give(result)
+            steps.end()
             return result
 
     return cast("F", functools.wraps(function)(captured))

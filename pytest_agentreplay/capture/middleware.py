@@ -2,16 +2,17 @@
 
 The first `capture.run` inside gives the run its name, input and output. Where there is none, the name is the route
 ("POST /orders/{id}"), and the input has `method`, `path`, `query` and `body`: a runner of that name sends them to the
-application. The output has `status` and `body`, once the response is complete.
+application. The output has `status` and `body`, where the response is complete and its body is kept.
 
-Of both bodies the run has references to the chunks that pass, if they are JSON or text and few bytes. No byte is read,
-copied or held back for it, and no header is kept.
+A body is kept if it is JSON or text and at most `LARGEST` bytes: as references to the chunks that pass. No byte is
+read, copied or held back for it, and no header is kept.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.capture.decorated import SteppedRun
@@ -20,13 +21,13 @@ from pytest_agentreplay.capture.freezing import LARGEST
 from pytest_agentreplay.capture.runs import open_run
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Self
 
     from pytest_agentreplay.core.model import Json
 
-GONE = re.compile(r"Disconnect|RequestAborted")
-"""In the names of what Starlette, uvicorn and Django raise when the client has left."""
+LEAVING = frozenset({"ClientDisconnect", "ClientDisconnected", "RequestAborted", "WebSocketDisconnect"})
+"""What Starlette, uvicorn and Django raise when the client has left."""
 
 VARIABLE = re.compile(r"(?<=/)(?=[^/]*[\d@%])[^/]+")
 """A part of a path that is probably no word of its route: it has a digit or an @, or is escaped."""
@@ -57,9 +58,7 @@ class Middleware:
 
 
 def is_asgi(app: Any) -> bool:
-    """Return whether an application is one of ASGI: a coroutine function, or not to be called with two arguments."""
-    if inspect.iscoroutinefunction(app) or inspect.iscoroutinefunction(type(app).__call__):
-        return True
+    """Return whether an application is one of ASGI: it is not to be called with two arguments."""
     try:
         inspect.signature(app).bind(None, None)
     except (TypeError, ValueError):
@@ -68,28 +67,28 @@ def is_asgi(app: Any) -> bool:
 
 
 class Content:
-    """A body on its way, of the media type `kind`."""
+    """A body on its way."""
 
-    def __init__(self, kind: str = "") -> None:
-        self.kind, self.size = kind, 0
+    def __init__(self) -> None:
+        self.size = 0
         self._chunks: list[bytes] = []
 
     @never_raising()
     def add(self, chunk: Any) -> None:
         """Note a chunk."""
         self.size += len(chunk)
-        if self.size <= LARGEST and re.search("json|text|urlencoded", self.kind):
+        if self.size <= LARGEST:
             self._chunks.append(bytes(chunk))
 
     def read(self) -> Json:
-        """Return the body as JSON or text; None where not all of it was kept."""
+        """Return the body as JSON, or else as text; None where it is neither, is too large, or was read in part."""
         from pydantic_core import from_json
 
         data = b"".join(self._chunks)
-        try:
-            return (from_json(data) if "json" in self.kind else data.decode()) if 0 < self.size == len(data) else None
-        except ValueError:  # compressed, or read in part
-            return None
+        for decode in (from_json, bytes.decode) if len(data) == self.size else ():
+            with suppress(ValueError):
+                return cast("Json", decode(data)) if data else None
+        return None
 
 
 class CapturedRequest(SteppedRun):
@@ -102,23 +101,21 @@ class CapturedRequest(SteppedRun):
     @never_raising()
     def begin_request(self, details: Any) -> None:
         """Begin; `details` is the scope of ASGI or the environ of WSGI."""
-        if "REQUEST_METHOD" in details:
-            facts = [details.get(name, "") for name in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING", "CONTENT_TYPE")]
+        self._details, self.request, self.response = details, Content(), Content()
+        if is_wsgi := "REQUEST_METHOD" in details:
+            self._facts = [details.get(name, "") for name in ("REQUEST_METHOD", "PATH_INFO", "QUERY_STRING")]
         else:
-            query, kind = details["query_string"].decode("latin-1"), find_media_type(details["headers"])
-            facts = [details.get("method", "WEBSOCKET"), details["path"], query, kind]
-        self._details = details
-        *self._facts, kind = facts
-        self.request, self.response = Content(kind), Content()
-        self.begin(open_run(f"{facts[0]} {VARIABLE.sub('*', facts[1])}", provisional=True))
-        if self.captures and "wsgi.input" in details:
+            query = details["query_string"].decode("latin-1")
+            self._facts = [details.get("method", "WEBSOCKET"), details["path"], query]
+        self.begin(open_run(f"{self._facts[0]} {VARIABLE.sub('*', self._facts[1])}", provisional=True))
+        if self.captures and is_wsgi:
             details["wsgi.input"] = RequestInput(details["wsgi.input"], self.request)
 
     @never_raising()
-    def note_start(self, status: Any, headers: Iterable[tuple[Any, Any]]) -> None:
-        """Note the status and the media type of the response."""
-        self.status, self.response.kind = int(status), find_media_type(headers)
-        rule = getattr(self._details.get("werkzeug.request"), "url_rule", None)  # Flask forgets it at the end
+    def note_status(self, status: str) -> None:
+        """Note the status of a WSGI response, and the route, which Flask forgets at the end."""
+        self.status = int(status[:3])
+        rule = getattr(self._details.get("werkzeug.request"), "url_rule", None)
         self._route = getattr(rule, "rule", None)
 
     @never_raising()
@@ -134,7 +131,7 @@ class CapturedRequest(SteppedRun):
         """Note what an ASGI application sends."""
         match message["type"].removeprefix("websocket."):
             case "http.response.start":
-                self.note_start(message["status"], message.get("headers", ()))
+                self.status = message["status"]
             case "http.response.body":
                 self.response.add(message.get("body", b""))
                 self.is_complete = not message.get("more_body", False)
@@ -153,44 +150,34 @@ class CapturedRequest(SteppedRun):
             return ResponseSteps(body, self)
         for chunk in body if is_list else ():
             self.response.add(chunk)
-        self.is_complete = True
+        self.is_complete = is_list
         self.end()
         return None
 
     @never_raising()
     def end(self, error: BaseException | None = None) -> None:
         """End the run with its request and response."""
+        if type(error).__name__ in LEAVING:
+            self.has_left, error = True, None
         with never_raising():
             self._describe()
-        if self.has_left and (isinstance(error, OSError) or GONE.search(type(error).__name__)):
-            error = None
-        elif self.status >= 500 and error is None:
-            error = self.run.error_inside  # the framework has made the response of it
-        super().end(error)
+        # Of a response of 500 the framework has made what has left the run inside.
+        super().end(error or (self.run.error_inside if self.status >= 500 else None))
 
     def _describe(self) -> None:
         method, path, query = self._facts
-        body, reason = self.request.read(), ""
-        if body is None and (self.request.size or method == "WEBSOCKET"):
-            reason = "what the client sent was not kept"
+        body, answer = self.request.read(), self.response.read()
+        is_lost = body is None and (self.request.size or method == "WEBSOCKET")
         route = self._route or getattr(self._details.get("route"), "path", None)
         name = f"{method} {route}" if isinstance(route, str) else ""
         arguments: Json = {"method": method, "path": path, "query": query, "body": body}
-        self.run.take_input({"arguments": arguments}, reason, name)
-        if self.is_complete:
-            self.run.output({"status": self.status, "body": self.response.read()})
+        self.run.take_input({"arguments": arguments}, "what the client sent was not kept" if is_lost else "", name)
+        if self.is_complete and (answer is not None or not self.response.size):
+            self.run.output({"status": self.status, "body": answer})
         if self.status >= 500:
             self.run.failed(f"status {self.status}")
         if self.has_left:
             self.run.annotate(ended="the client has left")
-
-
-def find_media_type(headers: Iterable[tuple[Any, Any]]) -> str:
-    """Return the content type among headers, which ASGI has as bytes and WSGI as text."""
-    for name, value in headers:
-        if name.lower() in {b"content-type", "content-type"}:
-            return value if isinstance(value, str) else str(value, "latin-1")
-    return ""
 
 
 class AsgiMiddleware(Middleware):
@@ -212,11 +199,7 @@ class AsgiMiddleware(Middleware):
 
         async def send_noted(message: Any) -> None:
             request.note_sent(message)
-            try:
-                await send(message)
-            except OSError:
-                request.has_left = True
-                raise
+            await send(message)
 
         with request:
             await self.app(scope, receive_noted, send_noted)
@@ -234,7 +217,7 @@ class WsgiMiddleware(Middleware):
             return self.app(environ, start_response)
 
         def start_noted(status: str, headers: Any, *error: Any) -> Any:
-            request.note_start(status[:3], headers)
+            request.note_status(status)
             return start_response(status, headers, *error)
 
         with request:

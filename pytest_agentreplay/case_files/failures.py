@@ -26,13 +26,13 @@ from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.clusters import FailureSignature, RecordedFailure, mask
+from pytest_agentreplay.core.clusters import FailureSignature, RecordedFailure, group_failures, mask
 from pytest_agentreplay.core.divergence import Kind
 from pytest_agentreplay.core.kit import Grade, kit_of, plural, table
 from pytest_agentreplay.core.model import Header, Run, ToolCall
 from pytest_agentreplay.core.turns import Turn, label, turns
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.errors import AgentReplayError, SnapshotError
 from pytest_agentreplay.runs.snapshot_selection import select_pending
 from pytest_agentreplay.store import files, layout, locks, reading
 from pytest_agentreplay.store.display_path import format_path
@@ -235,6 +235,35 @@ def read_failure(file: Path) -> RecordedFailure | None:
     place, replays = (file.parent, case.expect == "reproduces") if case else (file, warm)
     size, recorded = len(run.exchanges), run.header.recorded
     return RecordedFailure(format_path(place), signature, replays, turn.number, turn.lane, size, recorded)
+
+
+def choose_failures(runs: Iterable[Path], cases: Path) -> tuple[list[Path], Counter[str]]:
+    """Return the captured run to make a case of for each failure, and how many runs make none, by the reason.
+
+    Of runs that failed alike, the one that is the easiest to replay is taken. A run that cannot be read is, too.
+    """
+    failures = [read_failure(folder / RUN) for folder in cases_in([cases]) if files.exists(folder / RUN)]
+    paths: dict[str, Path] = {}
+    chosen, left_out = [], Counter[str]()
+    for path in runs:
+        try:
+            if failure := read_failure(path):
+                paths[failure.file] = path
+                failures.append(failure)
+            elif str(table(reading.load(path).run.header.kit, "capture").get("reason")).startswith("kept"):
+                chosen.append(path)  # somebody called it a failure later: each for a reason of its own
+            else:
+                left_out["of runs that passed"] += 1
+        except SnapshotError:
+            chosen.append(path)
+    for alike in group_failures([failure for failure in failures if failure is not None]):
+        new = [paths[failure.file] for failure in alike if failure.file in paths]
+        if len(new) < len(alike):
+            left_out["of a failure that is a case"] += len(new)
+        else:
+            chosen.append(new[0])
+            left_out["of a failure like another"] += len(new) - 1
+    return chosen, +left_out
 
 
 def signature_of(run: Run, before: Run, checks: str = "") -> tuple[FailureSignature, Turn]:

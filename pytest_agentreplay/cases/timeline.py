@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.evidence import frozen, wrong
 from pytest_agentreplay.core.canonical_json import canonical
+from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import visible
 
@@ -62,6 +63,9 @@ def timeline(run: Run) -> Iterator[str]:
     last = f": {': '.join(filter(None, evidence.errors[-1]))}" if evidence.status == "error" and evidence.errors else ""
     yield f"{ended}{last}."
     yield f"Its final answer: {value(evidence.output)}" if evidence.output else "It gave no final answer."
+    kept, _, why = str(table(run.header.kit, "capture").get("reason", "")).partition(": ")
+    if kept == "kept" and why:
+        yield f"What the service heard of it later: {code(why)}."
 
 
 def of_turn(run: Run, one: TurnView, *, several: bool) -> Iterator[str]:

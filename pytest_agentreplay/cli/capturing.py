@@ -56,17 +56,11 @@ def run(options: argparse.Namespace) -> int:
 
 def describe_program(command: Sequence[str]) -> tuple[str, list[str]]:
     """Return the name of a program and its arguments: of `python [-m] agent`, those of the agent."""
-    words = iter(command)
-    program = Path(next(words)).name
-    if PYTHON.fullmatch(program):
-        for word in words:
-            if word in {"-W", "-X"}:
-                next(words, "")
-            elif word in {"-m", "-c"}:
-                module = next(words, "")
-                program = module if word == "-m" else program
-                break
-            elif not word.startswith("-"):
-                program = word
-                break
-    return Path(program).stem if program.endswith(".py") else program, [*words]
+    name, words, first = Path(command[0]).name, [*command[1:]], 0
+    if PYTHON.fullmatch(name):
+        while first < len(words) and (words[first].startswith("-") or words[first - 1] in {"-W", "-X"}):
+            first += 1
+        if first < len(words) and "-c" not in words[:first]:
+            name = words[first]
+        words = words[first + 1 :]
+    return Path(name).stem if name.endswith(".py") else name, words

@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.core.redaction.policy import Policy
     from pytest_agentreplay.interchange.trace import Trace
-    from pytest_agentreplay.store.run_store import RunEntry
 
 CASES = "cases"
 MANY = 20
@@ -56,7 +55,7 @@ def add_verbs(verbs: Verbs) -> None:
     verb.flag(
         "--all", "take every run of every file, each into a folder below DIR; of a store, one of each new failure"
     )
-    verb.value("--since", "WHEN", "of a store: runs since 30m, 12h, 1d, 2w or a date", type=days_ago)
+    verb.value("--since", "WHEN", "of a store: runs since 1d, 2w or a date", type=first_day)
     verb.flag("--cold", "keep as a cold case what was not captured")
     verb.value("--out", "DIR", "the case's folder (default: cases/NAME)", type=Path)
     verb.value("--runner", "KEY", "the runner of the case, by its key", default="")
@@ -64,14 +63,13 @@ def add_verbs(verbs: Verbs) -> None:
     verb.flag("--force", "write over files that are not what would be written")
 
 
-def days_ago(text: str) -> float:
-    """The days since a time: "30m", "12h", "1d", "2w" or a date. Raises ArgumentTypeError."""
-    since = days_since(text)
-    if span := re.fullmatch(r"(\d{1,6})([mhdw])", text):
-        since = int(span[1]) * {"m": 1 / 1440, "h": 1 / 24, "d": 1, "w": 7}[span[2]]
-    if since is None:
-        raise ArgumentTypeError(f"{text!r} is no time; write 30m, 12h, 1d, 2w or a date like 2026-11-28")
-    return since
+def first_day(text: str) -> str:
+    """Return the day that "1d", "2w" or a date says. Raises ArgumentTypeError."""
+    if span := re.fullmatch(r"(\d{1,4})([dw])", text):
+        return day_before(int(span[1]) * {"d": 1, "w": 7}[span[2]])
+    if days_since(text) is None:
+        raise ArgumentTypeError(f"{text!r} is no time; write 1d, 2w or a date like 2026-11-28")
+    return text[:10]
 
 
 def is_test(word: str) -> bool:
@@ -91,7 +89,7 @@ def scaffold(options: argparse.Namespace) -> int:
     policy, _ = chosen_policy(options.policy)
     if stores := [word for word in options.what if is_store(word) or word.endswith(RUN_SUFFIX)]:
         return of_store(options, policy, stores)
-    if options.since is not None:
+    if options.since:
         return complain("--since is for a store of captured runs, and there is none", USAGE)
     if alone and is_test(alone[0]):
         return put(of_test(alone[0], options, policy), options)
@@ -117,18 +115,18 @@ def scaffold(options: argparse.Namespace) -> int:
 
 def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
     """`agentreplay scaffold RUN`, `agentreplay scaffold STORE [--since WHEN] --all`."""
-    from pytest_agentreplay.case_files.from_captured_runs import choose_failures
+    from pytest_agentreplay.case_files.failures import choose_failures
     from pytest_agentreplay.store.fetched_runs import fetch_runs
 
     if len(stores) < len(options.what):
         return complain(f"{stores[0]}: holds captured runs: name them alone", USAGE)
-    since = float("inf") if options.since is None else options.since
-    day = "" if options.since is None else day_before(since)
-    places = [str(fetch_runs(word, day)) if "://" in word else word for word in stores]
-    runs = [Path(entry.where) for entry in find_runs(places, day) if is_recent(entry, since)]
+    since = options.since or ""
+    places = [str(fetch_runs(word, since)) if "://" in word else word for word in stores]
+    entries = find_runs(places, since)
+    runs = [Path(entry.where) for entry in entries if entry.name or not entry.problem]  # the rest is no run's file
     names = ", ".join(format_path(place) for place in places)
     if not runs:
-        return complain(f"{names}: holds no captured run{' of that time' * bool(day)}", NOTHING)
+        return complain(f"{names}: holds no captured run{' of that time' * bool(since)}", NOTHING)
     if len(runs) == 1:
         return put(of_snapshot(runs[0], options, policy), options)
     if not options.all:
@@ -139,11 +137,6 @@ def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> 
     for reason, count in left_out.items():
         say(f"{count} left out, {reason}")
     return every(options, policy) if options.traces else complain(f"{names}: holds no new failure", NOTHING)
-
-
-def is_recent(entry: RunEntry, since: float) -> bool:
-    """Return whether a file holds a run that is at most so many days old; what cannot be read is told later."""
-    return bool(entry.name or not entry.problem) and (days_since(str(entry.head.get("recorded"))) or 0) <= since
 
 
 def unpack_bundle(file: Path, options: argparse.Namespace) -> int:

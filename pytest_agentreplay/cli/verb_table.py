@@ -33,7 +33,7 @@ HELP = (  # group, verbs, what they do (at most 48 characters), their modules
     ("", "fuzz vacuity", "try changed recordings; find unchecked replies", "fuzzing"),
     ("live", "compare", "the same tests with another model or prompt", "live_commands"),
     ("", "lineup drift", "which layer drifts; live runs over time", "live_commands"),
-    ("cases", "scaffold", "make one of a test, snapshot, trace or bundle", "casework"),
+    ("cases", "scaffold", "make one of a test, a run, a trace or a bundle", "casework"),
     ("", "lint", "what is wrong with cases, or with a policy", "linting"),
     ("", "cluster", "group kept failures by their cause", "replaying"),
     ("", "export", "for another tool, or as one file to share", "exporting"),

@@ -118,6 +118,8 @@ def list_header_facts(run: Run) -> Iterator[tuple[str, str]]:
     if isinstance(fork := header.kit.get("forked"), dict):
         yield "forked", ", ".join(f"{name} {value}" for name, value in fork.items())
     ending = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
+    if ending[1:2] == ["failed"]:  # by what a service said, which raised nothing
+        del ending[1]
     if ending:
         yield "outcome", f"{ending[0]} {': '.join(ending[1:])}".rstrip()
     models = header.kit.get("models")

@@ -206,9 +206,9 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
 
 
 def describe_outcome(header: Header) -> str:
-    """Return how a run ended; of a captured one also why it was kept."""
+    """Return how a run ended; of a captured one also what somebody said of it later, and no other reason to keep it."""
     status, reason = str(header.outcome.get("status", "")), str(table(header.kit, "capture").get("reason", ""))
-    return "; ".join(filter(None, dict.fromkeys((status, reason))))
+    return "; ".join(filter(None, (status, reason if reason.startswith("kept") else "")))
 
 
 def read_use(x: Exchange, reader: PricedReader) -> ModelUse | None:

@@ -323,7 +323,7 @@ def freeze_in_module(place: ChildTool, codecs: list[Codec], module: ModuleType) 
     """Freeze a tool of a module that has been imported. Raises CannotRedirect where the module lacks it."""
     function = resolve_path(lambda name: getattr(module, name, None), place.path)
     if function is None:
-        raise CannotRedirect(f"{place.module}.{place.path}: the test has it, and its child process has not")
+        raise CannotRedirect(f"{place.module}.{place.path}: {place.module} was imported, and has no such function")
     redirect_tool(place, function, codecs)
 
 

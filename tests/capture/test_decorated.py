@@ -189,6 +189,25 @@ def test_generators_keep_their_protocol_and_the_context_of_who_iterates(tmp_path
     assert [run.kit["output"] for run in finish()] == [[0, "sent", 1, 2], [0], [0, "sent", 1, "caught"], [0, 1]]
 
 
+def test_an_output_that_is_too_large_is_left_out_and_not_another_one(tmp_path):
+    @capture.run("large")
+    def answer(size):
+        return "x" * size
+
+    @capture.run("large items")
+    def answer_in_parts(*sizes):
+        yield from ("x" * size for size in sizes)
+
+    with capturing(tmp_path) as finish:
+        answer(300_000)
+        for sizes in ((1, 300_000), (200_000, 200_000), [1] * 10_001):
+            assert len(list(answer_in_parts(*sizes))) == len(sizes)
+        answer(1)
+    *large, small = finish()
+    assert [run.kit.get("output", "none") for run in large] == ["none"] * 4
+    assert small.kit["output"] == "x"
+
+
 def test_a_decorated_function_looks_and_works_as_before_where_nothing_is_captured():
     assert (stream.__name__, stream.__doc__, str(inspect.signature(stream))) == ("stream", "Stream.", "(count)")
     assert inspect.isgeneratorfunction(stream)

@@ -102,18 +102,18 @@ def address(server):
         yield url
 
 
-def test_of_60_requests_at_once_the_failed_ones_are_kept_each_whole_and_alone(address, tmp_path):
+def test_of_30_requests_at_once_the_failed_ones_are_kept_each_whole_and_alone(address, tmp_path):
     async def ask_all():
         async with httpx.AsyncClient(base_url=address, timeout=60) as client:
-            posts = [client.post(f"/answers/{number}", json={"question": f"q{number}"}) for number in range(60)]
+            posts = [client.post(f"/answers/{number}", json={"question": f"q{number}"}) for number in range(30)]
             return [response.status_code for response in await asyncio.gather(*posts)]
 
     with capturing(tmp_path, keep="failed") as finish:
         statuses = asyncio.run(ask_all())
         kept = finish()
         assert capture.stats()["faults"] == 0
-    assert statuses == [500 if number % 10 == 0 else 200 for number in range(60)]
-    assert sorted(run.arguments["customer"] for run in kept) == [0, 10, 20, 30, 40, 50]
+    assert statuses == [500 if number % 10 == 0 else 200 for number in range(30)]
+    assert sorted(run.arguments["customer"] for run in kept) == [0, 10, 20]
     for run in kept:
         customer = run.arguments["customer"]
         assert run.name == "answer"

@@ -137,4 +137,11 @@ def test_a_fault_in_any_of_them_changes_nothing_and_is_counted():
             "call",
         ]
     assert not noticed
-    assert {"SteppedRun.begin", "SteppedRun.end", "begin_call", "freeze_call", "Content.add"} <= tried
+    assert {
+        "SteppedRun.begin",
+        "SteppedRun.end",
+        "begin_call",
+        "freeze_call",
+        "Content.add",
+        "RequestInput.__init__",
+    } <= tried

@@ -84,6 +84,12 @@ def test_what_the_service_said_is_no_error_that_its_function_raises(typed, root,
     assert "The answer gives no reason for: the customer said no" in text
 
 
+def test_what_somebody_said_of_a_run_later_is_in_the_notes_of_its_case(typed, root, store):
+    typed("scaffold", "runs/refund/2026-11-27/r4.run.json")
+    notes = (root / "cases" / list_cases(root)[0] / "notes.md").read_text(encoding="utf-8")
+    assert "- What the service heard of it later: `thumbs down`." in notes
+
+
 def test_a_cold_run_makes_a_cold_case_that_says_why(typed, root):
     put(root / "runs", "big", run(outcome=RAISED), cold="32,000,000 bytes are more than max_bytes")
     assert "cold: 32,000,000 bytes are more than max_bytes" in typed("scaffold", "runs").out
@@ -95,20 +101,22 @@ def test_several_runs_are_named_and_none_is_taken(typed, root, store):
     assert shown.out.splitlines()[0] == "agentreplay scaffold runs/refund/2026-11-27/r1.run.json"
     assert shown.err == "agentreplay: runs: holds 5 captured runs: name one, or take each failure with --all\n"
     assert not (root / "cases").exists()
-    assert typed("scaffold", "runs", "--since", "30m").code == NOTHING
-    assert "holds 4 captured runs" in typed("scaffold", "runs", "--since", "2h").err
-    assert "'soon' is no time; write 30m, 12h, 1d, 2w or a date" in typed("scaffold", "runs", "--since", "soon").err
+    assert "holds 5 captured runs" in typed("scaffold", "runs", "--since", "2026-11-27").err
+    assert typed("scaffold", "runs", "--since", "2026-11-28").code == NOTHING
+    assert "'soon' is no time; write 1d, 2w or a date" in typed("scaffold", "runs", "--since", "soon").err
 
 
 def test_runs_are_listed_counted_shown_and_compared(typed, root, store):
     rows = json.loads(typed("ls", "runs", "--json").out)["entries"]
-    assert [(row["name"], row["kind"], row["outcome"]) for row in rows][2:4] == [
+    assert [(row["name"], row["kind"], row["outcome"]) for row in rows][2:] == [
         ("runs/refund/2026-11-27/r3.run.json", "run", "failed"),
         ("runs/refund/2026-11-27/r4.run.json", "run", "kept: thumbs down"),
+        ("runs/refund/2026-11-27/r5.run.json", "run", "passed"),
     ]
     assert "5 captured runs" in typed("stats", "runs").out
     first, second = (f"runs/refund/2026-11-27/r{number}.run.json" for number in (3, 4))
-    assert "Sorry." in typed("show", first).out
+    assert "outcome: failed the customer said no\n" in (shown := typed("show", first).out)
+    assert "Sorry." in shown
     assert "captured  captured             reason=failed\n" in typed("show", first, "--kit").out
     assert "to list them: agentreplay ls runs" in typed("show", "runs").err
     assert typed("diff", first, second).code == DIVERGED
