@@ -202,6 +202,18 @@ def write_once(path: Path, data: bytes) -> bool:
     return is_new
 
 
+def check_writable(folder: Path) -> None:
+    """Raise CannotWrite where no file can be put into `folder`, which need not be there yet. Writes nothing."""
+    with refusals(folder):
+        place = next(path for path in (folder, *folder.parents) if exists(path) or path == path.parent)
+        for code, is_right in (
+            (errno.ENOTDIR, os.path.isdir(taken(place))),
+            (errno.EACCES, os.access(taken(place), os.W_OK | os.X_OK)),
+        ):
+            if not is_right:
+                raise OSError(code, os.strerror(code))
+
+
 def rename_once(old: Path, new: Path) -> bool:
     """Rename a file unless something stands at `new`: then False. Raises OSError."""
     try:

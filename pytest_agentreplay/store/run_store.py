@@ -35,6 +35,7 @@ AT_ONCE = 256
 TRIES = 8
 RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 """Protocols that write a file bit by bit, and rename it in one step; an object store puts it in one step."""
+READ_ONLY = {"http", "https", "data"}
 CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
 """Where the file systems of fsspec say when a file was written."""
 STRAY = f"is no captured run, which lies at NAME/DAY/ID{SUFFIX}"
@@ -85,6 +86,10 @@ class RunStore:
         self.where = str(self._root)
         # From these folders this process has removed what killed ones have left: it lists each of them only once.
         self._swept: set[Path] = set()
+
+    def check_writable(self) -> None:
+        """Raise CannotWrite or SettingsError for a store that cannot be written, as far as can be seen from here."""
+        files.check_writable(self._root)
 
     def list_runs(self, since: str = "") -> Iterator[RunEntry]:
         """Yield the runs from day `since` on, by name, day and id. What is no run, or cannot be read, has a problem.
@@ -201,6 +206,12 @@ class RemoteStore(RunStore):
         except ValueError:
             words = "fsspec knows no such protocol; name a folder, or a URL as s3://bucket/runs"
             raise SettingsError(f"{USER.sub('', self.where)}: {words}") from None
+
+    def check_writable(self) -> None:
+        """Raise SettingsError for a protocol that only reads; whether the place is there, the first run shows."""
+        if self._protocol in READ_ONLY:
+            words = "files can be read there, but not written; name a folder, or a URL as s3://bucket/runs"
+            raise SettingsError(f"{USER.sub('', self.where)}: {words}")
 
     def _connect(self) -> tuple[Any, str]:
         """Return the file system and the path of the store in it: those of this process, a fork makes its own."""

@@ -13,7 +13,7 @@ import pytest
 from pytest_agentreplay import codec
 from pytest_agentreplay.capture import fail_open, keep_rules
 from pytest_agentreplay.capture.keeping import Keeper
-from pytest_agentreplay.errors import PolicyError, SettingsError
+from pytest_agentreplay.errors import CannotWrite, PolicyError, SettingsError
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore
 from tests.store.faults.disk import LASTING, TAKES_SPACE, Disk, fails, instead_of
@@ -193,12 +193,45 @@ def test_a_store_that_cannot_be_written_is_counted_and_the_run_waits(tmp_path, c
     assert not [*tmp_path.rglob(".ar-*")]
 
 
-def test_a_file_in_the_place_of_the_store_says_so(tmp_path, caplog):
-    (tmp_path / "runs").write_text("", encoding="utf-8")
+@pytest.mark.parametrize("store", ["", "  ", "http://127.0.0.1:1/runs", "nothing://runs", "az://box/runs"])
+def test_a_store_that_is_none_is_refused_at_once(store):
+    pytest.importorskip("fsspec")
+    with pytest.raises(SettingsError, match=r"name a folder, or a URL as s3://bucket/runs|pip install adlfs"):
+        Keeper(store)
+
+
+def test_a_file_in_the_place_of_the_store_is_refused_at_once(tmp_path):
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    for store in ("file", "file/runs", "file/a/runs"):
+        with pytest.raises(CannotWrite, match="name another place"):
+            Keeper(tmp_path / store)
+    Keeper(tmp_path / "new" / "runs")
+    assert [path.name for path in tmp_path.iterdir()] == ["file"]
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_without_permission_is_refused_at_once(tmp_path):
+    tmp_path.chmod(0o500)
+    for store in (tmp_path, tmp_path / "runs"):
+        with pytest.raises(CannotWrite, match="ake the folder writable"):
+            Keeper(store)
+
+
+def test_a_store_that_breaks_later_is_counted(tmp_path, caplog):
     keeper = Keeper(tmp_path / "runs", keep="all")
+    (tmp_path / "runs").write_text("", encoding="utf-8")
     keeper.take(end())
     assert close(keeper)["failed_to_write"] == 1
     assert "name another place" in caplog.text
+
+
+def test_a_run_that_is_still_open_is_kept_when_it_ends(tmp_path):
+    keeper = Keeper(tmp_path)
+    assert not keeper.keep("open", "thumbs down")
+    keeper.take(end("open"))
+    keeper.take(end("other"))
+    assert {"kept": 1, "dropped": 1}.items() <= close(keeper).items()
+    assert kept(tmp_path) == {"open": "kept: thumbs down"}
 
 
 def test_a_policy_that_is_none_is_refused_at_once(tmp_path):
@@ -274,6 +307,7 @@ keeper.take(end("of-parent"))
 keeper._changed.acquire()  # as another thread of the parent may hold it
 child = os.fork()
 if child == 0:
+    keeper = Keeper(sys.argv[1])
     assert not keeper.keep("of-parent")
     keeper.take(end("of-child", failure="no"))
     sys.exit()
@@ -283,6 +317,7 @@ assert keeper.keep("of-parent")
 """
 WORKER = """
 def work():
+    keeper = Keeper(sys.argv[1], keep="all")
     for n in range(20): keeper.take(end(str(n)))
 process = multiprocessing.get_context("fork").Process(target=work)
 process.start()
