@@ -49,6 +49,12 @@ COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotate
 CROWDED = "runs are due faster than they are written, and the oldest of them are lost; keep a rate of them"
 
 
+_LOADING = threading.RLock()
+"""Held while what sealing needs is imported. A fork waits for that: its child would have the modules half imported."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOADING.acquire, after_in_parent=_LOADING.release, after_in_child=_LOADING.release)
+
+
 class WaitingRuns:
     """Ended runs, the oldest first, within a number of runs and of bytes."""
 
@@ -147,10 +153,11 @@ class Keeper:
     @functools.cached_property
     def _sealer(self) -> Sealer:
         """What redacts and encodes. Loaded by the first run that is kept: it takes twice as long as all the rest."""
-        from pytest_agentreplay.capture.sealing import Sealer
+        with _LOADING:
+            from pytest_agentreplay.capture.sealing import Sealer
 
-        policy, service, version = self._make_sealer
-        return Sealer(policy, service=service, version=version)
+            policy, service, version = self._make_sealer
+            return Sealer(policy, service=service, version=version)
 
     def take(self, ended: EndedCapture) -> None:
         """Take a run: to be written, or into the ring. Never raises or waits."""

@@ -96,8 +96,7 @@ class Sealer:
         self._policy = PERSONAL if policy is None else chosen_policy.load(Path(policy))
         self._service, self._version = service, version
         self._root = Path.cwd()
-        # Seal a run (40 ms), which imports what sealing needs. The writer must not do that: in the child of a service
-        # that forks meanwhile the modules would stay half imported, those of other packages too.
+        # Seal a run (40 ms), which imports what sealing needs: a fork waits for this, and for no later import.
         with suppress(AgentReplayError):  # a policy may refuse it
             self.seal(make_sample(), "")
 
