@@ -230,11 +230,16 @@ class Keeper:
             self._counts["dropped"] += dropped
             self._log("dropped", CROWDED)
         if self._thread is None and not self._closing:
-            thread = threading.Thread(target=self._write_due, name="agentreplay-capture", daemon=True)
-            contextvars.Context().run(thread.start)  # what is started in a run belongs to it, and this to none
-            self._thread = thread
-            _watch_worker_exit(self)
+            contextvars.Context().run(self._start_thread)  # what is started in a run belongs to it, and this to none
         self._changed.notify_all()
+
+    def _start_thread(self) -> None:
+        thread = threading.Thread(target=self._write_due, name="agentreplay-capture", daemon=True)
+        thread.start()
+        self._thread = thread
+        for name in ("multiprocessing.util", "billiard.util"):  # a worker of these, or of Celery, runs no atexit
+            if (util := sys.modules.get(name)) is not None:
+                util.Finalize(None, self.flush, (EXIT_SECONDS,), exitpriority=0)
 
     def _write_due(self) -> None:
         while not self._closing:
@@ -249,22 +254,21 @@ class Keeper:
                 return
             ended, reason = self._due.take_first()
             self._writing = ended.id
-        result = ""
+        is_over = False
         try:
             if reason == "function":
                 reason = self._ask(ended)
             if reason:
                 self._write(ended, reason)
-                result = "kept"
+                is_over = True
+                self._kept.append(ended.id)
+                self._count("kept")
         except Exception as error:  # whatever it is, the next run is written
-            result = "refused" if isinstance(error, Leak) else ""
-            self._note_fault(result or "failed_to_write", error)
+            is_over = isinstance(error, Leak)
+            self._note_fault("refused" if is_over else "failed_to_write", error)
         with self._changed:
             self._writing = ""
-            if result == "kept":
-                self._counts["kept"] += 1
-                self._kept.append(ended.id)
-            elif not result:
+            if not is_over:
                 self._counts["dropped"] += self._ring.add(ended)
             self._changed.notify_all()
 
@@ -349,10 +353,3 @@ def _watch_exit() -> None:
 def _end_all(end: Callable[[Keeper, float], None], timeout: float) -> None:
     for keeper in [*_open]:
         end(keeper, timeout)
-
-
-def _watch_worker_exit(keeper: Keeper) -> None:
-    """Have what is due written where a process of multiprocessing, or a worker of Celery, ends: it runs no atexit."""
-    for name in ("multiprocessing.util", "billiard.util"):
-        if (util := sys.modules.get(name)) is not None:
-            util.Finalize(None, keeper.flush, (EXIT_SECONDS,), exitpriority=0)

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import clocks, codec
+from pytest_agentreplay import clocks
 from pytest_agentreplay.capture.ended_capture import EndedCapture
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.matching.wiring import without_lone

@@ -206,12 +206,10 @@ def check_writable(folder: Path) -> None:
     """Raise CannotWrite where no file can be put into `folder`, which need not be there yet. Writes nothing."""
     with refusals(folder):
         place = next(path for path in (folder, *folder.parents) if exists(path) or path == path.parent)
-        for code, is_right in (
-            (errno.ENOTDIR, os.path.isdir(taken(place))),
-            (errno.EACCES, os.access(taken(place), os.W_OK | os.X_OK)),
-        ):
-            if not is_right:
-                raise OSError(code, os.strerror(code))
+        may_write = os.access(taken(place), os.W_OK | os.X_OK)
+        code = errno.ENOTDIR if not os.path.isdir(taken(place)) else 0 if may_write else errno.EACCES
+        if code:
+            raise OSError(code, os.strerror(code))
 
 
 def rename_once(old: Path, new: Path) -> bool:
@@ -624,6 +622,11 @@ def names_in(folder: Path, *, strict: bool = False) -> list[str]:
     except OSError as error:
         unread(folder, error, strict=strict)
         return []
+
+
+def list_folders(folder: Path) -> list[DirEntry[str]]:
+    """Return the folders in `folder`, by name, but links and hidden ones. Raises SnapshotUnreadable."""
+    return [entry for entry in list_entries(folder) if entry.is_dir(follow_symlinks=False)]
 
 
 def list_entries(folder: Path) -> list[DirEntry[str]]:

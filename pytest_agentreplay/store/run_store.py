@@ -1,7 +1,7 @@
 """Captured runs, one file each, in a folder or behind any URL of fsspec: `NAME/DAY/ID.run.json`.
 
 A file is there whole or not at all, and none is written over, so that services can share a store. A store may come
-from a stranger: a link, and whatever lies elsewhere in it, is listed with its problem and not opened.
+from a stranger: no link is followed, and what lies elsewhere in it is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pytest_agentreplay.store.layout import RUN_SUFFIX, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from os import DirEntry
 
     from pytest_agentreplay.core.model import JsonObject
 
@@ -38,8 +37,6 @@ RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 READ_ONLY = {"http", "https", "data"}
 CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
 """Where the file systems of fsspec say when a file was written."""
-STRAY = f"is no captured run, which lies at NAME/DAY/ID{SUFFIX}"
-LINK = "is a link, which is not followed"
 SAFE_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 """What needs no hash: where a system takes two of them for one, the second file gets another name."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -92,7 +89,7 @@ class RunStore:
         files.check_writable(self._root)
 
     def list_runs(self, since: str = "") -> Iterator[RunEntry]:
-        """Yield the runs from day `since` on, by name, day and id. What is no run, or cannot be read, has a problem.
+        """Yield the runs from day `since` on, by name, day and id. What cannot be read, or is no run, has a problem.
 
         The store is listed once, and of each file the head alone is read. Raises SnapshotError.
         """
@@ -136,28 +133,20 @@ class RunStore:
 
     def list_files(self, since: str = "") -> Iterator[RunEntry]:
         """List the files of the days from `since` on, unread. Raises SnapshotError where the store cannot be read."""
-        for child in files.list_entries(self._root):
-            yield from self._list_below(child, (), since)
+        for place, size, changed in self._find_files():
+            if (parts := PLACE.fullmatch(place)) is not None and parts[2] >= since:
+                yield RunEntry(self._locate(place), parts[1], parts[2], parts[3], size, changed=changed)
 
-    def _list_below(self, child: DirEntry[str], above: tuple[str, ...], since: str) -> Iterator[RunEntry]:
-        parts = (*above, child.name)
-        place = "/".join(parts)
-        where = self._locate(place)
-        if child.is_symlink():
-            yield RunEntry(where, problem=LINK)
-        elif child.is_file(follow_symlinks=False):
-            status = child.stat(follow_symlinks=False)
-            yield make_entry(where, place, status.st_size, f"{status.st_mtime_ns:020}")
-        elif len(parts) > 2 or (above and not DAY.fullmatch(child.name)):
-            yield RunEntry(where, problem=STRAY)
-        elif not above or child.name >= since:
-            try:
-                children = files.list_entries(Path(where))
-            except SnapshotError as error:
-                yield RunEntry(where, problem=explain(error))
-                return
-            for grandchild in children:
-                yield from self._list_below(grandchild, parts, since)
+    def _find_files(self) -> Iterator[tuple[str, int, str]]:
+        """Yield place, size and time of the files at NAME/DAY/ID; a link is none."""
+        for name in files.list_folders(self._root):
+            for day in files.list_folders(Path(name.path)):
+                if not DAY.fullmatch(day.name):
+                    continue
+                for file in files.list_entries(Path(day.path)):
+                    if file.is_file(follow_symlinks=False):
+                        status = file.stat(follow_symlinks=False)
+                        yield f"{name.name}/{day.name}/{file.name}", status.st_size, f"{status.st_mtime_ns:020}"
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         for entry in entries:
@@ -225,27 +214,16 @@ class RemoteStore(RunStore):
     def _find_path(self, where: str) -> str:
         return f"{self._connect()[1]}/{where.removeprefix(f'{self.where}/')}"
 
-    def list_files(self, since: str = "") -> Iterator[RunEntry]:
-        """List the files of the days from `since` on, unread, in one request of each thousand or so.
-
-        Raises SnapshotError.
-        """
+    def _find_files(self) -> Iterator[tuple[str, int, str]]:
+        """Yield what lies there, in one request of each thousand or so."""
         with explaining(self.where):
             system, root = self._connect()
             system.invalidate_cache()  # others write there too
-            # fsspec leaves out folders that it may not read, where folders are real and nobody says otherwise.
-            options = {"on_error": "raise"} if self._protocol in RENAMING and system.exists(root) else {}
-            details = system.find(root, detail=True, **options)
+            details = system.find(root, detail=True)
         for path, facts in sorted(details.items()):
-            place = path.removeprefix(f"{root}/")
-            if place.rpartition("/")[2].startswith("."):
-                continue
-            changed = next((str(facts[name]) for name in CHANGED if facts.get(name)), "")
-            entry = make_entry(self._locate(place), place, facts.get("size") or 0, changed)
-            if facts.get("type", "file") != "file":
-                entry = RunEntry(entry.where, problem=LINK)
-            if entry.problem or entry.day >= since:
-                yield entry
+            if facts.get("type", "file") == "file":
+                changed = next((str(facts[name]) for name in CHANGED if facts.get(name)), "")
+                yield path.removeprefix(f"{root}/"), facts.get("size") or 0, changed
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         paths = [self._find_path(entry.where) for entry in entries]
@@ -306,32 +284,19 @@ def is_remote(where: str) -> bool:
     return "://" in where and not where.startswith(("file://", "local://"))
 
 
-def make_entry(where: str, place: str, size: int, changed: str) -> RunEntry:
-    """Return the entry of a file at `place` in its store, unread."""
-    if (parts := PLACE.fullmatch(place)) is None:
-        return RunEntry(where, size=size, problem=STRAY)
-    name, day, identity = parts.groups()
-    return RunEntry(where, name, day, identity, size, changed=changed)
-
-
 def add_head(entry: RunEntry, head: bytes | Exception) -> RunEntry:
     """Return an entry with what the first bytes of its file say, or with its problem."""
     try:
-        fields = {} if isinstance(head, Exception) else codec.read_head(head, file=entry.where)
+        if isinstance(head, Exception):
+            raise head
+        fields = codec.read_head(head, file=entry.where)
     except SnapshotError as error:
-        head = error
-    if isinstance(head, Exception):
-        return replace(entry, problem=explain(head))
+        return replace(entry, problem=str(error).removeprefix(f"{error.file}: "))
+    except Exception as error:  # of its own kind in each file system
+        return replace(entry, problem=f"cannot be read: {type(error).__name__}: {error}")
     if not isinstance(capture := fields.get("capture"), dict):
         return replace(entry, problem=f"is no captured run: its first {codec.HEAD:,} bytes have no `capture`")
     return replace(entry, head=capture | {"recorded": fields.get("recorded", "")})
-
-
-def explain(error: Exception) -> str:
-    """Return the problem of a file, without its name."""
-    if isinstance(error, SnapshotError):
-        return str(error).removeprefix(f"{error.file}: ")
-    return f"cannot be read: {type(error).__name__}: {error}"
 
 
 def is_store(path: str | Path) -> bool:
@@ -355,8 +320,8 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
         if where.endswith(SUFFIX) or Path(where).is_file():
             parts = where.replace(os.sep, "/").split("/")
             data = RunStore("/".join(parts[:-1]) or ".").read(RunEntry(where))
-            entry = replace(make_entry(where, "/".join(parts[-3:]), len(data), ""), problem="")
-            yield add_head(entry, data[: codec.HEAD])
+            place = PLACE.fullmatch("/".join(parts[-3:]))
+            yield add_head(RunEntry(where, *(place.groups() if place else ()), size=len(data)), data[: codec.HEAD])
         elif is_store(where):
             yield from RunStore(where).list_runs(since)
         else:
