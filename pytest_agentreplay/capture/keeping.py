@@ -51,8 +51,6 @@ CROWDED = "runs are due faster than they are written, and the oldest of them are
 
 _LOADING = threading.RLock()
 """Held while what sealing needs is imported. A fork waits for that: its child would have the modules half imported."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOADING.acquire, after_in_parent=_LOADING.release, after_in_child=_LOADING.release)
 
 
 class WaitingRuns:
@@ -300,7 +298,7 @@ class Keeper:
         return replace(ended, is_bare=True, calls={}, outcomes={}, cold=why)
 
     def _rotate(self, written: int) -> None:
-        """Delete the oldest files of the store, first of all, each day, and each time that a part of it was written."""
+        """Delete the oldest files: with the first run, each day, and each time that a part of the store was written."""
         most, today = self._max_store_bytes, datetime.now(UTC).date()
         self._unlisted += written
         is_due = most is not None and self._unlisted * SHARE >= most
@@ -334,13 +332,14 @@ class Keeper:
 
 
 _open: weakref.WeakSet[Keeper] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOADING.acquire, after_in_parent=_LOADING.release, after_in_child=_LOADING.release)
+    os.register_at_fork(after_in_child=_open.clear)  # `capture.runs` makes a keeper for the child
 
 
 @functools.cache
 def _watch_exit() -> None:
     """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=_open.clear)  # the parent writes what it has taken
     atexit.register(_end_all, Keeper.close, EXIT_SECONDS)
     # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
     # is due is written before executors end, and they end in the reverse order of these lines:

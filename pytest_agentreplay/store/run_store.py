@@ -31,7 +31,6 @@ LONGEST = 80
 """Characters of a name or an id as part of a path; what is longer is cut and gets a hash."""
 AT_ONCE = 256
 """Heads that are read together: an object store answers them in parallel."""
-TRIES = 8
 RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 """Protocols that write a file bit by bit, and rename it in one step; an object store puts it in one step."""
 READ_ONLY = {"http", "https", "data"}
@@ -101,7 +100,7 @@ class RunStore:
     def write(self, name: str, day: str, identity: str, data: bytes) -> str:
         """Write a run, and return where. Whatever has its id already stays. Raises CannotWrite."""
         folder, file = (slug(text, text, LONGEST, whole=bool(SAFE_PART.fullmatch(text))) for text in (name, identity))
-        for suffix in ("", *(f"-{secrets.token_hex(4)}" for _ in range(TRIES))):
+        for suffix in ("", f"-{secrets.token_hex(8)}"):
             where = self._locate(f"{folder}/{day}/{file}{suffix}{SUFFIX}")
             if self._put(where, data):
                 return where
@@ -287,13 +286,13 @@ def is_remote(where: str) -> bool:
 def add_head(entry: RunEntry, head: bytes | Exception) -> RunEntry:
     """Return an entry with what the first bytes of its file say, or with its problem."""
     try:
-        if isinstance(head, Exception):
-            raise head
-        fields = codec.read_head(head, file=entry.where)
+        fields = {} if isinstance(head, Exception) else codec.read_head(head, file=entry.where)
     except SnapshotError as error:
-        return replace(entry, problem=str(error).removeprefix(f"{error.file}: "))
-    except Exception as error:  # of its own kind in each file system
-        return replace(entry, problem=f"cannot be read: {type(error).__name__}: {error}")
+        head = error
+    if isinstance(head, SnapshotError):
+        return replace(entry, problem=str(head).removeprefix(f"{head.file}: "))
+    if isinstance(head, Exception):  # of its own kind in each file system
+        return replace(entry, problem=f"cannot be read: {type(head).__name__}: {head}")
     if not isinstance(capture := fields.get("capture"), dict):
         return replace(entry, problem=f"is no captured run: its first {codec.HEAD:,} bytes have no `capture`")
     return replace(entry, head=capture | {"recorded": fields.get("recorded", "")})
@@ -321,7 +320,8 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
             parts = where.replace(os.sep, "/").split("/")
             data = RunStore("/".join(parts[:-1]) or ".").read(RunEntry(where))
             place = PLACE.fullmatch("/".join(parts[-3:]))
-            yield add_head(RunEntry(where, *(place.groups() if place else ()), size=len(data)), data[: codec.HEAD])
+            name, day, identity = place.groups() if place else ("", "", "")
+            yield add_head(RunEntry(where, name, day, identity, len(data)), data[: codec.HEAD])
         elif is_store(where):
             yield from RunStore(where).list_runs(since)
         else:
