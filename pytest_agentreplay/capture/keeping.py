@@ -126,7 +126,7 @@ class Keeper:
         max_age: float | None = None,
         max_store_bytes: int | None = None,
     ) -> None:
-        """Touch no file but the policy, and start no thread yet."""
+        """Look at the store and the policy, write nothing, and start no thread yet."""
         self._find_reason, self._decide = parse_keep(keep), keep if callable(keep) else None
         if not str(store).strip():
             raise SettingsError("the store of captured runs has no name; name a folder, or a URL as s3://bucket/runs")

@@ -214,11 +214,9 @@ def check_writable(folder: Path) -> None:
 
 def rename_once(old: Path, new: Path) -> bool:
     """Rename a file unless something stands at `new`: then False. Raises OSError."""
+    rename = os.link if os.name == "posix" else os.rename  # Windows replaces no file in a rename
     try:
-        if os.name == "posix":
-            os.link(taken(old), taken(new))
-        else:
-            insist(lambda: os.rename(taken(old), taken(new)))  # Windows replaces no file in a rename
+        insist(lambda: rename(taken(old), taken(new)))
     except FileExistsError:
         return False
     except OSError as error:
@@ -232,13 +230,10 @@ def rename_once(old: Path, new: Path) -> bool:
 
 def make_private(folder: Path) -> None:
     """Make a folder, and those above it, that only its owner may enter. Raises OSError."""
-    try:
-        os.mkdir(taken(folder), 0o700)
-    except FileExistsError:
-        pass  # what is no folder refuses the file
-    except FileNotFoundError:
-        make_private(folder.parent)
-        make_private(folder)
+    for place in reversed([folder, *folder.parents]):
+        if not exists(place):
+            with suppress(FileExistsError):  # made meanwhile
+                os.mkdir(taken(place), 0o700)
 
 
 def sha256_of(path: Path) -> str | None:
