@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import clocks
 from pytest_agentreplay.capture import fail_open
 from pytest_agentreplay.capture.keep_rules import KeptRun, parse_keep
-from pytest_agentreplay.errors import AgentReplayError, Leak
+from pytest_agentreplay.errors import AgentReplayError, Leak, SettingsError
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore
 
@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 MAX_BYTES = 16 << 20
 """Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
 RING_BYTES, RING_RUNS = 64 << 20, 1_000
+WANTED = 1_000
+"""How many ids of runs that have not ended are remembered for `keep`."""
 EXIT_SECONDS = 5.0
-"""How long the end of the process may wait for what is due."""
+"""How long the end of the process may wait for what is due: before executors end, and for what their last jobs add."""
 SHARE = 16
 """A rotation lists the store anew after each such part of its bytes: one for each file would take ever longer."""
 COUNTED = ("kept", "dropped", "too_large", "failed_to_write", "refused", "rotated")
@@ -49,8 +51,6 @@ CROWDED = "runs are due faster than they are written, and the oldest of them are
 
 _LOADING = threading.RLock()
 """Held while what sealing needs is imported. A fork waits for that: its child would have the modules half imported."""
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_LOADING.acquire, after_in_parent=_LOADING.release, after_in_child=_LOADING.release)
 
 
 class WaitingRuns:
@@ -107,7 +107,8 @@ class Keeper:
         max_store_bytes: How large the store may become before the oldest files are deleted; None for no limit.
 
     Raises:
-        SettingsError: `keep` or the URL is invalid, or a package is missing.
+        SettingsError: `keep` or the store is invalid, or a package is missing.
+        CannotWrite: The store is a folder that this process may never write.
         PolicyError: The policy file cannot be read, or is invalid.
     """
 
@@ -125,16 +126,25 @@ class Keeper:
         max_age: float | None = None,
         max_store_bytes: int | None = None,
     ) -> None:
-        """Touch no file but the policy, and start no thread yet."""
+        """Look at the store and the policy, write nothing, and start no thread yet."""
         self._find_reason, self._decide = parse_keep(keep), keep if callable(keep) else None
+        if not str(store).strip():
+            raise SettingsError("the store of captured runs has no name; name a folder, or a URL as s3://bucket/runs")
         self._store = RunStore(store if "://" in str(store) else Path(store).absolute())
+        self._store.check_writable()
         self._make_sealer = policy, service, version
         if policy is not None:
             self._sealer  # noqa: B018  raises what the file is refused with
-        self._max_bytes, self._bounds = max_bytes, (ring_runs, ring_bytes)
-        self._max_age, self._max_store_bytes = max_age, max_store_bytes
-        self._unlisted, self._listed_on = max_store_bytes or 0, ""
-        self._begin()
+        self._max_bytes, self._max_age, self._max_store_bytes = max_bytes, max_age, max_store_bytes
+        self._unlisted, self._listed_on = 0, ""
+        self._changed = threading.Condition()
+        self._ring, self._due = WaitingRuns(ring_runs, ring_bytes), WaitingRuns(ring_runs, ring_bytes)
+        self._counts: Counter[str] = Counter()
+        self._kept: deque[str] = deque(maxlen=ring_runs)
+        self._wanted: dict[str, str] = {}
+        self._writing = ""
+        self._closing = False
+        self._thread: threading.Thread | None = None
         _watch_exit()
         _open.add(self)
 
@@ -147,25 +157,6 @@ class Keeper:
             policy, service, version = self._make_sealer
             return Sealer(policy, service=service, version=version)
 
-    def _begin(self) -> None:
-        """Begin with nothing: in this process, or in a fork, whose parent writes what it has taken."""
-        self._process = os.getpid()
-        self._condition = threading.Condition()
-        self._ring, self._due = WaitingRuns(*self._bounds), WaitingRuns(*self._bounds)
-        self._counts: Counter[str] = Counter()
-        self._logged: set[str] = set()
-        self._kept: deque[str] = deque(maxlen=self._bounds[0])
-        self._writing = ""
-        self._closing = False
-        self._thread: threading.Thread | None = None
-
-    @property
-    def _changed(self) -> threading.Condition:
-        """The lock over all that changes. A thread of the parent may hold that of before a fork."""
-        if self._process != os.getpid():
-            self._begin()
-        return self._condition
-
     def take(self, ended: EndedCapture) -> None:
         """Take a run: to be written, or into the ring. Never raises or waits."""
         try:
@@ -173,6 +164,7 @@ class Keeper:
                 ended = self._strip(ended)
             reason = self._find_reason(ended)
             with self._changed:
+                reason = self._wanted.pop(ended.id, reason)
                 if self._closing:
                     self._counts["dropped"] += 1
                 elif reason:
@@ -183,16 +175,24 @@ class Keeper:
             self._note_fault("faults", error)
 
     def keep(self, run_id: str, reason: str = "") -> bool:
-        """Have a run written that is in the ring; return whether it is, or was, kept. Never raises."""
+        """Have a run written that is in the ring; return whether it is, or was, kept. Never raises.
+
+        Any other id may be that of a run that is still open: it is remembered, and the run kept when it ends.
+        """
         try:
+            reason = f"kept: {reason}" if reason else "kept"
             with self._changed:
                 waiting = self._ring.take_all(run_id) + self._due.take_all(run_id)
                 for ended in waiting:
-                    self._make_due(ended, f"kept: {reason}" if reason else "kept")
-                return bool(waiting) or run_id == self._writing or run_id in self._kept
+                    self._make_due(ended, reason)
+                if waiting or run_id == self._writing or run_id in self._kept:
+                    return True
+                self._wanted[run_id] = reason
+                if len(self._wanted) > WANTED:
+                    del self._wanted[next(iter(self._wanted))]
         except Exception as error:  # as above
             self._note_fault("faults", error)
-            return False
+        return False
 
     def stats(self) -> dict[str, int]:
         """Return how many runs were kept and dropped and why, how many wait to be written, and are in the ring."""
@@ -205,8 +205,10 @@ class Keeper:
         self.flush(timeout)
         with self._changed:
             late = len(self._due.runs) + bool(self._writing)
-            self._counts["dropped"] += len(self._due.runs) + len(self._ring.runs)
-            self._ring, self._due = WaitingRuns(*self._bounds), WaitingRuns(*self._bounds)
+            for waiting in (self._due, self._ring):
+                while waiting.runs:
+                    waiting.take_first()
+                    self._counts["dropped"] += 1
             self._closing = True
             self._changed.notify_all()
         if late:
@@ -233,7 +235,9 @@ class Keeper:
         thread = threading.Thread(target=self._write_due, name="agentreplay-capture", daemon=True)
         thread.start()
         self._thread = thread
-        _watch_worker_exit(self)
+        for name in ("multiprocessing.util", "billiard.util"):  # a worker of these, or of Celery, runs no atexit
+            if (util := sys.modules.get(name)) is not None:
+                util.Finalize(None, self.flush, (EXIT_SECONDS,), exitpriority=0)
 
     def _write_due(self) -> None:
         while not self._closing:
@@ -248,22 +252,21 @@ class Keeper:
                 return
             ended, reason = self._due.take_first()
             self._writing = ended.id
-        result = ""
+        is_over = False
         try:
             if reason == "function":
                 reason = self._ask(ended)
             if reason:
                 self._write(ended, reason)
-                result = "kept"
+                is_over = True
+                self._kept.append(ended.id)
+                self._count("kept")
         except Exception as error:  # whatever it is, the next run is written
-            result = "refused" if isinstance(error, Leak) else ""
-            self._note_fault(result or "failed_to_write", error)
+            is_over = isinstance(error, Leak)
+            self._note_fault("refused" if is_over else "failed_to_write", error)
         with self._changed:
             self._writing = ""
-            if result == "kept":
-                self._counts["kept"] += 1
-                self._kept.append(ended.id)
-            elif not result:
+            if not is_over:
                 self._counts["dropped"] += self._ring.add(ended)
             self._changed.notify_all()
 
@@ -295,15 +298,15 @@ class Keeper:
         return replace(ended, is_bare=True, calls={}, outcomes={}, cold=why)
 
     def _rotate(self, written: int) -> None:
-        """Delete the oldest files of the store, each day and each time that a part of its bytes was written."""
-        now, most = datetime.now(UTC), self._max_store_bytes
-        today = now.date().isoformat()
+        """Delete the oldest files: with the first run, each day, and each time that a part of the store was written."""
+        most, today = self._max_store_bytes, datetime.now(UTC).date()
         self._unlisted += written
-        is_new_day = self._max_age is not None and today != self._listed_on
-        if is_new_day or (most is not None and self._unlisted * SHARE >= most):
-            self._unlisted, self._listed_on = 0, today
-            oldest = "" if self._max_age is None else (now - timedelta(days=self._max_age)).date().isoformat()
-            self._count("rotated", self._store.rotate(oldest, None if most is None else most - most // SHARE))
+        is_due = most is not None and self._unlisted * SHARE >= most
+        if (self._max_age is None and most is None) or (str(today) == self._listed_on and not is_due):
+            return
+        self._unlisted, self._listed_on = 0, str(today)
+        oldest = "" if self._max_age is None else str(today - timedelta(days=self._max_age))
+        self._count("rotated", self._store.rotate(oldest, None if most is None else most - most // SHARE))
 
     def _count(self, name: str, more: int = 1) -> None:
         with self._changed:
@@ -321,20 +324,23 @@ class Keeper:
         self._log(name, text)
 
     def _log(self, name: str, text: str) -> None:
-        if name not in self._logged:
-            self._logged.add(name)
+        self._count(f"logged {name}")
+        if self._counts[f"logged {name}"] == 1:
             fail_open.LOG.warning(
                 "agentreplay capture: %s: %s; later ones are only counted", name.replace("_", " "), text
             )
 
 
 _open: weakref.WeakSet[Keeper] = weakref.WeakSet()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOADING.acquire, after_in_parent=_LOADING.release, after_in_child=_LOADING.release)
+    os.register_at_fork(after_in_child=_open.clear)  # `capture.runs` makes a keeper for the child
 
 
 @functools.cache
 def _watch_exit() -> None:
     """Have what is due written at the end of the process, whoever ends it, without a handler of a signal."""
-    atexit.register(_end_all, Keeper.close, EXIT_SECONDS / 5)
+    atexit.register(_end_all, Keeper.close, EXIT_SECONDS)
     # An object store looks up its host in a thread of an executor, and none takes work by the time of atexit. So what
     # is due is written before executors end, and they end in the reverse order of these lines:
     # https://github.com/python/cpython/blob/v3.13.0/Lib/concurrent/futures/thread.py#L37
@@ -346,10 +352,3 @@ def _watch_exit() -> None:
 def _end_all(end: Callable[[Keeper, float], None], timeout: float) -> None:
     for keeper in [*_open]:
         end(keeper, timeout)
-
-
-def _watch_worker_exit(keeper: Keeper) -> None:
-    """Have what is due written where a process of multiprocessing, or a worker of Celery, ends: it runs no atexit."""
-    for name in ("multiprocessing.util", "billiard.util"):
-        if (util := sys.modules.get(name)) is not None:
-            util.Finalize(None, keeper.flush, (EXIT_SECONDS,), exitpriority=0)

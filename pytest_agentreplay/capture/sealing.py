@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import clocks, codec
+from pytest_agentreplay import clocks
 from pytest_agentreplay.capture.ended_capture import EndedCapture
 from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.matching.wiring import without_lone
@@ -52,6 +52,8 @@ PERSONAL = Policy(pii=True)
 """What comes from a service has people in it."""
 LONG, SHORT = 96, 16
 """Bytes of each text among the facts that lists read, and so many where those would not end in the first 2 kB."""
+FACTS = 1_400
+"""How many bytes those facts may take: what stands before them takes up to 600."""
 BARE = 65_536
 """Bytes of the input, output and annotations of a run that is too large to be kept whole."""
 
@@ -158,43 +160,37 @@ def describe_calls(exchanges: tuple[Exchange, ...]) -> JsonObject:
 
 
 def encode(redaction: Redaction, run: Run) -> tuple[str, str]:
-    """Return the text of a run after the last scan, and what that refused. Raises Leak where nothing may be kept."""
-    text = refused = ""
-    for limit in (LONG, SHORT):
-        facts = shorten_facts(run.header.kit["capture"], limit)
-        text, refused = scan(redaction, add_facts(run, facts))
-        if "capture" in codec.read_head(text[: codec.HEAD].encode()[: codec.HEAD], file=run.header.test):
-            break
-    return text, refused
-
-
-def scan(redaction: Redaction, run: Run) -> tuple[str, str]:
-    """Return the text of a run, or that of its rest and what was refused. Raises Leak where there is no rest."""
+    """Return the text of a run after the last scan, or of its rest and what was refused. Raises Leak without a rest."""
+    facts = fit_facts(table(run.header.kit, "capture"))
     try:
-        return checked(redaction, run, run.header.test), ""
+        return checked(redaction, add_facts(run, facts), run.header.test), ""
     except Leak as leak:
-        cold = {**table(run.header.kit, "capture"), "cold": "what the last scan refused of it was cut out"}
-        if text := rest(redaction, add_facts(run, cold)):
+        if text := rest(redaction, add_facts(run, facts | {"cold": "what the last scan refused of it was cut out"})):
             return text, str(leak)
         raise
 
 
-def add_facts(run: Run, facts: Json) -> Run:
+def add_facts(run: Run, facts: JsonObject) -> Run:
     """Return a run with these facts for lists, which stand before all else of its kit."""
     return replace(run, header=replace(run.header, kit={**run.header.kit, "capture": facts}))
 
 
-def shorten_facts(facts: Json, limit: int) -> Json:
-    """Return facts with each text of at most `limit` bytes, and lists of a third as many items."""
-    match facts:
-        case str():
-            return shorten(facts, limit)
-        case list():
-            return [shorten_facts(item, limit) for item in facts[: limit // 3]]
-        case dict():
-            return {key: shorten_facts(value, limit) for key, value in facts.items()}
-        case _:
-            return facts
+def fit_facts(facts: JsonObject) -> JsonObject:
+    """Return facts that are short enough to be read from the head of a file."""
+    for limit in (LONG, SHORT):
+        short = {key: shorten_fact(value, limit) for key, value in facts.items()}
+        if len(json.dumps(short, ensure_ascii=False, indent=2).encode()) <= FACTS:
+            break
+    return short
+
+
+def shorten_fact(fact: Json, limit: int) -> Json:
+    """Return a fact with each text of at most `limit` bytes, and lists of a third as many items."""
+    if isinstance(fact, str):
+        return shorten(fact, limit)
+    if isinstance(fact, list):
+        return [shorten_fact(item, limit) for item in fact[: limit // 3]]
+    return {key: shorten_fact(value, limit) for key, value in fact.items()} if isinstance(fact, dict) else fact
 
 
 def shorten(text: str, limit: int) -> str:

@@ -30,7 +30,7 @@ def fetch_runs(url: str, since: str = "") -> Path:
     def copy(entry: RunEntry) -> None:
         files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read(entry))
 
-    entries = (entry for entry in store.list_files(since) if entry.name) if whole else [RunEntry(url)]
+    entries = store.list_files(since) if whole else [RunEntry(url)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
         [*pool.map(copy, entries)]
     return folder if whole else folder / url.rpartition("/")[2]

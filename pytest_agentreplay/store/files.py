@@ -202,13 +202,21 @@ def write_once(path: Path, data: bytes) -> bool:
     return is_new
 
 
+def check_writable(folder: Path) -> None:
+    """Raise CannotWrite where no file can be put into `folder`, which need not be there yet. Writes nothing."""
+    with refusals(folder):
+        place = next(path for path in (folder, *folder.parents) if exists(path) or path == path.parent)
+        may_write = os.access(taken(place), os.W_OK | os.X_OK)
+        code = errno.ENOTDIR if not os.path.isdir(taken(place)) else 0 if may_write else errno.EACCES
+        if code:
+            raise OSError(code, os.strerror(code))
+
+
 def rename_once(old: Path, new: Path) -> bool:
     """Rename a file unless something stands at `new`: then False. Raises OSError."""
+    rename = os.link if os.name == "posix" else os.rename  # Windows replaces no file in a rename
     try:
-        if os.name == "posix":
-            os.link(taken(old), taken(new))
-        else:
-            insist(lambda: os.rename(taken(old), taken(new)))  # Windows replaces no file in a rename
+        insist(lambda: rename(taken(old), taken(new)))
     except FileExistsError:
         return False
     except OSError as error:
@@ -222,13 +230,10 @@ def rename_once(old: Path, new: Path) -> bool:
 
 def make_private(folder: Path) -> None:
     """Make a folder, and those above it, that only its owner may enter. Raises OSError."""
-    try:
-        os.mkdir(taken(folder), 0o700)
-    except FileExistsError:
-        pass  # what is no folder refuses the file
-    except FileNotFoundError:
-        make_private(folder.parent)
-        make_private(folder)
+    for place in reversed([folder, *folder.parents]):
+        if not exists(place):
+            with suppress(FileExistsError):  # made meanwhile
+                os.mkdir(taken(place), 0o700)
 
 
 def sha256_of(path: Path) -> str | None:
@@ -612,6 +617,11 @@ def names_in(folder: Path, *, strict: bool = False) -> list[str]:
     except OSError as error:
         unread(folder, error, strict=strict)
         return []
+
+
+def list_folders(folder: Path) -> list[DirEntry[str]]:
+    """Return the folders in `folder`, by name, but links and hidden ones. Raises SnapshotUnreadable."""
+    return [entry for entry in list_entries(folder) if entry.is_dir(follow_symlinks=False)]
 
 
 def list_entries(folder: Path) -> list[DirEntry[str]]:

@@ -1,7 +1,7 @@
 """Captured runs, one file each, in a folder or behind any URL of fsspec: `NAME/DAY/ID.run.json`.
 
 A file is there whole or not at all, and none is written over, so that services can share a store. A store may come
-from a stranger: a link, and whatever lies elsewhere in it, is listed with its problem and not opened.
+from a stranger: no link is followed, and what lies elsewhere in it is left alone.
 """
 
 from __future__ import annotations
@@ -23,7 +23,6 @@ from pytest_agentreplay.store.layout import RUN_SUFFIX, slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
-    from os import DirEntry
 
     from pytest_agentreplay.core.model import JsonObject
 
@@ -32,13 +31,11 @@ LONGEST = 80
 """Characters of a name or an id as part of a path; what is longer is cut and gets a hash."""
 AT_ONCE = 256
 """Heads that are read together: an object store answers them in parallel."""
-TRIES = 8
 RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
 """Protocols that write a file bit by bit, and rename it in one step; an object store puts it in one step."""
+READ_ONLY = {"http", "https", "data"}
 CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
 """Where the file systems of fsspec say when a file was written."""
-STRAY = f"is no captured run, which lies at NAME/DAY/ID{SUFFIX}"
-LINK = "is a link, which is not followed"
 SAFE_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 """What needs no hash: where a system takes two of them for one, the second file gets another name."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
@@ -86,20 +83,23 @@ class RunStore:
         # From these folders this process has removed what killed ones have left: it lists each of them only once.
         self._swept: set[Path] = set()
 
+    def check_writable(self) -> None:
+        """Raise CannotWrite or SettingsError for a store that cannot be written, as far as can be seen from here."""
+        files.check_writable(self._root)
+
     def list_runs(self, since: str = "") -> Iterator[RunEntry]:
-        """Yield the runs from day `since` on, by name, day and id. What is no run, or cannot be read, has a problem.
+        """Yield the runs from day `since` on, by name, day and id. What cannot be read, or is no run, has a problem.
 
         The store is listed once, and of each file the head alone is read. Raises SnapshotError.
         """
         listing = self.list_files(since)
         while entries := list(islice(listing, AT_ONCE)):
-            heads = iter(self._read_heads([entry for entry in entries if not entry.problem]))
-            yield from (entry if entry.problem else add_head(entry, next(heads)) for entry in entries)
+            yield from map(add_head, entries, self._read_heads(entries))
 
     def write(self, name: str, day: str, identity: str, data: bytes) -> str:
         """Write a run, and return where. Whatever has its id already stays. Raises CannotWrite."""
         folder, file = (slug(text, text, LONGEST, whole=bool(SAFE_PART.fullmatch(text))) for text in (name, identity))
-        for suffix in ("", *(f"-{secrets.token_hex(4)}" for _ in range(TRIES))):
+        for suffix in ("", f"-{secrets.token_hex(8)}"):
             where = self._locate(f"{folder}/{day}/{file}{suffix}{SUFFIX}")
             if self._put(where, data):
                 return where
@@ -110,8 +110,7 @@ class RunStore:
 
         Raises SnapshotError and CannotWrite.
         """
-        entries = [entry for entry in self.list_files() if not entry.problem]
-        entries.sort(key=lambda entry: (entry.day, entry.changed, entry.where))
+        entries = sorted(self.list_files(), key=lambda entry: (entry.day, entry.changed, entry.where))
         size, deleted, refusal = sum(entry.size for entry in entries), 0, None
         for entry in entries:
             if entry.day >= oldest_day and (most_bytes is None or size <= most_bytes):
@@ -131,28 +130,20 @@ class RunStore:
 
     def list_files(self, since: str = "") -> Iterator[RunEntry]:
         """List the files of the days from `since` on, unread. Raises SnapshotError where the store cannot be read."""
-        for child in files.list_entries(self._root):
-            yield from self._list_below(child, (), since)
+        for place, size, changed in self._find_files():
+            if (parts := PLACE.fullmatch(place)) is not None and parts[2] >= since:
+                yield RunEntry(self._locate(place), parts[1], parts[2], parts[3], size, changed=changed)
 
-    def _list_below(self, child: DirEntry[str], above: tuple[str, ...], since: str) -> Iterator[RunEntry]:
-        parts = (*above, child.name)
-        place = "/".join(parts)
-        where = self._locate(place)
-        if child.is_symlink():
-            yield RunEntry(where, problem=LINK)
-        elif child.is_file(follow_symlinks=False):
-            status = child.stat(follow_symlinks=False)
-            yield make_entry(where, place, status.st_size, f"{status.st_mtime_ns:020}")
-        elif len(parts) > 2 or (above and not DAY.fullmatch(child.name)):
-            yield RunEntry(where, problem=STRAY)
-        elif not above or child.name >= since:
-            try:
-                children = files.list_entries(Path(where))
-            except SnapshotError as error:
-                yield RunEntry(where, problem=explain(error))
-                return
-            for grandchild in children:
-                yield from self._list_below(grandchild, parts, since)
+    def _find_files(self) -> Iterator[tuple[str, int, str]]:
+        """Yield place, size and time of the files at NAME/DAY/ID; a link is none."""
+        for name in files.list_folders(self._root):
+            for day in files.list_folders(Path(name.path)):
+                if not DAY.fullmatch(day.name):
+                    continue
+                for file in files.list_entries(Path(day.path)):
+                    if file.is_file(follow_symlinks=False):
+                        status = file.stat(follow_symlinks=False)
+                        yield f"{name.name}/{day.name}/{file.name}", status.st_size, f"{status.st_mtime_ns:020}"
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         for entry in entries:
@@ -202,6 +193,12 @@ class RemoteStore(RunStore):
             words = "fsspec knows no such protocol; name a folder, or a URL as s3://bucket/runs"
             raise SettingsError(f"{USER.sub('', self.where)}: {words}") from None
 
+    def check_writable(self) -> None:
+        """Raise SettingsError for a protocol that only reads; whether the place is there, the first run shows."""
+        if self._protocol in READ_ONLY:
+            words = "files can be read there, but not written; name a folder, or a URL as s3://bucket/runs"
+            raise SettingsError(f"{USER.sub('', self.where)}: {words}")
+
     def _connect(self) -> tuple[Any, str]:
         """Return the file system and the path of the store in it: those of this process, a fork makes its own."""
         if self._connected[0] != os.getpid():
@@ -214,27 +211,16 @@ class RemoteStore(RunStore):
     def _find_path(self, where: str) -> str:
         return f"{self._connect()[1]}/{where.removeprefix(f'{self.where}/')}"
 
-    def list_files(self, since: str = "") -> Iterator[RunEntry]:
-        """List the files of the days from `since` on, unread, in one request of each thousand or so.
-
-        Raises SnapshotError.
-        """
+    def _find_files(self) -> Iterator[tuple[str, int, str]]:
+        """Yield what lies there, in one request of each thousand or so."""
         with explaining(self.where):
             system, root = self._connect()
             system.invalidate_cache()  # others write there too
-            # fsspec leaves out folders that it may not read, where folders are real and nobody says otherwise.
-            options = {"on_error": "raise"} if self._protocol in RENAMING and system.exists(root) else {}
-            details = system.find(root, detail=True, **options)
+            details = system.find(root, detail=True)
         for path, facts in sorted(details.items()):
-            place = path.removeprefix(f"{root}/")
-            if place.rpartition("/")[2].startswith("."):
-                continue
-            changed = next((str(facts[name]) for name in CHANGED if facts.get(name)), "")
-            entry = make_entry(self._locate(place), place, facts.get("size") or 0, changed)
-            if facts.get("type", "file") != "file":
-                entry = RunEntry(entry.where, problem=LINK)
-            if entry.problem or entry.day >= since:
-                yield entry
+            if facts.get("type", "file") == "file":
+                changed = next((str(facts[name]) for name in CHANGED if facts.get(name)), "")
+                yield path.removeprefix(f"{root}/"), facts.get("size") or 0, changed
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         paths = [self._find_path(entry.where) for entry in entries]
@@ -295,32 +281,19 @@ def is_remote(where: str) -> bool:
     return "://" in where and not where.startswith(("file://", "local://"))
 
 
-def make_entry(where: str, place: str, size: int, changed: str) -> RunEntry:
-    """Return the entry of a file at `place` in its store, unread."""
-    if (parts := PLACE.fullmatch(place)) is None:
-        return RunEntry(where, size=size, problem=STRAY)
-    name, day, identity = parts.groups()
-    return RunEntry(where, name, day, identity, size, changed=changed)
-
-
 def add_head(entry: RunEntry, head: bytes | Exception) -> RunEntry:
     """Return an entry with what the first bytes of its file say, or with its problem."""
     try:
         fields = {} if isinstance(head, Exception) else codec.read_head(head, file=entry.where)
     except SnapshotError as error:
         head = error
-    if isinstance(head, Exception):
-        return replace(entry, problem=explain(head))
+    if isinstance(head, SnapshotError):
+        return replace(entry, problem=str(head).removeprefix(f"{head.file}: "))
+    if isinstance(head, Exception):  # of its own kind in each file system
+        return replace(entry, problem=f"cannot be read: {type(head).__name__}: {head}")
     if not isinstance(capture := fields.get("capture"), dict):
         return replace(entry, problem=f"is no captured run: its first {codec.HEAD:,} bytes have no `capture`")
     return replace(entry, head=capture | {"recorded": fields.get("recorded", "")})
-
-
-def explain(error: Exception) -> str:
-    """Return the problem of a file, without its name."""
-    if isinstance(error, SnapshotError):
-        return str(error).removeprefix(f"{error.file}: ")
-    return f"cannot be read: {type(error).__name__}: {error}"
 
 
 def is_store(path: str | Path) -> bool:
@@ -329,7 +302,7 @@ def is_store(path: str | Path) -> bool:
     if where.endswith(SUFFIX) or is_remote(where):
         return not where.endswith(SUFFIX)
     try:
-        return any(not entry.problem for entry in RunStore(where).list_files())
+        return any(True for _ in RunStore(where).list_files())
     except SnapshotError:
         return False
 
@@ -344,8 +317,9 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
         if where.endswith(SUFFIX) or Path(where).is_file():
             parts = where.replace(os.sep, "/").split("/")
             data = RunStore("/".join(parts[:-1]) or ".").read(RunEntry(where))
-            entry = replace(make_entry(where, "/".join(parts[-3:]), len(data), ""), problem="")
-            yield add_head(entry, data[: codec.HEAD])
+            place = PLACE.fullmatch("/".join(parts[-3:]))
+            name, day, identity = place.groups() if place else ("", "", "")
+            yield add_head(RunEntry(where, name, day, identity, len(data)), data[: codec.HEAD])
         elif is_store(where):
             yield from RunStore(where).list_runs(since)
         else:
