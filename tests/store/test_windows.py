@@ -185,7 +185,8 @@ def test_the_store_alone_walks_folders():
         "intercept/network": ["in_process.py: os.listdir(", "sandbox.py: .iterdir("],
         "case_files": ["case_linting.py: os.walk("],
         "project_setup": ["project_modules.py: os.walk("],
-        "store": ["locks.py: os.walk(", "dependency_hashes.py: .glob(", "files.py: os.listdir("]
+        "store": ["locks.py: os.walk(", "dependency_hashes.py: .glob("]
+        + ["files.py: os.listdir(", "files.py: os.scandir("]
         + [f"snapshots.py: {walk}" for walk in (".glob(", "os.scandir(", "os.walk(")],
     }
     assert found == {f"{folder}/{file}" for folder, files_of_it in walking.items() for file in files_of_it}
