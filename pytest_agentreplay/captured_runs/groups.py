@@ -69,7 +69,7 @@ class RunGroups:
             run = self.smallest[level, group][1]
             what = f"{level}: {group}" if level == "not replayed" else conjugate(group, count)
             flag = {"requests": " --agentreplay-runs-strict", "not replayed": " -rs"}.get(level, "")
-            command = f"pytest --agentreplay-runs={quoted(self.store)}{flag} -k {quoted(run)}"
+            command = f"pytest{flag} {quoted(f'--agentreplay-runs={self.store}::{run}')}"
             groups.append(RunGroup(level, what, count, run, command))
         ordered = sorted(groups, key=lambda group: (group.level, -group.runs, group.what))
         return [group for level in LEVELS for group in ordered if group.level == level]
@@ -90,8 +90,8 @@ class RunGroups:
         yield make_warning(f"captured  {self.format_line()}")
         groups = self.list_groups()
         for group in groups[:MOST_GROUPS]:
-            where = f"{group.runs:,} {group.what}; the smallest is {group.smallest}:"
-            yield make_warning(f"          {where}", f"            {group.command}")
+            # Nothing stands behind a group, which may end with a line for the ini file.
+            yield make_warning(f"          {group.runs:,} {group.what}", f"            the smallest:   {group.command}")
         if (left := len(groups) - MOST_GROUPS) > 0:
             yield make_warning(f"          and {left} more groups; --agentreplay-sample=N takes fewer runs")
         if not self.replayed:

@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,11 +35,14 @@ from pytest_agentreplay.store.files import append_text
 from pytest_agentreplay.store.run_store import RunEntry, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Generator, Iterable, Iterator
 
 PLUGIN = "agentreplay-captured"
 ROW = "agentreplay_captured"
 LOGIN = re.compile(r"(?<=://)[^/@]*@")
+ITEM = re.compile(r"(.+)::([^:\]]+)")
+"""A store and one of its runs: "runs::refund/ab12", but not "sftp://[::1]/runs" or "simplecache::s3://bucket"."""
+PLACE = Path(__file__).parents[1]
 
 
 class CapturedItems:
@@ -48,6 +52,8 @@ class CapturedItems:
         """Nothing is listed yet. Raises UsageError for a setting without a store."""
         if store is None:
             raise pytest.UsageError("--agentreplay-sample and --agentreplay-runs-strict need --agentreplay-runs=STORE")
+        item = ITEM.fullmatch(store)
+        store, self.chosen = item.groups() if item else (store, "")
         try:
             self.store = RunStore(store)
         except SettingsError as error:
@@ -65,7 +71,9 @@ class CapturedItems:
         if (listed := getattr(self.config, "workerinput", {}).get(PLUGIN)) is not None:
             return [RunEntry(*row) for row in listed]
         try:
-            count = number(self.config.option.agentreplay_sample or "", "--agentreplay-sample")
+            sample_size = self.config.option.agentreplay_sample
+            if (count := number(sample_size or "", "--agentreplay-sample")) == 0:
+                raise pytest.UsageError("--agentreplay-sample takes a number of at least 1")
             entries = [*self.store.list_runs()]
             if not any(not entry.problem for entry in entries):
                 why = f": {entries[0].where} {entries[0].problem}" if entries else ", which lie at NAME/DAY/ID.run.json"
@@ -100,13 +108,27 @@ class CapturedItems:
         names: dict[str, CapturedItem] = {}
         collector = CapturedStore.from_parent(session, name=self.name, nodeid=self.name)
         for entry in self.entries:
-            name = f"{entry.name}/{entry.id}" if entry.id else entry.where
+            name = f"{entry.name}/{entry.id}" if entry.id else entry.where.removeprefix(f"{self.store.where}/")
             if name in names:  # a service that names its runs itself may take a name again on another day
                 name = f"{entry.name}/{entry.day}/{entry.id}"
-            names[name] = item = CapturedItem.of(collector, name, entry, self)
+            names[name] = CapturedItem.of(collector, name, entry, self)
+        if self.chosen and self.chosen not in names:
+            raise pytest.UsageError(f"--agentreplay-runs={self.name}: there is no run {self.chosen}")
+        names = {name: item for name, item in names.items() if self.chosen in {"", name}}
+        self._import_runners(names.values())
+        for item in names.values():
             self.config.hook.pytest_itemcollected(item=item)
         self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, [*names.values()]))
         items += names.values()
+
+    def _import_runners(self, items: Iterable[CapturedItem]) -> None:
+        """Import the runner of each name. Raises UsageError for one that cannot be, before any run."""
+        for item in {item.entry.name: item for item in items if not item.entry.problem}.values():
+            try:
+                with suppress(SettingsError):  # there is none: its runs say so
+                    find_evaluator(item).runners[str(item.entry.head.get("name", item.entry.name))]
+            except RunnerError as error:
+                raise pytest.UsageError(str(error)) from None
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -114,8 +136,8 @@ class CapturedItems:
     ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
         """Have the report of a run carry its row."""
         report = yield
-        if call.when == "call" and isinstance(item, CapturedItem) and item.row is not None:
-            report.__dict__[ROW] = item.row
+        if isinstance(item, CapturedItem) and (call.when == "call" or (call.when == "setup" and report.failed)):
+            report.__dict__[ROW] = item.make_row()
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -145,11 +167,14 @@ class CapturedStore(pytest.Collector):
 
 
 class CapturedItem(pytest.Item):
-    """One captured run. After it, `row` says what came of it."""
+    """One captured run: its setup replays it, its call is the verdict on `result`.
+
+    So a fault of ours is an error of its setup, and no failure of the user's code.
+    """
 
     entry: RunEntry
     captured: CapturedItems
-    row: dict[str, Any] | None = None
+    result: CapturedResult
 
     @classmethod
     def of(cls, parent: CapturedStore, name: str, entry: RunEntry, captured: CapturedItems) -> CapturedItem:
@@ -159,31 +184,39 @@ class CapturedItem(pytest.Item):
         item.stash[keys.OPTED_IN] = False  # whatever the ini file says of the folder
         return item
 
-    def runtest(self) -> None:
-        """Replay the run; fail by an effect that differs, and with the strict flag by all that is not the same."""
+    def setup(self) -> None:
+        """Replay the run."""
         __tracebackhide__ = True
-        strict = self.config.option.agentreplay_runs_strict
         try:
-            result = self.replay()
+            self.result = self.replay()
         except RunnerError as error:
             self.config.add_cleanup(lambda: let_end(int(self.session.exitstatus)))  # what it started may never end
-            result = CapturedResult((Change("break the runner", Divergence(Kind.OUTCOME, str(error))),))
+            self.result = CapturedResult((Change("break the runner", Divergence(Kind.OUTCOME, str(error))),))
         except (SnapshotError, SettingsError) as error:
-            result = CapturedResult(refused=str(error))
-        self.row = {
-            "level": result.level,
-            "group": result.group,
-            "size": self.entry.size,
-            "id": self.name,
-            "new": result.new,
-        }
+            self.result = CapturedResult(refused=str(error))
+        except Exception as error:
+            ours = [frame for frame in extract_tb(error.__traceback__) if PLACE in Path(frame.filename).parents]
+            where = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in ours[-1:])
+            fault = f"a fault of agentreplay, not of your code: {type(error).__name__}: {error}{where}"
+            self.result = CapturedResult(refused=fault)
+            raise pytest.fail.Exception(escape_output(fault), pytrace=False) from None
+
+    def make_row(self) -> dict[str, Any]:
+        """Return what the groups need of the result."""
+        level, group, new = self.result.level, self.result.group, self.result.new
+        return {"level": level, "group": group, "size": self.entry.size, "id": self.name, "new": new}
+
+    def runtest(self) -> None:
+        """Fail by an effect that differs, and with the strict flag by all that is not the same."""
+        __tracebackhide__ = True
+        result, strict = self.result, self.config.option.agentreplay_runs_strict
         self.user_properties += [("agentreplay.level", result.level), ("agentreplay.group", result.group)]
-        if result.refused and not (strict and not result.cold):
+        if result.refused and not (strict if result.fails is None else result.fails):
             raise pytest.skip.Exception(escape_output(result.refused), _use_item_location=True)
         changes = (*result.effects, *result.requests)
         findings = [describe_comparison(change.divergence, self.entry.where, "") for change in changes]
         text = escape_output("\n".join([result.refused, *map(format_finding, findings)]).strip())
-        if result.effects or (strict and result.level != "same"):
+        if result.effects or result.refused or (strict and result.requests):
             raise pytest.fail.Exception(text, pytrace=False)
         if text:
             self.add_report_section("call", "agentreplay", text)
