@@ -114,7 +114,8 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
     marks = find_places(evaluator.root) if evaluator.settings.places else {}
     place = Location(run.header.test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
     session = CapturedReplay(place, evaluator.settings, run)
-    session.backend.expect_new_values(other_ids=other_ids)
+    assert session.new_values is not None
+    session.new_values.others = other_ids
     session.open()
     try:
         if (undeclared := session.interception.ending.refused) is not None:
@@ -190,7 +191,7 @@ class CapturedReplay(InProcessRun):
             changes += self._list_dropped()
             changes += ((True, change) for change in self._compare_output(output))
         effects, requests = ([change for is_effect, change in changes if is_effect is kind] for kind in (True, False))
-        new = sum(self.backend.count_new_values().values()) + self.backend.renewed
+        new = self.backend.renewed + (self.new_values.taken.total() if self.new_values else 0)
         return CapturedResult((*effects,), (*requests,), new=new)
 
     def _compare_calls(self) -> Iterator[tuple[bool, Change]]:

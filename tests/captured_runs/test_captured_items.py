@@ -198,7 +198,8 @@ def test_a_run_is_selected_behind_its_store(typed, selected):
     assert (match and match.groups()) == selected
     if selected:
         groups = RunGroups(selected[0])
-        groups.add({"level": "effects", "group": "", "size": 1, "id": selected[1], "new": 0})
+        groups.add({"level": "effects", "group": "", "size": 1, "id": selected[1], "new": 3})
+        assert groups.format_line().endswith("; 3 values are new in each run, and count as equal")
         assert shlex.split(groups.list_groups()[0].command) == ["pytest", f"--agentreplay-runs={typed}"]
 
 
