@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotMissing
@@ -16,7 +16,7 @@ from pytest_agentreplay.report.notices import make_error, make_warning
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.report.notices import Notice
@@ -50,12 +50,12 @@ class RunGroups:
     smallest: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
     new: int = 0
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Add the row of one run: its level, group, size and id, and how many values are new in it."""
-        group = row["level"], row["group"]
+    def add(self, run: str, level: str, what: str, size: int, new: int) -> None:
+        """Add a run: its name, level, group and bytes, and how many values are new in it."""
+        group = level, what
         self.counts[group] += 1
-        self.smallest[group] = min(self.smallest.get(group, (row["size"], row["id"])), (row["size"], row["id"]))
-        self.new += row["new"]
+        self.smallest[group] = min(self.smallest.get(group, (size, run)), (size, run))
+        self.new += new
 
     @property
     def replayed(self) -> int:

@@ -35,14 +35,15 @@ from pytest_agentreplay.store.files import append_text
 from pytest_agentreplay.store.run_store import RunEntry, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
 PLUGIN = "agentreplay-captured"
-ROW = "agentreplay_captured"
+PROPERTIES = ("agentreplay.level", "agentreplay.group", "agentreplay.bytes", "agentreplay.new_values")
+"""What a report says of a run, as JUnit files have it."""
 LOGIN = re.compile(r"(?<=://)[^/@]*@")
 ITEM = re.compile(r"(.+)::([^:\]]+)")
 """A store and one of its runs: "runs::refund/ab12", but not "sftp://[::1]/runs" or "simplecache::s3://bucket"."""
-PLACE = Path(__file__).parents[1]
+PACKAGE = Path(__file__).parents[1]
 
 
 class CapturedItems:
@@ -130,20 +131,12 @@ class CapturedItems:
             except RunnerError as error:
                 raise pytest.UsageError(str(error)) from None
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Have the report of a run carry its row."""
-        report = yield
-        if isinstance(item, CapturedItem) and (call.when == "call" or (call.when == "setup" and report.failed)):
-            report.__dict__[ROW] = item.make_row()
-        return report
-
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the row of a run to its group."""
-        if (row := getattr(report, ROW, None)) is not None and not is_tried_again(report):
-            self.groups.add(row)
+        """Add a run to its group, by what its report carries from whichever process."""
+        properties: dict[str, Any] = dict(report.user_properties)
+        is_verdict = report.when == "call" or (report.when == "setup" and report.failed)
+        if is_verdict and PROPERTIES[0] in properties and not is_tried_again(report):
+            self.groups.add(report.nodeid.removeprefix(f"{self.name}::"), *map(properties.get, PROPERTIES))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -187,6 +180,7 @@ class CapturedItem(pytest.Item):
     def setup(self) -> None:
         """Replay the run."""
         __tracebackhide__ = True
+        fault = ""
         try:
             self.result = self.replay()
         except RunnerError as error:
@@ -195,22 +189,19 @@ class CapturedItem(pytest.Item):
         except (SnapshotError, SettingsError) as error:
             self.result = CapturedResult(refused=str(error))
         except Exception as error:
-            ours = [frame for frame in extract_tb(error.__traceback__) if PLACE in Path(frame.filename).parents]
+            ours = [frame for frame in extract_tb(error.__traceback__) if PACKAGE in Path(frame.filename).parents]
             where = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in ours[-1:])
             fault = f"a fault of agentreplay, not of your code: {type(error).__name__}: {error}{where}"
             self.result = CapturedResult(refused=fault)
-            raise pytest.fail.Exception(escape_output(fault), pytrace=False) from None
-
-    def make_row(self) -> dict[str, Any]:
-        """Return what the groups need of the result."""
-        level, group, new = self.result.level, self.result.group, self.result.new
-        return {"level": level, "group": group, "size": self.entry.size, "id": self.name, "new": new}
+        values = self.result.level, self.result.group, self.entry.size, self.result.new
+        self.user_properties += zip(PROPERTIES, values, strict=True)
+        if fault:
+            raise pytest.fail.Exception(escape_output(fault), pytrace=False)
 
     def runtest(self) -> None:
         """Fail by an effect that differs, and with the strict flag by all that is not the same."""
         __tracebackhide__ = True
         result, strict = self.result, self.config.option.agentreplay_runs_strict
-        self.user_properties += [("agentreplay.level", result.level), ("agentreplay.group", result.group)]
         if result.refused and not (strict if result.fails is None else result.fails):
             raise pytest.skip.Exception(escape_output(result.refused), _use_item_location=True)
         changes = (*result.effects, *result.requests)

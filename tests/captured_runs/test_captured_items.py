@@ -80,8 +80,8 @@ def test_a_request_that_differs_fails_only_when_strict(store):  # not strict: th
 @pytest.mark.parametrize(
     ("old", "new", "group"),
     [
-        (*SHOUTS, "1 same, 11 answer otherwise ($.answer)"),
         *rare(
+            (*SHOUTS, "1 same, 11 answer otherwise ($.answer)"),
             ('== "unknown"', '== "c-3"', "10 same, 1 no longer raises KeyError, 1 raises KeyError"),
             ("raise KeyError(customer)", 'raise KeyError("hm")', "11 same, 1 raises KeyError with another message"),
             (IN_CALL, MAILS_FIRST, "6 same, 3 call mail once more, 3 differ in mail $.text"),
@@ -198,7 +198,7 @@ def test_a_run_is_selected_behind_its_store(typed, selected):
     assert (match and match.groups()) == selected
     if selected:
         groups = RunGroups(selected[0])
-        groups.add({"level": "effects", "group": "", "size": 1, "id": selected[1], "new": 3})
+        groups.add(selected[1], "effects", "", 1, 3)
         assert groups.format_line().endswith("; 3 values are new in each run, and count as equal")
         assert shlex.split(groups.list_groups()[0].command) == ["pytest", f"--agentreplay-runs={typed}"]
 
@@ -246,6 +246,7 @@ def test_a_store_without_runs_is_a_usage_error(store, words, why):
     assert "Traceback" not in done.stderr + done.stdout
 
 
+@pytest.mark.exhaustive
 def test_with_paths_the_runs_are_added_to_what_is_selected(store):
     store.project.write(test_own="def test_own(): pass\n")
     assert "13 passed" in store.replay("test_own.py")
