@@ -83,6 +83,21 @@ class CapturedItems:
         except AgentReplayError as error:
             raise pytest.UsageError(f"--agentreplay-runs: {error}") from None
 
+    @cached_property
+    def chosen_runs(self) -> dict[str, RunEntry]:
+        """By their names, the runs that are items. Raises UsageError where there is none of the name that was typed."""
+        runs: dict[str, RunEntry] = {}
+        for entry in self.entries:
+            name = f"{entry.name}/{entry.id}" if entry.id else entry.where.removeprefix(f"{self.store.where}/")
+            if name in runs:  # a service that names its runs itself may take a name again on another day
+                name = f"{entry.name}/{entry.day}/{entry.id}"
+            runs[name] = entry
+        if not self.chosen:
+            return runs
+        if self.chosen not in runs:
+            raise pytest.UsageError(f"--agentreplay-runs={self.name}: there is no run {self.chosen}")
+        return {self.chosen: runs[self.chosen]}
+
     def find_other_ids(self, entry: RunEntry) -> set[str]:
         """Return the ids in another run of the same entry: what stands there too is new in neither."""
         if entry.name not in self.ids:
@@ -96,7 +111,7 @@ class CapturedItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """List the store, before workers are started."""
-        assert self.entries
+        assert self.chosen_runs
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -106,21 +121,14 @@ class CapturedItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add an item for each run, before anybody selects."""
-        names: dict[str, CapturedItem] = {}
         collector = CapturedStore.from_parent(session, name=self.name, nodeid=self.name)
-        for entry in self.entries:
-            name = f"{entry.name}/{entry.id}" if entry.id else entry.where.removeprefix(f"{self.store.where}/")
-            if name in names:  # a service that names its runs itself may take a name again on another day
-                name = f"{entry.name}/{entry.day}/{entry.id}"
-            names[name] = CapturedItem.of(collector, name, entry, self)
-        if self.chosen and self.chosen not in names:
-            raise pytest.UsageError(f"--agentreplay-runs={self.name}: there is no run {self.chosen}")
-        names = {name: item for name, item in names.items() if self.chosen in {"", name}}
-        self._import_runners(names.values())
-        for item in names.values():
+        added = [CapturedItem.of(collector, name, entry, self) for name, entry in self.chosen_runs.items()]
+        if not hasattr(self.config, "workerinput"):  # of a worker's usage error xdist shows nothing: its runs fail
+            self._import_runners(added)
+        for item in added:
             self.config.hook.pytest_itemcollected(item=item)
-        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, [*names.values()]))
-        items += names.values()
+        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, added))
+        items += added
 
     def _import_runners(self, items: Iterable[CapturedItem]) -> None:
         """Import the runner of each name. Raises UsageError for one that cannot be, before any run."""
