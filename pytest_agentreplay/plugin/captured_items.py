@@ -127,7 +127,7 @@ class CapturedItems:
             self._import_runners(added)
         for item in added:
             self.config.hook.pytest_itemcollected(item=item)
-        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, added))
+        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, [*added]))
         items += added
 
     def _import_runners(self, items: Iterable[CapturedItem]) -> None:
@@ -144,7 +144,7 @@ class CapturedItems:
         properties: dict[str, Any] = dict(report.user_properties)
         is_verdict = report.when == "call" or (report.when == "setup" and report.failed)
         if is_verdict and PROPERTIES[0] in properties and not is_tried_again(report):
-            self.groups.add(report.nodeid.removeprefix(f"{self.name}::"), *map(properties.get, PROPERTIES))
+            self.groups.add(report.nodeid.removeprefix(f"{self.name}::"), *(properties[name] for name in PROPERTIES))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
