@@ -54,8 +54,8 @@ class CapturedBackend(ReplayBackend):
         last = max((x.finish or x.start for x in self.run.exchanges), default=0) + 1
         answer = Exchange(ToolCall("answer", {"answer": recorded}), None, last, None)
         run = replace(self.run, exchanges=(*self.run.exchanges, answer))
-        began = self._index.began
-        values = NewValues(run, self._matching, self._reader, self._index.other_ids, began)
+        others, began = (values.others, values.began) if (values := self._index.new_values) is not None else ((), None)
+        values = NewValues(run, self._matching, self._reader, others, began)
         since = 0 if began is None else int((clocks.wall() - began) * 1e9)
         found = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
         self.renewed = sum(values.taken.values()) if found is answer else 0

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from itertools import pairwise
 from traceback import walk_tb
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.captured_runs.captured_backend import CapturedBackend
 from pytest_agentreplay.captured_runs.groups import conjugate
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases_run.in_process_run import Runner
     from pytest_agentreplay.core.backends.replay import ReplayBackend
     from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, Run
+    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.settings import Settings
 
@@ -54,8 +54,7 @@ OUTCOME = ("status", "type", "message")
 Level: TypeAlias = Literal["same", "requests", "effects", "not replayed"]
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(NamedTuple):
     """What a run does otherwise. `group` says it of several runs, as in "differ in refund $.amount"."""
 
     group: str
@@ -64,12 +63,20 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class CapturedResult:
-    """What the code of today made of a captured run; `refused` says why it could not be replayed."""
+    """What the code of today made of a captured run.
+
+    Attributes:
+        effects: What it does otherwise.
+        requests: What it asks otherwise.
+        refused: Why it could not be replayed.
+        fails: Whether what is refused fails its item; None where that fails only with `--agentreplay-runs-strict`.
+        new: How many values are new in both runs.
+    """
 
     effects: tuple[Change, ...] = ()
     requests: tuple[Change, ...] = ()
     refused: str = ""
-    cold: bool = False
+    fails: bool | None = None
     new: int = 0
 
     @property
@@ -93,7 +100,7 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
     """
     capture, given = table(run.header.kit, "capture"), run.header.kit.get("input")
     if cold := capture.get("cold"):
-        return CapturedResult(refused=f"cold: {cold}", cold=True)
+        return CapturedResult(refused=f"cold: {cold}", fails=False)
     runner = evaluator.runners[text_of(capture, "name") or run.header.test.partition("/")[0]]
     if not isinstance(given, dict):
         return CapturedResult(refused="the service gave capture.run no input that names the runner's arguments")
@@ -107,11 +114,16 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
     marks = find_places(evaluator.root) if evaluator.settings.places else {}
     place = Location(run.header.test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
     session = CapturedReplay(place, evaluator.settings, run)
-    session.backend.expect_new_values(other_ids=other_ids)
+    assert session.new_values is not None
+    session.new_values.others = other_ids
     session.open()
     try:
-        if refused := session.find_undeclared():
-            return CapturedResult(refused=refused)
+        if (undeclared := session.interception.ending.refused) is not None:
+            reason = "; ".join([undeclared.summary, *undeclared.hints])
+            return CapturedResult(refused=evaluator.settings.written(reason), fails=True)
+        for tool in session.list_uncaptured():
+            words = f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])'
+            return CapturedResult(refused=f"the service did not capture the tool {words}")
         output, failure, _ = session.play(consume(runner), given, evaluator.despair)
         return session.compare(output, failure)
     finally:
@@ -156,57 +168,52 @@ class CapturedReplay(InProcessRun):
         """Return what hands out the answers in the recorded order, as far as the calls of today allow."""
         return ReplaySession.make_order(self)
 
-    def find_undeclared(self) -> str:
-        """Return which tool would run for real, with the line that declares it; "" for none."""
-        if (refused := self.interception.ending.refused) is not None:
-            return "; ".join([refused.summary, *refused.hints])
-        unseen = replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), self.interception.tools.live)
-        names = [
-            f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])' for tool in unseen
-        ]
-        return "".join(f"the service did not capture the tool {name}" for name in names[:1])
+    def list_uncaptured(self) -> list[Json]:
+        """Return the tools that ran unseen in the service: they would run for real."""
+        return replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), self.interception.tools.live)
+
+    def _unseen(self) -> list[JsonObject]:
+        """Return the tools that ran for real; none in a run whose calls are all as recorded, of which that is known."""
+        return super()._unseen() if self.backend.changed or self.backend.list_unserved() else []
 
     def compare(self, output: Any, failure: BaseException | None) -> CapturedResult:
         """Return what the run did otherwise, now that it is over."""
-        asked, effects = self.backend.asked, list[Change]()
-        requests = [] if asked is None else [Change(f"ask otherwise ({name_request(asked)})", asked)]
-        for is_write, change in self._compare_calls():
-            (effects if is_write else requests).append(change)
+        asked = self.backend.asked
+        changes = [] if asked is None else [(False, Change(f"ask otherwise ({name_request(asked)})", asked))]
+        changes += self._compare_calls()
         if (stopped := self._parted(self._unseen())) is not None:
             more = self.backend.exhausted
             group = f"stop at {stopped.kind.code}" if more is None else f"call {name_call(more)} once more"
-            effects.append(Change(group, stopped))
+            changes.append((True, Change(group, stopped)))
         elif (end := self._compare_failure(failure)) is not None:
-            effects.append(end)  # what it did not do any more is the consequence
+            changes.append((True, end))  # what it did not do any more is the consequence
         else:
-            for is_write, change in self._list_dropped():
-                (effects if is_write else requests).append(change)
-            effects += self._compare_output(output)
-        new = sum(self.backend.count_new_values().values()) + self.backend.renewed
+            changes += self._list_dropped()
+            changes += ((True, change) for change in self._compare_output(output))
+        effects, requests = ([change for is_effect, change in changes if is_effect is kind] for kind in (True, False))
+        new = self.backend.renewed + (self.new_values.taken.total() if self.new_values else 0)
         return CapturedResult((*effects,), (*requests,), new=new)
 
     def _compare_calls(self) -> Iterator[tuple[bool, Change]]:
         """Yield which writes have other arguments, and which calls come in another order in their lane."""
-        recorded = {x.start: x for x in self.list_recorded()}
+        recorded, has_effects = {x.start: x for x in self.list_recorded()}, self.tools.has_effects
         lanes: dict[str, list[Exchange]] = {}
         for start, call in self.backend.served.items():
             lanes.setdefault((x := recorded[start]).lane, []).append(x)
-            if start in self.backend.changed and self.tools.has_effects(call):
+            if start in self.backend.changed and has_effects(call):
                 differences = self.backend.make_progress().compare(x.call, call)
                 path = f" {differences[0].path}" if differences else ""
                 yield True, self._change(f"differ in {name_call(call)}{path}", Kind.ARGS, x, call, differences)
         for later, x in (pair for lane in lanes.values() for pair in pairwise(lane) if pair[1].start < pair[0].start):
-            both = self.tools.has_effects(later.call) and self.tools.has_effects(x.call)
-            yield both, self._change(f"call {name_call(later.call)} before {name_call(x.call)}", Kind.ORDER, x)
+            group = f"call {name_call(later.call)} before {name_call(x.call)}"
+            yield has_effects(later.call) and has_effects(x.call), self._change(group, Kind.ORDER, x)
 
     def _list_dropped(self) -> Iterator[tuple[bool, Change]]:
         """Yield which recorded calls are not made; what was given up when recorded need not come."""
         for x in self.backend.list_unserved():
             if not x.abandoned:
-                yield (
-                    self.tools.has_effects(x.call),
-                    self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x),
-                )
+                change = self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x)
+                yield self.tools.has_effects(x.call), change
 
     def _change(
         self, group: str, kind: Kind, x: Exchange, now: Call | None = None, differences: tuple[Difference, ...] = ()

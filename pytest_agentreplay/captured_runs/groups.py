@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotMissing
@@ -16,7 +16,7 @@ from pytest_agentreplay.report.notices import make_error, make_warning
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.report.notices import Notice
@@ -50,12 +50,12 @@ class RunGroups:
     smallest: dict[tuple[str, str], tuple[int, str]] = field(default_factory=dict)
     new: int = 0
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Add the row of one run: its level, group, size and id, and how many values are new in it."""
-        group = row["level"], row["group"]
+    def add(self, run: str, level: str, what: str, size: int, new: int) -> None:
+        """Add a run: its name, level, group and bytes, and how many values are new in it."""
+        group = level, what
         self.counts[group] += 1
-        self.smallest[group] = min(self.smallest.get(group, (row["size"], row["id"])), (row["size"], row["id"]))
-        self.new += row["new"]
+        self.smallest[group] = min(self.smallest.get(group, (size, run)), (size, run))
+        self.new += new
 
     @property
     def replayed(self) -> int:
@@ -69,7 +69,7 @@ class RunGroups:
             run = self.smallest[level, group][1]
             what = f"{level}: {group}" if level == "not replayed" else conjugate(group, count)
             flag = {"requests": " --agentreplay-runs-strict", "not replayed": " -rs"}.get(level, "")
-            command = f"pytest --agentreplay-runs={quoted(self.store)}{flag} -k {quoted(run)}"
+            command = f"pytest{flag} {quoted(f'--agentreplay-runs={self.store}::{run}')}"
             groups.append(RunGroup(level, what, count, run, command))
         ordered = sorted(groups, key=lambda group: (group.level, -group.runs, group.what))
         return [group for level in LEVELS for group in ordered if group.level == level]
@@ -90,8 +90,8 @@ class RunGroups:
         yield make_warning(f"captured  {self.format_line()}")
         groups = self.list_groups()
         for group in groups[:MOST_GROUPS]:
-            where = f"{group.runs:,} {group.what}; the smallest is {group.smallest}:"
-            yield make_warning(f"          {where}", f"            {group.command}")
+            # Nothing stands behind a group, which may end with a line for the ini file.
+            yield make_warning(f"          {group.runs:,} {group.what}", f"            the smallest:   {group.command}")
         if (left := len(groups) - MOST_GROUPS) > 0:
             yield make_warning(f"          and {left} more groups; --agentreplay-sample=N takes fewer runs")
         if not self.replayed:

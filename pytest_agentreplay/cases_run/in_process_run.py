@@ -163,8 +163,9 @@ class InProcessRun(ReplaySession):
         imported nothing is known, and where one is installed a tool is a function if the project has one of its name.
         """
         run, root = self.snapshot.run, str(self.place.root)
-        functions, frameworks = table(run.header.kit, "functions"), list_frameworks(run)
-        if functions or self.settings.children or not sys.modules.keys().isdisjoint(frameworks):
+        if (functions := table(run.header.kit, "functions")) or self.settings.children:
+            return functions
+        if not sys.modules.keys().isdisjoint(frameworks := list_frameworks(run)):
             return functions
         from pytest_agentreplay.runs.replay_kit import find_candidates
 

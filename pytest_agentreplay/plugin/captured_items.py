@@ -11,6 +11,7 @@ import re
 from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -34,11 +35,15 @@ from pytest_agentreplay.store.files import append_text
 from pytest_agentreplay.store.run_store import RunEntry, RunStore
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator
+    from collections.abc import Iterable, Iterator
 
 PLUGIN = "agentreplay-captured"
-ROW = "agentreplay_captured"
+PROPERTIES = ("agentreplay.level", "agentreplay.group", "agentreplay.bytes", "agentreplay.new_values")
+"""What a report says of a run, as JUnit files have it."""
 LOGIN = re.compile(r"(?<=://)[^/@]*@")
+ITEM = re.compile(r"(.+)::([^:\]]+)")
+"""A store and one of its runs: "runs::refund/ab12", but not "sftp://[::1]/runs" or "simplecache::s3://bucket"."""
+PACKAGE = Path(__file__).parents[1]
 
 
 class CapturedItems:
@@ -48,6 +53,8 @@ class CapturedItems:
         """Nothing is listed yet. Raises UsageError for a setting without a store."""
         if store is None:
             raise pytest.UsageError("--agentreplay-sample and --agentreplay-runs-strict need --agentreplay-runs=STORE")
+        item = ITEM.fullmatch(store)
+        store, self.chosen = item.groups() if item else (store, "")
         try:
             self.store = RunStore(store)
         except SettingsError as error:
@@ -65,7 +72,9 @@ class CapturedItems:
         if (listed := getattr(self.config, "workerinput", {}).get(PLUGIN)) is not None:
             return [RunEntry(*row) for row in listed]
         try:
-            count = number(self.config.option.agentreplay_sample or "", "--agentreplay-sample")
+            sample_size = self.config.option.agentreplay_sample
+            if (count := number(sample_size or "", "--agentreplay-sample")) == 0:
+                raise pytest.UsageError("--agentreplay-sample takes a number of at least 1")
             entries = [*self.store.list_runs()]
             if not any(not entry.problem for entry in entries):
                 why = f": {entries[0].where} {entries[0].problem}" if entries else ", which lie at NAME/DAY/ID.run.json"
@@ -73,6 +82,21 @@ class CapturedItems:
             return sample(entries, count) if count else entries
         except AgentReplayError as error:
             raise pytest.UsageError(f"--agentreplay-runs: {error}") from None
+
+    @cached_property
+    def chosen_runs(self) -> dict[str, RunEntry]:
+        """By their names, the runs that are items. Raises UsageError where there is none of the name that was typed."""
+        runs: dict[str, RunEntry] = {}
+        for entry in self.entries:
+            name = f"{entry.name}/{entry.id}" if entry.id else entry.where.removeprefix(f"{self.store.where}/")
+            if name in runs:  # a service that names its runs itself may take a name again on another day
+                name = f"{entry.name}/{entry.day}/{entry.id}"
+            runs[name] = entry
+        if not self.chosen:
+            return runs
+        if self.chosen not in runs:
+            raise pytest.UsageError(f"--agentreplay-runs={self.name}: there is no run {self.chosen}")
+        return {self.chosen: runs[self.chosen]}
 
     def find_other_ids(self, entry: RunEntry) -> set[str]:
         """Return the ids in another run of the same entry: what stands there too is new in neither."""
@@ -87,7 +111,7 @@ class CapturedItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_sessionstart(self) -> None:
         """List the store, before workers are started."""
-        assert self.entries
+        assert self.chosen_runs
 
     @pytest.hookimpl(optionalhook=True)
     def pytest_configure_node(self, node: Any) -> None:
@@ -97,31 +121,30 @@ class CapturedItems:
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, session: pytest.Session, items: list[pytest.Item]) -> None:
         """Add an item for each run, before anybody selects."""
-        names: dict[str, CapturedItem] = {}
         collector = CapturedStore.from_parent(session, name=self.name, nodeid=self.name)
-        for entry in self.entries:
-            name = f"{entry.name}/{entry.id}" if entry.id else entry.where
-            if name in names:  # a service that names its runs itself may take a name again on another day
-                name = f"{entry.name}/{entry.day}/{entry.id}"
-            names[name] = item = CapturedItem.of(collector, name, entry, self)
+        added = [CapturedItem.of(collector, name, entry, self) for name, entry in self.chosen_runs.items()]
+        if not hasattr(self.config, "workerinput"):  # of a worker's usage error xdist shows nothing: its runs fail
+            self._import_runners(added)
+        for item in added:
             self.config.hook.pytest_itemcollected(item=item)
-        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, [*names.values()]))
-        items += names.values()
+        self.config.hook.pytest_collectreport(report=pytest.CollectReport(self.name, "passed", None, [*added]))
+        items += added
 
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-        """Have the report of a run carry its row."""
-        report = yield
-        if call.when == "call" and isinstance(item, CapturedItem) and item.row is not None:
-            report.__dict__[ROW] = item.row
-        return report
+    def _import_runners(self, items: Iterable[CapturedItem]) -> None:
+        """Import the runner of each name. Raises UsageError for one that cannot be, before any run."""
+        for item in {item.entry.name: item for item in items if not item.entry.problem}.values():
+            try:
+                with suppress(SettingsError):  # there is none: its runs say so
+                    find_evaluator(item).runners[str(item.entry.head.get("name", item.entry.name))]
+            except RunnerError as error:
+                raise pytest.UsageError(str(error)) from None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Add the row of a run to its group."""
-        if (row := getattr(report, ROW, None)) is not None and not is_tried_again(report):
-            self.groups.add(row)
+        """Add a run to its group, by what its report carries from whichever process."""
+        properties: dict[str, Any] = dict(report.user_properties)
+        is_verdict = report.when == "call" or (report.when == "setup" and report.failed)
+        if is_verdict and PROPERTIES[0] in properties and not is_tried_again(report):
+            self.groups.add(report.nodeid.removeprefix(f"{self.name}::"), *(properties[name] for name in PROPERTIES))
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -145,11 +168,14 @@ class CapturedStore(pytest.Collector):
 
 
 class CapturedItem(pytest.Item):
-    """One captured run. After it, `row` says what came of it."""
+    """One captured run: its setup replays it, its call is the verdict on `result`.
+
+    So a fault of ours is an error of its setup, and no failure of the user's code.
+    """
 
     entry: RunEntry
     captured: CapturedItems
-    row: dict[str, Any] | None = None
+    result: CapturedResult
 
     @classmethod
     def of(cls, parent: CapturedStore, name: str, entry: RunEntry, captured: CapturedItems) -> CapturedItem:
@@ -159,31 +185,37 @@ class CapturedItem(pytest.Item):
         item.stash[keys.OPTED_IN] = False  # whatever the ini file says of the folder
         return item
 
-    def runtest(self) -> None:
-        """Replay the run; fail by an effect that differs, and with the strict flag by all that is not the same."""
+    def setup(self) -> None:
+        """Replay the run."""
         __tracebackhide__ = True
-        strict = self.config.option.agentreplay_runs_strict
+        fault = ""
         try:
-            result = self.replay()
+            self.result = self.replay()
         except RunnerError as error:
             self.config.add_cleanup(lambda: let_end(int(self.session.exitstatus)))  # what it started may never end
-            result = CapturedResult((Change("break the runner", Divergence(Kind.OUTCOME, str(error))),))
+            self.result = CapturedResult((Change("break the runner", Divergence(Kind.OUTCOME, str(error))),))
         except (SnapshotError, SettingsError) as error:
-            result = CapturedResult(refused=str(error))
-        self.row = {
-            "level": result.level,
-            "group": result.group,
-            "size": self.entry.size,
-            "id": self.name,
-            "new": result.new,
-        }
-        self.user_properties += [("agentreplay.level", result.level), ("agentreplay.group", result.group)]
-        if result.refused and not (strict and not result.cold):
+            self.result = CapturedResult(refused=str(error))
+        except Exception as error:
+            ours = [frame for frame in extract_tb(error.__traceback__) if PACKAGE in Path(frame.filename).parents]
+            where = "".join(f" at {Path(frame.filename).name}:{frame.lineno}" for frame in ours[-1:])
+            fault = f"a fault of agentreplay, not of your code: {type(error).__name__}: {error}{where}"
+            self.result = CapturedResult(refused=fault)
+        values = self.result.level, self.result.group, self.entry.size, self.result.new
+        self.user_properties += zip(PROPERTIES, values, strict=True)
+        if fault:
+            raise pytest.fail.Exception(escape_output(fault), pytrace=False)
+
+    def runtest(self) -> None:
+        """Fail by an effect that differs, and with the strict flag by all that is not the same."""
+        __tracebackhide__ = True
+        result, strict = self.result, self.config.option.agentreplay_runs_strict
+        if result.refused and not (strict if result.fails is None else result.fails):
             raise pytest.skip.Exception(escape_output(result.refused), _use_item_location=True)
         changes = (*result.effects, *result.requests)
         findings = [describe_comparison(change.divergence, self.entry.where, "") for change in changes]
         text = escape_output("\n".join([result.refused, *map(format_finding, findings)]).strip())
-        if result.effects or (strict and result.level != "same"):
+        if result.effects or result.refused or (strict and result.requests):
             raise pytest.fail.Exception(text, pytrace=False)
         if text:
             self.add_report_section("call", "agentreplay", text)

@@ -131,9 +131,6 @@ def format_drift(replays: Replays) -> Iterator[str]:
     yield from format_field_drift(replays)
     for call, count in count_each(call for _, replay in replays for call in replay.vanished):
         yield f"vanished  {call} was begun and given up when recorded, and is not called now ({count} x)"
-    new_values = sum((Counter(replay.new_values) for _, replay in replays), Counter[str]())
-    for value, count in sorted(new_values.items()):
-        yield f"new       {value} ({count} x): new in the captured run and now, so taken as equal"
     for file, count in count_each(file for _, replay in replays for file in replay.changed):
         yield f"changed   {file} since it was recorded; {format_count(count, 'test')} replayed all the same"
     for verdict, count in count_each(replay.expect for _, replay in replays if replay.expect):

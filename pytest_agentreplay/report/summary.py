@@ -155,7 +155,6 @@ class ReplaySummary:
         timed: Whether answers were held until a timer of the program had brought another call.
         ran_on: Whether the clock ran on while the agent waited.
         clock: How a virtual clock went; None where none was asked for.
-        new_values: How many values were taken as equal, since they are new in a captured run: by path and kind.
         live_run: The result of a live run, as `LiveResult.plain` returns it.
         live_changes: What changed at the provider and in the SDKs since.
     """
@@ -180,7 +179,6 @@ class ReplaySummary:
     timed: bool = False
     ran_on: bool = False
     clock: VirtualClockUse | None = field(default=None, metadata={KIND: VirtualClockUse})
-    new_values: dict[str, int] = field(default_factory=dict)
     live_run: dict[str, Any] | None = None
     live_changes: tuple[str, ...] = ()
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.core.backends.verify import VerifyBackend
     from pytest_agentreplay.core.matching import Matching, Near
+    from pytest_agentreplay.core.matching.new_values import NewValues
     from pytest_agentreplay.core.model import Call, Exchange, JsonObject
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.finding import Finding
@@ -52,6 +53,8 @@ class ReplaySession(OfflineSession):
     """
 
     replayed: ClassVar[list[Path]] = []
+    new_values: NewValues | None = None
+    """Of a captured run, what tells which of its values are new."""
 
     def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
@@ -68,7 +71,7 @@ class ReplaySession(OfflineSession):
         self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
         self.interception.lanes.started = Started(header.kit.get("starts", {}))
         if "capture" in header.kit:
-            self._pin_as_captured(recorded)
+            self._pin_as_captured(recorded, matching)
         body = header.kit.get("body")
         self._body = body if isinstance(body, int) else None
         # A tool that is verified runs for real: it talks to the world of today.
@@ -93,18 +96,21 @@ class ReplaySession(OfflineSession):
         if edited:
             self.note(edited=(*edited,))
 
-    def _pin_as_captured(self, recorded: Run) -> None:
+    def _pin_as_captured(self, recorded: Run, matching: Matching) -> None:
         """Have a run whose clock and ids were real see the recorded ones, as far as they are known."""
         from pytest_agentreplay.core.kit import list_draws
+        from pytest_agentreplay.core.matching.new_values import NewValues
 
+        self.new_values = NewValues(recorded, matching, READER)
+        self.replayer.accept_new_values(self.new_values)
         self.chance.serve_ids(list_draws(recorded.header.kit))
         self.steps.follow(recorded.exchanges)
 
     def open(self) -> None:
         """Open it. A run is refused before it begins where a frozen tool would run for real; on CI, where any would."""
         super().open()
-        if not self.clock.stepping:
-            self.replayer.expect_new_values(began=time.time())
+        if self.new_values is not None and not self.clock.stepping:
+            self.new_values.began = time.time()
         unfrozen = self._list_unfrozen()
         self.note(unfrozen=unfrozen)
         if undeclared := self._list_undeclared():
@@ -305,7 +311,6 @@ class ReplaySession(OfflineSession):
             unheard=self.list_unguarded_libraries(),
             ran_on=self.clock.ran_on,
             clock=self._describe_virtual_clock(),
-            new_values={f"{path}: {kind}": count for (path, kind), count in self.replayer.count_new_values().items()},
         )
         if not self._complete:
             return self._report(self.replayer.find_divergence())

@@ -7,7 +7,7 @@ import re
 
 from pytest_agentreplay.settings.tables import INI_TYPES
 
-LINE = re.compile(r"\b(agentreplay_\w+)( = |:\s+)(\S.*)$")
+LINE = re.compile(r"\b(agentreplay_\w+)( = |:\s+)((?!\[?\")\S.*)$")  # what is in quotes is TOML already
 
 
 def in_toml(text: str) -> str:

@@ -62,7 +62,7 @@ def replay(file, other_ids=(), **settings):
     header = snapshot.run.header
     place = Location(header.test, file, ROOT, {}, os.environ)
     session = ReplaySession(place, Settings(tools=FROZEN, **settings), snapshot)
-    session.replayer.expect_new_values(other_ids=other_ids)
+    session.new_values.others = other_ids
     session.open()
     failure = None
     try:
@@ -97,7 +97,7 @@ def main(store, days, clock, *changes):
         for file in sorted(Path(store).rglob("*.run.json")):
             finding, session = replay(file, clock=clock)
             headline = "" if finding is None else finding.headline
-            found[file.name] = [headline, sum(session.replayer.count_new_values().values())]
+            found[file.name] = [headline, session.new_values.taken.total()]
     assert not service_agents.EFFECTS, "a tool ran for real"
     print(json.dumps(found))
 

@@ -39,7 +39,7 @@ def file_of(store, agent, number=1003):
 def test_a_run_is_the_same_on_unchanged_code(store, agent):
     finding, session = replay(file_of(store, agent))
     assert finding is None, finding.headline
-    kinds = {kind for _, kind in session.replayer.count_new_values()}
+    kinds = {kind for _, kind in session.new_values.taken}
     assert kinds == ({"epoch", "time"} if agent == "now_each_turn" else {"time"} if agent == "now_once" else set())
 
 
@@ -49,7 +49,7 @@ def test_it_is_the_same_a_day_later_whatever_the_clock_shows(store, agent):
     with time_machine.travel(dt.datetime.now(dt.UTC) + dt.timedelta(days=1)):
         finding, session = replay(file_of(store, agent))
     assert finding is None, finding.headline
-    kinds = {kind for _, kind in session.replayer.count_new_values()}
+    kinds = {kind for _, kind in session.new_values.taken}
     assert kinds == {"now_each_turn": {"epoch", "time"}, "date": {"date"}, "ids": set()}[agent]
 
 
@@ -76,7 +76,7 @@ def run_of(tmp_path):
 def found(file, agent, **expected):
     AGENTS["mine"] = agent
     finding, session = replay(file)
-    return finding and finding.headline, sum(session.replayer.count_new_values().values())
+    return finding and finding.headline, sum(session.new_values.taken.values())
 
 
 async def one_id_a_request(client, order_id, customer):

@@ -2,20 +2,22 @@
 
 import json
 import re
+import shlex
 import shutil
 import subprocess
 
 import pytest
 
-from pytest_agentreplay.captured_runs.groups import read_latest
+from pytest_agentreplay.captured_runs.groups import RunGroups, read_latest
 from pytest_agentreplay.captured_runs.sampling import sample
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.demo.server import ModelServer
 from pytest_agentreplay.errors import SnapshotMissing
+from pytest_agentreplay.plugin.captured_items import ITEM
 from pytest_agentreplay.store.run_store import RunStore
 from tests.captured_runs.captured_store import Store, script
 from tests.support.exhaustive import rare
-from tests.support.project import Project
+from tests.support.project import NOBODY, Project
 
 SAME = "12 runs: 12 same"
 IN_CALL = "    return TOOLS[name]"
@@ -25,6 +27,24 @@ REFUNDS_MORE = IN_CALL.replace(
 NO_REFUND = IN_CALL.replace("TOOLS[name]", '{"refunded": 18.5} if name == "refund" else TOOLS[name]')
 MAILS_FIRST = IN_CALL.replace("return", 'name == "refund" and TOOLS["mail"]("owner", "hi"); return')
 SHOUTS = ('"answer": reply["content"]', '"answer": reply["content"].upper()')
+
+
+TOML = """
+[tool.pytest.ini_options]
+pythonpath = ["."]
+agentreplay_tools = ["shop.lookup_order = read", "shop.mail"]
+agentreplay_runners = ["refund = shop:answer"]
+"""
+FAULT = """
+from pytest_agentreplay.captured_runs import captured_replay
+
+compare = captured_replay.diff
+
+def fail(recorded, now):
+    return 1 / ("A-3 " not in recorded["answer"]) and compare(recorded, now)
+
+captured_replay.diff = fail
+"""
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +81,7 @@ def test_a_request_that_differs_fails_only_when_strict(store):  # not strict: th
     ("old", "new", "group"),
     [
         *rare(
+            (*SHOUTS, "1 same, 11 answer otherwise ($.answer)"),
             ('== "unknown"', '== "c-3"', "10 same, 1 no longer raises KeyError, 1 raises KeyError"),
             ("raise KeyError(customer)", 'raise KeyError("hm")', "11 same, 1 raises KeyError with another message"),
             (IN_CALL, MAILS_FIRST, "6 same, 3 call mail once more, 3 differ in mail $.text"),
@@ -76,7 +97,7 @@ def test_the_groups_reach_footer_junit_github_and_summarize_with_commands_that_w
     xml = tmp_path / "junit.xml"
     said = store.changed(IN_CALL, REFUNDS_MORE).replay(f"--junitxml={xml}", code=1, GITHUB_STEP_SUMMARY=str(step))
     assert xml.read_text(encoding="utf-8").count('"agentreplay.group" value="differ in refund $.amount"') == 6
-    run, command = re.search(r"6 differ in refund \$\.amount; the smallest is (\S+):\n +pytest (.+)", said).groups()
+    command, run = re.search(r"6 differ in refund \$\.amount\n +the smallest:   pytest (.+::(.+))\n", said).groups()
     assert f"| `6` | `differ in refund $.amount` | `{run}` | `pytest {command}` |" in step.read_text(encoding="utf-8")
     assert read_latest(root)["markdown"] == step.read_text(encoding="utf-8")
     author = ["-c", "user.name=x", "-c", "user.email=x@y"]
@@ -84,8 +105,11 @@ def test_the_groups_reach_footer_junit_github_and_summarize_with_commands_that_w
         subprocess.run(["git", *words], cwd=root, check=True)
     data = json.loads(store.project.command("summarize", "HEAD..HEAD", "--captured", "--json").stdout)
     assert data["captured"]["verdict"] == "12 runs: 6 same, 6 differ in refund $.amount"
-    shown = store.project.run(*command.split(), MODEL_URL="http://127.0.0.1:9").stdout
-    assert "1 failed, 11 deselected" in shown
+    (file,) = (file for file in store.files if file.name == f"{run.partition('/')[2]}.run.json")
+    longer = shutil.copy(file, file.with_name(file.name.replace(".run", "0.run")))
+    shown = store.project.run(*command.split(), MODEL_URL=NOBODY).stdout
+    longer.unlink()
+    assert "= 1 failed in " in shown
     assert f"runs::{run}" in shown
     assert re.search(r"recorded +18\.5\n +now +19\.5", shown)
     recorded = store.project.command(*re.search(r"agentreplay (show .+)", shown)[1].split())
@@ -101,7 +125,7 @@ def test_without_a_session_there_is_nothing_to_summarize(tmp_path):
 def test_workers_of_xdist_share_the_runs_and_the_controller_groups_them(store):
     store.project.write(test_own="def test_own(): pass\n")  # no path is named: it stays out
     store.changed(IN_CALL, NO_REFUND)
-    assert store.count("-p", "xdist", "-n", "2", code=1) == "12 runs: 6 same, 6 no longer call refund"
+    assert store.count("-p", "xdist", "-n", "1", code=1) == "12 runs: 6 same, 6 no longer call refund"
 
 
 def test_a_sample_has_each_kind_before_a_second_of_one_and_is_the_same_each_time(store):
@@ -114,10 +138,17 @@ def test_a_sample_has_each_kind_before_a_second_of_one_and_is_the_same_each_time
 
 
 def test_a_recorded_tool_that_nobody_declares_today_is_refused_before_the_start(store):
-    store.project.edit("pytest.ini", "    shop.refund\n", "")
-    said = store.replay()
+    (store.project.root / "pytest.ini").unlink()
+    toml = store.project.root / "pyproject.toml"
+    toml.write_text(TOML, encoding="utf-8")
+    said = store.replay(code=1)
+    toml.unlink()
+    assert "6 failed, 6 passed" in said
     assert "captured  12 runs: 6 same, 6 not replayed\n" in said
-    assert re.search(r"tool refund was frozen when recorded, .*; freeze it, in agentreplay_tools: shop\.refund;", said)
+    line = (
+        r'6 not replayed: tool refund was frozen when recorded, .*; freeze it, in agentreplay_tools: "shop\.refund"\n'
+    )
+    assert re.search(line, said)
     assert not (store.project.root / "ledger.txt").exists(), "a tool ran for real"
 
 
@@ -134,6 +165,42 @@ def test_a_store_of_which_nothing_could_be_replayed_is_not_green(store, old, new
     assert "captured  12 runs: 0 same, 12 not replayed\n" in said
     assert why in said
     assert "no captured run could be replayed" in said
+
+
+def test_a_runner_that_cannot_be_imported_is_one_usage_error(store):
+    store.changed("import httpx2", "import httpx2, nosuch")
+    done = store.project.run("--agentreplay-runs=runs")
+    assert done.returncode == 4
+    assert done.stderr.count("runner refund = shop:answer: shop cannot be imported") == 1
+
+
+def test_a_fault_of_the_plugin_is_an_error_and_no_failure_of_the_code(store):
+    store.project.write(conftest=FAULT)
+    said = store.replay(code=1)
+    (store.project.root / "conftest.py").unlink()
+    assert "11 passed, 1 error" in said
+    assert "ERROR at setup of refund/run-0003" in said
+    why = "a fault of agentreplay, not of your code: ZeroDivisionError: division by zero at captured_replay.py:"
+    assert f"captured  12 runs: 11 same, 1 not replayed\n          1 not replayed: {why}" in said
+
+
+@pytest.mark.parametrize(
+    ("typed", "selected"),
+    [
+        (r"C:\shop runs::refund/a", (r"C:\shop runs", "refund/a")),
+        ("s3://bucket/runs::refund/2026-11-28/a", ("s3://bucket/runs", "refund/2026-11-28/a")),
+        ("simplecache::s3://bucket/runs", None),
+        ("sftp://[::1]/runs", None),
+    ],
+)
+def test_a_run_is_selected_behind_its_store(typed, selected):
+    match = ITEM.fullmatch(typed)
+    assert (match and match.groups()) == selected
+    if selected:
+        groups = RunGroups(selected[0])
+        groups.add(selected[1], "effects", "", 1, 3)
+        assert groups.format_line().endswith("; 3 values are new in each run, and count as equal")
+        assert shlex.split(groups.list_groups()[0].command) == ["pytest", f"--agentreplay-runs={typed}"]
 
 
 @pytest.mark.exhaustive
@@ -167,6 +234,8 @@ def test_a_run_that_is_cold_newer_or_broken_fails_nothing(store):
             (["--agentreplay-runs=nosuch://x"], "--agentreplay-runs: nosuch://x"),
             (["--agentreplay-runs=runs", "--agentreplay-sample=few"], "takes a whole number, not 'few'"),
             (["--agentreplay-sample=3"], "need --agentreplay-runs=STORE"),
+            (["--agentreplay-runs=runs", "--agentreplay-sample=0"], "takes a number of at least 1"),
+            (["--agentreplay-runs=runs::refund/run"], "--agentreplay-runs=runs: there is no run refund/run"),
         ),
     ],
 )
@@ -177,6 +246,7 @@ def test_a_store_without_runs_is_a_usage_error(store, words, why):
     assert "Traceback" not in done.stderr + done.stdout
 
 
+@pytest.mark.exhaustive
 def test_with_paths_the_runs_are_added_to_what_is_selected(store):
     store.project.write(test_own="def test_own(): pass\n")
     assert "13 passed" in store.replay("test_own.py")
@@ -205,7 +275,8 @@ PLANTS = {
 }
 
 
-@pytest.mark.parametrize("number", [60, *rare(1000)])
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("number", [60, 1000])
 def test_each_planted_change_of_a_corpus_is_named_by_its_group(tmp_path, number):
     with ModelServer(script) as server:
         corpus = Store(Project(tmp_path, server)).capture(number)

@@ -1,19 +1,21 @@
 """One captured run against the code of today, in this process: agents of many kinds, and what ends a run early."""
 
+import asyncio
 import dataclasses
 import os
 from collections import Counter
 
+import openai
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay import capture, codec
 from pytest_agentreplay.captured_runs.captured_replay import replay_captured
 from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
 from pytest_agentreplay.cases_run.runners import Runners
 from pytest_agentreplay.core.matching.new_values import list_ids
 from pytest_agentreplay.settings import Settings
 from tests.capture import service_agents
-from tests.capture.replaying import FROZEN, NOBODY, ROOT, capture_runs
+from tests.capture.replaying import FROZEN, NOBODY, ROOT, TOOLS, capture_runs
 from tests.support.exhaustive import rare
 
 GROUPS = {
@@ -108,3 +110,36 @@ def test_one_call_more_than_recorded_ends_the_run_and_names_it(files):
         return await answer(**arguments)
 
     assert replay(files[0], twice).group.endswith(" once more")
+
+
+async def write_to(email, phone):
+    """An agent with personal values in its input, its prompt, the arguments of a tool and its output."""
+    async with openai.AsyncOpenAI(api_key="none", base_url=service_agents.URL.get(), max_retries=0) as client:
+        text = f"Write to {email} or call {phone}; a copy goes to desk@shop.example, +1 415 555 0100."
+        said = await service_agents.ask(client, text)
+        service_agents.refund("A-1", email, 5, phone)
+        return {"said": said, "to": email, "copy": await service_agents.ask(client, f"{phone}: {said}")}
+
+
+def test_personal_values_are_redacted_in_a_run_and_in_its_replay(tmp_path):
+    async def serve(url):
+        service_agents.URL.set(url)
+        given = {"email": "ada@example.org", "phone": "+44 20 7946 0958"}
+        with capture.run("answer", input={"arguments": given}) as run:
+            run.output(await write_to(**given))
+
+    capture.start(str(tmp_path), keep="all", tools=TOOLS)
+    try:
+        with service_agents.serving() as url:
+            asyncio.run(serve(url))
+    finally:
+        capture.stop(60)
+    (file,) = tmp_path.rglob("*.run.json")
+    stored = file.read_text(encoding="utf-8")
+    assert not any(value in stored for value in ("ada@", "desk@", "7946 0958", "415 555"))
+
+    async def write_now(**given):
+        service_agents.URL.set(NOBODY)
+        return await write_to(**given)
+
+    assert replay(file, write_now).level == "same"

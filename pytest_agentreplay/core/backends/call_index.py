@@ -22,7 +22,7 @@ from pytest_agentreplay.core.model import BY_CONTENT, SELF, ToolCall
 from pytest_agentreplay.core.release_order import Precedence, requests_served
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Sequence
+    from collections.abc import Hashable, Sequence
 
     from pytest_agentreplay.core.backends.backend import Moment
     from pytest_agentreplay.core.matching import Matching, Near
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching.new_values import NewValues
     from pytest_agentreplay.core.matching.wiring import KnownToday
     from pytest_agentreplay.core.model import Call, Exchange, Run
-    from pytest_agentreplay.core.reading import Reader
 
 Queues = dict["Hashable", list["Exchange"]]
 
@@ -53,17 +52,13 @@ class CallIndex:
         recorded_ids: How ids that the client makes are numbered in the recording.
         live_ids: How they are numbered now.
         swapped: What the last call is but for a credential, and the name of that; None where it is not.
-        other_ids: Of a captured run, the ids of other runs of the same entry (`new_values.list_ids`).
-        began: When the run of now began, in seconds since the epoch, where its clock is real; else None.
-        new_values: What tells which values of a captured run are new, once that matters: a test's clock is pinned.
+        new_values: Of a captured run, what tells which values are new: a test's clock is pinned.
     """
 
-    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+    def __init__(self, run: Run, matching: Matching) -> None:
         """Index `run` without restoring a single body."""
-        self._run, self._kit = run, run.header.kit
-        self._matching, self._reader = matching, reader
-        self.other_ids: Collection[str] = ()
-        self.began: float | None = None
+        self._kit = run.header.kit
+        self._matching = matching
         self.new_values: NewValues | None = None
         # A case that was made of another tool's trace has no receivers, digests of headers and placeholders in them.
         self._is_recording = matching.digests = self._kit.get("arguments") == BY_CONTENT
@@ -185,12 +180,8 @@ class CallIndex:
 
     def _find_renewed(self, call: Call, moment: Moment) -> Exchange | None:
         """The first exchange of a captured run that differs in values alone that are new in both runs."""
-        if "capture" not in self._kit:
-            return None
         if self.new_values is None:
-            from pytest_agentreplay.core.matching.new_values import NewValues
-
-            self.new_values = NewValues(self._run, self._matching, self._reader, self.other_ids, self.began)
+            return None
         here = {moment.lane, self._continued.get(moment.lane, moment.lane)}
         return self.new_values.find(call, here, self.served, moment.at)
 

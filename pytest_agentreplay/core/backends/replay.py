@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.diagnose.progress import ReplayProgress
     from pytest_agentreplay.core.divergence import Difference
     from pytest_agentreplay.core.matching import Matching, Near
+    from pytest_agentreplay.core.matching.new_values import NewValues
     from pytest_agentreplay.core.matching.wiring import KnownToday
     from pytest_agentreplay.core.model import Call, Exchange, Run
     from pytest_agentreplay.core.reading import Reader
@@ -68,7 +69,7 @@ class ReplayBackend:
         self.divergence: Divergence | None = None
         self.ahead: Ahead | None = None
         self.drift: list[tuple[Exchange, tuple[Difference, ...]]] = []
-        self._index = CallIndex(run, matching, reader)
+        self._index = CallIndex(run, matching)
         self._matching = matching
         self._reader = reader
         self._lock = threading.Lock()
@@ -89,14 +90,9 @@ class ReplayBackend:
         """Take no call that sends one of these secrets for one that sent another of them; as `Tokens.keep_apart`."""
         self._index.keep_apart(placeholders, of_today)
 
-    def expect_new_values(self, *, other_ids: Collection[str] = (), began: float | None = None) -> None:
-        """Add what tells which values of a captured run are new, as in `CallIndex`, before the first call."""
-        self._index.other_ids = other_ids or self._index.other_ids
-        self._index.began = began or self._index.began
-
-    def count_new_values(self) -> dict[tuple[str, str], int]:
-        """Return how many values were taken as equal, new in a captured run and in this one, by path and kind."""
-        return {} if self._index.new_values is None else dict(self._index.new_values.taken)
+    def accept_new_values(self, new_values: NewValues) -> None:
+        """Take calls for one that differ in values alone that are new in a captured run and in this one."""
+        self._index.new_values = new_values
 
     @property
     def at_once(self) -> bool:

@@ -93,21 +93,19 @@ class NewValues:
 
     Attributes:
         taken: How many values were taken as equal, by path and kind.
+        others: The ids of other runs of the same entry, as `list_ids` returns them: they are new in none.
+        began: When the run of now began, in seconds since the epoch, where its clock is real; else None.
     """
 
     def __init__(
         self, run: Run, matching: Matching, reader: Reader, others: Collection[str] = (), began: float | None = None
     ) -> None:
-        """Nothing of `run` is read before it matters.
-
-        `others` are the ids of other runs of the same entry, as `list_ids` returns them: they are new in none. `began`
-        is when the run of now did, in seconds since the epoch, where its clock is real.
-        """
+        """No call of `run` is read before it matters."""
         kit, start = run.header.kit, run.header.clock / 1e9
         zone = table(kit, "zone").get("offset")
         ended = max((x.timing.end or x.timing.start for x in run.exchanges), default=0) / 1e9
         self.taken: Counter[tuple[str, str]] = Counter()
-        self._others, self._began = others, began
+        self.others, self.began = others, began
         self._period = RunPeriod(start, start + ended, zone if isinstance(zone, int) else 0)
         self._exchanges, self._matching, self._reader = run.exchanges, matching, reader
         self._spoken = {0: fold_ids(canonical(kit.get("input")))}
@@ -175,14 +173,15 @@ class NewValues:
                         return False
                     taken.append((path, old.kind))
         self._pairs = joined
+        self._learned.add(x.start)
         self.taken.update(taken)
         return True
 
     def _is_time(self, old: NewValue, new: NewValue, at: int) -> bool:
         """Return whether both are times of their runs, in one zone."""
         offsets = self._period.list_offsets(new)
-        if self._began is not None:
-            offsets |= RunPeriod(self._began, self._began + at / 1e9, self._period.zone).list_offsets(new)
+        if self.began is not None:
+            offsets |= RunPeriod(self.began, self.began + at / 1e9, self._period.zone).list_offsets(new)
         return not offsets.isdisjoint(self._period.list_offsets(old))
 
     def _are_new(self, old: NewValue, new: NewValue, x: Exchange, served: Collection[int]) -> bool:
@@ -196,7 +195,7 @@ class NewValues:
         if old.kind in IDS:
             if values[1] in self._sites and self._sites[values[1]] != self._sites.get(values[0]):
                 return False
-            return not any(value in self._others or any(value in text for text in spoken) for value in values)
+            return not any(value in self.others or any(value in text for text in spoken) for value in values)
         tokens = [re.compile(rf"(?<![\w:.+]){re.escape(value)}(?![\w:+]|\.\w)") for value in values]
         return not any(token.search(text) for token in tokens for text in spoken)
 
