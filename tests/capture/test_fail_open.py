@@ -2,6 +2,7 @@
 
 import asyncio
 import http.client
+import re
 import threading
 import time
 import urllib.request
@@ -16,6 +17,7 @@ from websockets.asyncio.client import connect
 from websockets.sync.client import connect as connect_sync
 
 from pytest_agentreplay import capture
+from pytest_agentreplay.capture.request_bodies import RequestBodies
 from pytest_agentreplay.demo.server import ModelServer, Raw
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import started
@@ -28,17 +30,17 @@ TOOLS = [f"tests.capture.tools_of_a_service.{name}" for name in ("add", "wait", 
 # model server.
 BARE = {
     "fail_open": None,
+    "real_calls": None,
     "server": None,
     "script": None,
     "replies": None,
-    "replacing": ("shield", "noting", "pass_on", "blame"),
+    "replacing": None,
     "randomness": ("_uuid4", "draw_id"),
     "patching": ("wrap_code.<locals>.call",),
     "__init__": ("run",),
-    "runs": ("open_run", "CapturedRun.__enter__", "CapturedRun.__exit__"),
-    "bodies": ("TeeStream.__iter__", "TeeStream.close", "AsyncTeeStream.__aiter__", "AsyncTeeStream.aclose"),
-    "files": ("RecordingFile.readinto", "RecordingFile.close", "RecordingFile.readable", "RecordingFile.fileno"),
-    "aiohttp": ("_Heard.read", "_Heard.__getattr__", "_Said.send_frame", "_Said.close", "_Said.__getattr__"),
+    "runs": ("CapturedRun.__init__", "CapturedRun.__enter__", "CapturedRun.__exit__"),
+    "files": ("fill_buffer", "RecordingFile.readable", "RecordingFile.fileno"),
+    "aiohttp": ("_Heard.__getattr__", "_Said.__getattr__"),
 }
 
 
@@ -271,6 +273,19 @@ def check(use, world, bare, codes):
         elif len(HITS) > hits and capture.stats()["faults"] == before and not is_reading(code):
             noticed.append((where, "no fault was counted"))
     assert not noticed, "\n".join(f"{where}: {made}" for where, made in noticed)
+
+
+def test_a_fault_is_reported_by_its_place_and_never_by_its_text(world, caplog, monkeypatch):
+    def fail(*_):
+        raise TypeError("cannot keep 'sk-secret'")
+
+    monkeypatch.setattr(RequestBodies, "add", fail)
+    with started() as taken, capture.run("service"):
+        httpx.post(world[0], json={"a": 1})
+    place = r"a fault of the capture: TypeError in capture/interception\.py, line \d+"
+    assert re.fullmatch(place, taken[0].cold)
+    assert re.search(place, caplog.text)
+    assert "secret" not in caplog.text
 
 
 def test_a_capture_that_stops_in_the_middle_of_a_run_is_not_noticed(world):

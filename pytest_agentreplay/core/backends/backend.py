@@ -6,7 +6,7 @@ The backend that lets through and remembers.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentreplay.core.model import Exchange, Timing
@@ -123,7 +123,8 @@ class RecordBackend:
         self._note = note
         self._lock = threading.Lock()
         self._count = 0
-        self._exchanges: dict[int, Exchange] = {}
+        self._begun: dict[int, tuple[Call, Moment]] = {}
+        self._done: dict[int, Exchange] = {}
         self._parts: dict[int, list[tuple[int, int]]] = {}
         self._at_once: dict[int, int] = {}
 
@@ -136,8 +137,7 @@ class RecordBackend:
         with self._lock:
             self._count += 1
             start = self._count
-            x = Exchange(call, None, start, None, moment.lane, moment.attempt, agent=moment.agent)
-            self._exchanges[start] = replace(x, parent=moment.parent, timing=Timing(moment.at))
+            self._begun[start] = call, moment
         return start
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
@@ -152,11 +152,13 @@ class RecordBackend:
         """Complete the exchange `ticket`."""
         with self._lock:
             self._count += 1
-            begun = self._exchanges[ticket]
-            timing, parts = Timing(begun.timing.start, first, at), tuple(self._parts.pop(ticket, ()))
+            call, was = self._begun.pop(ticket)
+            timing, parts = Timing(was.at, first, at), tuple(self._parts.pop(ticket, ()))
             at_once = self._at_once.pop(ticket, -1) if suspended else -1
-            x = replace(begun, outcome=outcome, finish=self._count, suspended=suspended, timing=timing, parts=parts)
-            self._exchanges[ticket] = done = replace(x, at_once=at_once)
+            self._done[ticket] = done = Exchange(
+                call, outcome, ticket, self._count, was.lane, was.attempt, suspended, was.parent, timing, parts,
+                at_once, was.agent,
+            )  # fmt: skip
         if self._note is not None:
             self._note(done)
 
@@ -175,4 +177,10 @@ class RecordBackend:
     def list_exchanges(self) -> tuple[Exchange, ...]:
         """What has been recorded so far, in order of `start`; calls still under way have no outcome."""
         with self._lock:
-            return tuple(self._exchanges.values())
+            begun = [
+                Exchange(
+                    call, None, start, None, was.lane, was.attempt, False, was.parent, Timing(was.at), agent=was.agent
+                )
+                for start, (call, was) in self._begun.items()
+            ]
+            return tuple(sorted([*begun, *self._done.values()], key=lambda x: x.start))
