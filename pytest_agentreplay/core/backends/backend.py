@@ -123,8 +123,7 @@ class RecordBackend:
         self._note = note
         self._lock = threading.Lock()
         self._count = 0
-        self._begun: dict[int, tuple[Call, Moment]] = {}
-        self._done: dict[int, Exchange] = {}
+        self._exchanges: dict[int, Exchange] = {}
         self._parts: dict[int, list[tuple[int, int]]] = {}
         self._at_once: dict[int, int] = {}
 
@@ -137,7 +136,17 @@ class RecordBackend:
         with self._lock:
             self._count += 1
             start = self._count
-            self._begun[start] = call, moment
+            self._exchanges[start] = Exchange(  # not by `replace`, which takes three times as long, in every call
+                call,
+                None,
+                start,
+                None,
+                moment.lane,
+                moment.attempt,
+                parent=moment.parent,
+                timing=Timing(moment.at),
+                agent=moment.agent,
+            )
         return start
 
     def part(self, ticket: int, chunks: int, *, at_once: bool = False) -> None:
@@ -152,12 +161,12 @@ class RecordBackend:
         """Complete the exchange `ticket`."""
         with self._lock:
             self._count += 1
-            call, was = self._begun.pop(ticket)
-            timing, parts = Timing(was.at, first, at), tuple(self._parts.pop(ticket, ()))
+            x = self._exchanges[ticket]
+            timing, parts = Timing(x.timing.start, first, at), tuple(self._parts.pop(ticket, ()))
             at_once = self._at_once.pop(ticket, -1) if suspended else -1
-            self._done[ticket] = done = Exchange(
-                call, outcome, ticket, self._count, was.lane, was.attempt, suspended, was.parent, timing, parts,
-                at_once, was.agent,
+            self._exchanges[ticket] = done = Exchange(
+                x.call, outcome, x.start, self._count, x.lane, x.attempt, suspended, x.parent, timing, parts, at_once,
+                x.agent,
             )  # fmt: skip
         if self._note is not None:
             self._note(done)
@@ -177,10 +186,4 @@ class RecordBackend:
     def list_exchanges(self) -> tuple[Exchange, ...]:
         """What has been recorded so far, in order of `start`; calls still under way have no outcome."""
         with self._lock:
-            begun = [
-                Exchange(
-                    call, None, start, None, was.lane, was.attempt, False, was.parent, Timing(was.at), agent=was.agent
-                )
-                for start, (call, was) in self._begun.items()
-            ]
-            return tuple(sorted([*begun, *self._done.values()], key=lambda x: x.start))
+            return tuple(self._exchanges.values())

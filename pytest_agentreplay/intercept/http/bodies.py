@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
+from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.replacing import shielded
 
 if TYPE_CHECKING:
@@ -200,7 +201,8 @@ class AsyncTeeStream:
 
 
 async def _leave(chunks: Any) -> None:
-    if isinstance(chunks, types.AsyncGeneratorType):
+    """Close what gave the chunks; not where nobody runs it any more, or the event loop closes it just now."""
+    if isinstance(chunks, types.AsyncGeneratorType) and not chunks.ag_running and lanes.is_in_loop():
         await chunks.aclose()
 
 
