@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_agentreplay.capture import runs
-from pytest_agentreplay.capture.runs import keep, start, stats, stop
+from pytest_agentreplay.capture.runs import CapturedRun, keep, start, stats, stop
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +19,8 @@ __all__ = ["CapturedRun", "Middleware", "keep", "run", "start", "stats", "stop"]
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
-class CapturedRun(runs.CapturedRun):
-    """One run of the service: a context manager, sync and async, and a decorator. Nothing of it raises."""
+class DecoratingRun(CapturedRun):
+    """A run as `run` gives it: a context manager, sync and async, and a decorator. Nothing of it raises."""
 
     def __call__(self, function: F) -> F:
         """Return `function` so that each call is a run with its arguments as the input."""
@@ -30,7 +29,7 @@ class CapturedRun(runs.CapturedRun):
         return decorate(self.name, function)
 
 
-def run(name: str, *, id: str | None = None, input: Any = None) -> CapturedRun:  # noqa: A002  the words of the header
+def run(name: str, *, id: str | None = None, input: Any = None) -> DecoratingRun:  # noqa: A002  the words of the header
     """Return a run.
 
     Inside another run it is part of that one. Where nothing is captured, or a test is recorded or replayed, it does
@@ -41,7 +40,7 @@ def run(name: str, *, id: str | None = None, input: Any = None) -> CapturedRun: 
         id: The run's id; a random one where none is given.
         input: The arguments of the run by name, or any JSON.
     """
-    return CapturedRun(name, id, input)
+    return DecoratingRun(name, id, input)
 
 
 def __getattr__(name: str) -> Any:
