@@ -7,6 +7,7 @@ what gave the chunks, and the turn of a failure.
 
 from __future__ import annotations
 
+import functools
 import types
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.replacing import shielded
+from pytest_agentreplay.intercept.session.replacing import shield, shielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -173,7 +174,8 @@ class AsyncTeeStream:
             try:
                 yield chunk
             except GeneratorExit:
-                take.end(closed=True)
+                # The event loop closes what was dropped: nothing else guards this.
+                shield(lambda _: functools.partial(take.end, closed=True), bool, always=True)()
                 await _leave(chunks)
                 raise
 
