@@ -6,9 +6,8 @@ The engine that records (lanes, order, timing, parts of answers) gets a stand-in
 
 from __future__ import annotations
 
-from collections import defaultdict
 from contextlib import suppress
-from dataclasses import replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.capture import fail_open
@@ -78,9 +77,15 @@ class NoRedaction:
         return True
 
 
+_STAND_INS: dict[str, Call] = {}
+
+
 def stand_in(raw: RawCall) -> Call:
     """Return what an exchange has in the place of a raw call: its boundary alone."""
-    return FrameCall("", boundary=raw.native.boundary)
+    boundary = raw.native.boundary
+    if boundary not in _STAND_INS:
+        _STAND_INS[boundary] = FrameCall("", boundary=boundary)
+    return _STAND_INS[boundary]
 
 
 class UntrackedJob(Job):
@@ -138,7 +143,7 @@ class CaptureInterception(Interception):
         self.size = 0
         self.cold = ""
         self._pairs: dict[tuple[str, str], tuple[str, str]] = {}
-        self._bodies: defaultdict[tuple[str, str], RequestBodies] = defaultdict(RequestBodies)
+        self._bodies: dict[tuple[str, str], RequestBodies] = {}
 
     def enter(
         self, raw: RawCall, *, attempt: int = 1, call_context: lanes.CallContext | None = None, reads: bool = False
@@ -188,27 +193,31 @@ class CaptureInterception(Interception):
         if isinstance(call, ToolCall):
             self.size += len(str(call.arguments))
             return raw
-        ((_, url),) = self._share((("", call.url),))
-        call = replace(call, url=url, headers=self._share(call.headers))
-        if not isinstance(call, HttpCall) or not len(call.body):
+        if not isinstance(call, HttpCall):
             self.size += len(call.body)
-            return RawCall(call)
-        return RawCall(replace(call, body=self._bodies[lane, call.url].add(call.body.data)))
+            return raw
+        bodies = self._bodies.get(where := (lane, call.url))
+        if bodies is None:
+            self._bodies[where] = bodies = RequestBodies(call.url)
+            self.size += len(call.url)
+        body = bodies.add(call.body.data) if len(call.body) else call.body
+        return RawCall(HttpCall(call.method, bodies.url, self._share(call.headers), body))
 
     def _share(self, headers: Headers) -> Headers:
         """Return headers whose pairs are those of earlier calls: most of them come again with each."""
-        for pair in headers:
-            if pair not in self._pairs:
-                self._pairs[pair] = pair
-                self.size += len(pair[0]) + len(pair[1])
-        return tuple([self._pairs[pair] for pair in headers])
+        before = len(self._pairs)
+        shared = tuple(map(self._pairs.setdefault, headers, headers))
+        for name, value in islice(reversed(self._pairs), len(self._pairs) - before):  # the new ones
+            self.size += len(name) + len(value)
+        return shared
 
     def keep_outcome(self, ticket: int, raw: RawOutcome) -> None:
         """Keep what came back, until the run has been handed over."""
         if not self.ending.over.is_set():
             native = raw.native
             if isinstance(native, HttpReply):
-                raw = RawOutcome(replace(native, headers=self._share(native.headers)))
+                x, headers = native, self._share(native.headers)
+                raw = RawOutcome(HttpReply(x.status, x.reason, x.version, headers, x.body, x.cuts, x.failure, x.closed))
             self.outcomes[ticket] = raw
             match native:
                 case ToolReply(value, items):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.capture import fail_open, id_draws
+from pytest_agentreplay.capture import id_draws
+from pytest_agentreplay.capture.real_calls import choose
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import replacing, thread_starts
 from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
@@ -30,7 +31,7 @@ class Patches:
     def __init__(self, tools: tuple[tuple[str, str], ...]) -> None:
         """Patch. Raises CannotRedirect for a tool, and then nothing has changed."""
         self._before = registry.remove_patches()
-        replacing.guard = fail_open.guard
+        replacing.guard = choose
         self.registry = ToolRegistry()
         self._tools = SessionTools(self.registry, ())
         settings = Settings(tools=tools)

@@ -13,11 +13,13 @@ class RequestBodies:
     """Bodies of which each shares most with the one before; one that does not begins a chain of its own.
 
     Attributes:
+        url: What they were sent to, one text for all of them.
         size: The bytes in memory.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, url: str = "") -> None:
         """Begin with none."""
+        self.url = url
         self.size = 0
         self._chain: _Chain | None = None
 

@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextvars import Token
     from pathlib import Path
-    from typing import Self, TypeVar
+    from typing import Self
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
     from pytest_agentreplay.capture.interception import CaptureInterception
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.session.lanes import CallContext
-
-    F = TypeVar("F", bound="Callable[..., Any]")
 
 
 class RunKeeper(Protocol):
@@ -83,7 +81,18 @@ _watches_forks = False
 
 
 def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> None:
-    """See `capture.start`."""
+    """Capture runs from now on. Where one is started already, it is stopped first.
+
+    Args:
+        store: The folder or URL of fsspec that kept runs are written to.
+        tools: Tools as the setting `agentreplay_tools` declares them.
+        options: `keep` says which runs are kept: "failed", "all", a rate from 0 to 1, or a function of the run.
+            `service` and `version` are for the header of each run. Further ones are those of `capture.keeping.Keeper`.
+
+    Raises:
+        SettingsError: A declaration of a tool, or an option, is invalid.
+        CannotRedirect: A tool is no function whose calls can be intercepted.
+    """
     global _capture, _watches_forks  # noqa: PLW0603  one capture of a process, as its patches are
     # What a run needs is loaded before there is one: a service may fork while one of its threads imports.
     from pytest_agentreplay.capture import freezing, interception  # noqa: F401
@@ -104,7 +113,7 @@ def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> No
 
 
 def stop(timeout: float = 5.0) -> None:
-    """See `capture.stop`."""
+    """Write what is due within `timeout` seconds, and leave every patched function as it was."""
     global _capture, _stats  # noqa: PLW0603  as in start
     capture, _capture = _capture, None
     if capture is None:
@@ -118,14 +127,18 @@ def stop(timeout: float = 5.0) -> None:
 
 
 def keep(run_id: str, reason: str = "") -> bool:
-    """See `capture.keep`."""
+    """Keep a run that is open, or has ended and is in the ring; return whether it was there."""
     with fail_open.never_raising():
-        return _capture is not None and _capture.get_keeper().keep(run_id, reason)
+        if (capture := _capture) is not None:
+            waiting = [interception.run for interception in list(capture.open) if interception.run.id == run_id]
+            for run in waiting:
+                run.reason = reason
+            return bool(waiting) or capture.get_keeper().keep(run_id, reason)
     return False
 
 
 def stats() -> dict[str, int]:
-    """See `capture.stats`."""
+    """Return what was counted: captured, kept, dropped, late_calls, faults and more."""
     kept = _stats
     with fail_open.never_raising():
         if _capture is not None:
@@ -149,10 +162,7 @@ def open_run(name: str, *, id: str | None = None, input: Any = None, provisional
     A `provisional` one takes the name, input and output of the first run inside it: that of a request, of which the
     function that answers it knows more.
     """
-    run = CapturedRun()
-    with fail_open.never_raising():
-        run.describe(name, id, input, provisional=provisional)
-    return run
+    return CapturedRun(name, id, input, provisional=provisional)
 
 
 class CapturedRun:
@@ -161,9 +171,11 @@ class CapturedRun:
     Attributes:
         name: The name of the entry.
         id: The run's id: inside another run, that one's.
+        reason: Why the service has asked to keep it while it was open; None where it has not.
     """
 
     name, id = "", ""
+    reason: str | None = None
     _input: Any = None
     _frozen: RawValue | None = None
     _output: RawValue | None = None
@@ -178,10 +190,11 @@ class CapturedRun:
     _token: Token[CallContext | None] | None = None
     _began = _began_at = 0
 
-    def describe(self, name: str, id: str | None, input: Any, *, provisional: bool) -> None:  # noqa: A002
+    def __init__(self, name: str, id: str | None, input: Any, *, provisional: bool = False) -> None:  # noqa: A002
         """Say what is captured when the run is entered."""
-        self.name, self._input, self._provisional, self._annotations = name, input, provisional, {}
-        self.id = str(id or os.urandom(16).hex())
+        with fail_open.never_raising():
+            self.name, self._input, self._provisional, self._annotations = name, input, provisional, {}
+            self.id = str(id or os.urandom(16).hex())
 
     @property
     def captures(self) -> bool:
@@ -223,12 +236,6 @@ class CapturedRun:
             return self if self._adopted is None else None
         return self._outer if self._outer._adopted is self else None
 
-    def __call__(self, function: F) -> F:
-        """Return `function` so that each call is a run with its arguments as the input."""
-        from pytest_agentreplay.capture.decorated import decorate
-
-        return decorate(self.name, function)
-
     def __enter__(self) -> Self:
         with fail_open.never_raising():
             if _capture is not None:
@@ -261,6 +268,7 @@ class CapturedRun:
 
     def _begin(self, capture: Capture) -> None:
         from pytest_agentreplay.capture.interception import CaptureInterception
+        from pytest_agentreplay.capture.span_marks import mark_span
         from pytest_agentreplay.intercept.session import interceptions, lanes
 
         around = lanes.CALL_CONTEXT.get()
@@ -278,6 +286,7 @@ class CapturedRun:
         capture.open.add(interception)
         self._began, self._began_at = time.time_ns(), clocks.monotonic_ns()
         self._token = lanes.CALL_CONTEXT.set(interception.main())
+        mark_span(self.id)
 
     def _join(self, outer: CapturedRun) -> None:
         self._outer, self.id = outer, outer.id
@@ -295,7 +304,6 @@ class CapturedRun:
         interception.end()
         if is_forgotten or (capture := _capture) is None:
             return
-        capture.open.discard(interception)
         if (reason := ENDED.get(type(error).__name__)) is not None:
             self.annotate(ended=reason)
         elif error is not None:
@@ -326,8 +334,12 @@ class CapturedRun:
             interception.measure(),
         )
         interception.forget()
+        capture.open.discard(interception)
         fail_open.count("captured")
-        capture.get_keeper().take(ended)
+        keeper = capture.get_keeper()
+        keeper.take(ended)
+        if self.reason is not None:
+            keeper.keep(self.id, self.reason)
 
     def _freeze(self, value: Any, *, is_input: bool = False) -> RawValue:
         """Return a value as it is now, as JSON. An input that is none makes the run cold."""

@@ -1,7 +1,10 @@
 """The service never notices: a fault in any function of ours leaves its results as they are without a capture."""
 
 import asyncio
+import gc
 import http.client
+import re
+import sys
 import threading
 import time
 import urllib.request
@@ -16,7 +19,11 @@ from websockets.asyncio.client import connect
 from websockets.sync.client import connect as connect_sync
 
 from pytest_agentreplay import capture
+from pytest_agentreplay.capture.request_bodies import RequestBodies
+from pytest_agentreplay.core.model import HttpCall, HttpReply, RawCall
 from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.intercept.http.bodies import AsyncTeeStream, BodyCapture
+from pytest_agentreplay.intercept.session import lanes
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import started
 from tests.support.planting import HITS, list_run, planted
@@ -28,17 +35,17 @@ TOOLS = [f"tests.capture.tools_of_a_service.{name}" for name in ("add", "wait", 
 # model server.
 BARE = {
     "fail_open": None,
+    "real_calls": None,
     "server": None,
     "script": None,
     "replies": None,
-    "replacing": ("shield", "noting", "pass_on", "blame"),
+    "replacing": None,
     "randomness": ("_uuid4", "draw_id"),
     "patching": ("wrap_code.<locals>.call",),
     "__init__": ("run",),
-    "runs": ("open_run", "CapturedRun.__enter__", "CapturedRun.__exit__"),
-    "bodies": ("TeeStream.__iter__", "TeeStream.close", "AsyncTeeStream.__aiter__", "AsyncTeeStream.aclose"),
-    "files": ("RecordingFile.readinto", "RecordingFile.close", "RecordingFile.readable", "RecordingFile.fileno"),
-    "aiohttp": ("_Heard.read", "_Heard.__getattr__", "_Said.send_frame", "_Said.close", "_Said.__getattr__"),
+    "runs": ("CapturedRun.__init__", "CapturedRun.__enter__", "CapturedRun.__exit__"),
+    "files": ("fill_buffer", "RecordingFile.readable", "RecordingFile.fileno"),
+    "aiohttp": ("_Heard.__getattr__", "_Said.__getattr__"),
 }
 
 
@@ -271,6 +278,45 @@ def check(use, world, bare, codes):
         elif len(HITS) > hits and capture.stats()["faults"] == before and not is_reading(code):
             noticed.append((where, "no fault was counted"))
     assert not noticed, "\n".join(f"{where}: {made}" for where, made in noticed)
+
+
+def test_a_fault_is_reported_by_its_place_and_never_by_its_text(world, caplog, monkeypatch):
+    def fail(*_):
+        raise TypeError("cannot keep 'sk-secret'")
+
+    monkeypatch.setattr(RequestBodies, "add", fail)
+    with started() as taken, capture.run("service"):
+        httpx.post(world[0], json={"a": 1})
+    place = r"a fault of the capture: TypeError in capture/interception\.py, line \d+"
+    assert re.fullmatch(place, taken[0].cold)
+    assert re.search(place, caplog.text)
+    assert "secret" not in caplog.text
+
+
+def test_a_stream_that_is_dropped_where_no_event_loop_runs_any_more_is_silent():
+    class Source:
+        async def __aiter__(self):
+            try:
+                yield b"one"
+            except GeneratorExit:
+                await asyncio.sleep(0)  # as httpcore does at the end of a connection
+                raise
+
+    unraised, before = [], sys.unraisablehook
+    with started(), capture.run("service"):
+        interception = lanes.CALL_CONTEXT.get().interception
+        intercepted = interception.enter(RawCall(HttpCall("GET", "http://x/")))
+        tee = AsyncTeeStream(source := Source(), BodyCapture(intercepted, HttpReply(200)))
+        stream = AsyncTeeStream._pass_on.__wrapped__(tee, source.__aiter__)
+        sys.unraisablehook = unraised.append
+        try:
+            with pytest.raises(StopIteration):
+                stream.__anext__().send(None)
+            del stream
+            gc.collect()
+        finally:
+            sys.unraisablehook = before
+    assert [each for each in unraised if "_pass_on" in repr(each.object)] == []
 
 
 def test_a_capture_that_stops_in_the_middle_of_a_run_is_not_noticed(world):

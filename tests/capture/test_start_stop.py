@@ -30,6 +30,8 @@ def run(code, *options):
 
 
 LOOKED_AT = """
+import sys
+finders = [*sys.meta_path]
 import aiohttp.connector, aiohttp.client, asyncio, http.client, httpx, queue, sys, threading, urllib3, websockets.asyncio.client
 import websockets.sync.client
 from concurrent.futures import ThreadPoolExecutor
@@ -73,6 +75,7 @@ with capture.run("a"):
     shop.add(1, 2)
 capture.stop()
 after = look()
+assert sys.meta_path == finders
 left = [key for key in before if after.get(key) != before[key] and key[-1] not in ("_json_cache", "_cache")]
 print(json.dumps(changed).replace(" ", ""), json.dumps([str(key) for key in left]).replace(" ", ""))
 """
@@ -80,7 +83,7 @@ print(json.dumps(changed).replace(" ", ""), json.dumps([str(key) for key in left
     changed, left = run(code)
     # No clock, seed, zone, socket, exit handler or signal is among what is changed while a capture runs.
     libraries = {"_queue", "queue", "threading", "concurrent", "asyncio", "http", "urllib3", "httpx", "aiohttp"}
-    libraries |= {"websockets", "tests"}
+    libraries |= {"websockets", "tests", "uuid"}
     assert {name.partition(".")[0] for name in json.loads(changed)} <= libraries
     assert json.loads(left) == []
 
@@ -130,6 +133,27 @@ def test_a_second_start_takes_the_place_of_the_first():
         assert [asked(ended) for ended in taken] == [["fail"]]
         capture.stop()
         capture.stop()
+
+
+def test_a_run_that_is_open_is_kept_at_its_end(tmp_path):
+    capture.start(str(tmp_path))
+    try:
+        with capture.run("a") as run:
+            assert capture.keep(run.id, "thumbs down")
+        assert not capture.keep("unheard of")
+    finally:
+        capture.stop()
+    (file,) = tmp_path.rglob("*.run.json")
+    assert "kept: thumbs down" in file.read_text(encoding="utf-8")
+
+
+def test_the_span_around_a_run_gets_its_id():
+    from opentelemetry.sdk.trace import TracerProvider
+
+    tracer = TracerProvider().get_tracer("shop")
+    with started(), tracer.start_as_current_span("request") as span, capture.run("a") as run:
+        pass
+    assert span.attributes == {"agentreplay.run_id": run.id}
 
 
 def test_a_test_that_is_recorded_or_replayed_captures_nothing():

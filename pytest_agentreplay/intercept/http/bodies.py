@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import functools
 import types
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
-from pytest_agentreplay.intercept.session.replacing import shield
+from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.session.replacing import shield, shielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -96,7 +96,8 @@ class BodyCapture:
         length = next((value for name, value in self._head.headers if name.lower() == "content-length"), "")
         closed = closed and length != str(len(body))
         cuts = tuple(map(len, self._chunks))
-        return replace(self._head, body=Body(body) if body else EMPTY, cuts=cuts, failure=failure, closed=closed)
+        head, kept = self._head, Body(body) if body else EMPTY
+        return HttpReply(head.status, head.reason, head.version, head.headers, kept, cuts, failure, closed)
 
 
 class TeeStream:
@@ -106,9 +107,7 @@ class TeeStream:
         self._stream = stream
         self._take = take
 
-    def __iter__(self) -> Iterator[bytes]:
-        return shield(functools.partial(functools.partial, self._pass_on), self._stream.__iter__, always=True)()  # type: ignore[no-any-return]
-
+    @shielded("_stream", "__iter__")
     def _pass_on(self, begin: Callable[[], Any]) -> Iterator[bytes]:
         take = self._take
         take.reading = True
@@ -126,11 +125,11 @@ class TeeStream:
             raise
         take.end()
 
-    def close(self) -> None:
-        """The agent wants no more."""
-        shield(functools.partial(functools.partial, self._leave), self._stream.close, always=True)()
+    __iter__ = _pass_on
 
-    def _leave(self, close: Callable[[], None]) -> None:
+    @shielded("_stream", "close")
+    def close(self, close: Callable[[], None]) -> None:
+        """The agent wants no more."""
         self._take.end(closed=True)
         close()
 
@@ -147,9 +146,7 @@ class AsyncTeeStream:
         self._take = take
         self._closed = False
 
-    def __aiter__(self) -> AsyncIterator[bytes]:
-        return shield(functools.partial(functools.partial, self._pass_on), self._stream.__aiter__, always=True)()  # type: ignore[no-any-return]
-
+    @shielded("_stream", "__aiter__")
     async def _pass_on(self, begin: Callable[[], Any]) -> AsyncIterator[bytes]:
         take = self._take
         chunks = begin()
@@ -177,9 +174,12 @@ class AsyncTeeStream:
             try:
                 yield chunk
             except GeneratorExit:
-                take.end(closed=True)
+                # The event loop closes what was dropped: nothing else guards this.
+                shield(lambda _: functools.partial(take.end, closed=True), bool, always=True)()
                 await _leave(chunks)
                 raise
+
+    __aiter__ = _pass_on
 
     async def _end(self) -> None:
         try:
@@ -190,11 +190,9 @@ class AsyncTeeStream:
             raise
         self._take.end()
 
-    async def aclose(self) -> None:
+    @shielded("_stream", "aclose")
+    async def aclose(self, close: Callable[[], Awaitable[None]]) -> None:
         """The agent wants no more."""
-        await shield(functools.partial(functools.partial, self._leave), self._stream.aclose, always=True)()
-
-    async def _leave(self, close: Callable[[], Awaitable[None]]) -> None:
         self._take.end(closed=True)
         await self._close(close)
 
@@ -205,7 +203,8 @@ class AsyncTeeStream:
 
 
 async def _leave(chunks: Any) -> None:
-    if isinstance(chunks, types.AsyncGeneratorType):
+    """Close what gave the chunks; not where nobody runs it any more, or the event loop closes it just now."""
+    if isinstance(chunks, types.AsyncGeneratorType) and not chunks.ag_running and lanes.is_in_loop():
         await chunks.aclose()
 
 

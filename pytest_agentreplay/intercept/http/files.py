@@ -17,7 +17,7 @@ from pytest_agentreplay.core.model import HttpReply
 from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream
 from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
-from pytest_agentreplay.intercept.session.replacing import shield
+from pytest_agentreplay.intercept.session.replacing import shielded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -56,11 +56,19 @@ def hear(response: Any, intercepted: PendingCall) -> None:
         response.fp = io.BufferedReader(RecordingFile(response.fp, take, incoming), _BUFFER)
 
 
+def fill_buffer(file: Any, buffer: Any) -> int:
+    """Read what has come of `file`, or what comes next: its `readinto1` may wait for more than that."""
+    data: bytes = file.read1(len(buffer))
+    buffer[: len(data)] = data
+    return len(data)
+
+
 class RecordingFile(io.RawIOBase):
     """A body while recording: what the socket gives passes on at once."""
 
     def __init__(self, file: Any, take: BodyCapture, incoming: Incoming) -> None:
         self._file = file
+        self._fill = functools.partial(fill_buffer, file)
         self._take = take
         self._incoming = incoming
 
@@ -73,18 +81,13 @@ class RecordingFile(io.RawIOBase):
         number: int = self._file.fileno()
         return number
 
-    def readinto(self, buffer: Any) -> int:
+    @shielded("_fill", "__call__")
+    def readinto(self, fill: Callable[[Any], int], buffer: Any) -> int:
         """One read of what has come, or of what comes next."""
-        read = shield(functools.partial(functools.partial, self._read), self._file.read1, always=True)
-        data: bytes = read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def _read(self, read: Callable[[int], bytes], size: int) -> bytes:
         take, incoming = self._take, self._incoming
         take.reading = True
         try:
-            data = read(size)
+            data = bytes(buffer[: fill(buffer)])
         except BaseException as error:
             take.add_all([incoming.rest()])
             take.end(frozen(error))
@@ -102,18 +105,16 @@ class RecordingFile(io.RawIOBase):
         else:
             take.add_all([incoming.rest()])
             take.end(incoming.at_end_of_file())
-        return data
+        return len(data)
 
-    def close(self) -> None:
+    @shielded("_file", "close")
+    def close(self, close: Callable[[], None]) -> None:
         """The agent wants no more."""
         if not self.closed:
-            shield(functools.partial(functools.partial, self._leave), self._file.close, always=True)()
+            self._take.add_all([self._incoming.rest()])
+            self._take.end(closed=True)
+            close()
         super().close()
-
-    def _leave(self, close: Callable[[], None]) -> None:
-        self._take.add_all([self._incoming.rest()])
-        self._take.end(closed=True)
-        close()
 
 
 class Playing:

@@ -58,7 +58,10 @@ class Courses:
             if job is not None and job.course is not None:
                 job.course.runner = runner
                 return job.course
-            return self._threads.setdefault((runner, call_context.path), Course(runner=runner))
+            mine = self._threads.get((runner, call_context.path))
+            if mine is None:
+                mine = self._threads[runner, call_context.path] = Course(runner=runner)
+            return mine
         try:
             course: Course | None = self._tasks.get(runner)  # type: ignore[call-overload]
             if course is None:

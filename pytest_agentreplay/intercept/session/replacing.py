@@ -7,6 +7,7 @@ a guard around it: what our own code raises never reaches the service.
 from __future__ import annotations
 
 import functools
+import inspect
 import traceback
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,8 +22,8 @@ _PACKAGE = str(Path(__file__).parents[2])
 _ABSENT: Any = object()
 _undo: list[Callable[[], object]] = []
 
-guard: Callable[..., Callable[..., Any]] | None = None
-"""What `capture.fail_open` puts around what stands in the place of a function; None where a test may fail by it."""
+guard: Callable[[Make, Callable[..., Any], bool], Callable[..., Any]] | None = None
+"""`capture.real_calls.choose`, which returns what is called in the place of a function; None where a test may fail."""
 
 
 def shield(make: Make, real: Callable[..., Any], *, always: bool = False) -> Callable[..., Any]:
@@ -30,7 +31,38 @@ def shield(make: Make, real: Callable[..., Any], *, always: bool = False) -> Cal
 
     `always` says that it has something to do also where no run is under way.
     """
-    return make(real) if guard is None else guard(make, real, always=always)
+    plain, choose = make(real), guard
+    if choose is None:
+        return plain
+    if inspect.iscoroutinefunction(plain):
+
+        async def wait(*args: Any, **kwargs: Any) -> Any:
+            return await choose(make, real, always)(*args, **kwargs)
+
+        return wait
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return choose(make, real, always)(*args, **kwargs)
+
+    return call
+
+
+def shielded(wrapped: str, name: str) -> Callable[[Callable[..., Any]], Any]:
+    """Shield a method of ours that stands in the place of `name`, a method of the object in the attribute `wrapped`.
+
+    It gets that one as its first argument.
+    """
+
+    def decorate(method: Callable[..., Any]) -> Callable[..., Any]:
+        def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+            real = getattr(getattr(self, wrapped), name)
+            if guard is None:
+                return method(self, real, *args, **kwargs)
+            return guard(functools.partial(functools.partial, method, self), real, True)(*args, **kwargs)
+
+        return functools.wraps(method)(call)
+
+    return decorate
 
 
 def noting(real: Callable[..., Any], function: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,7 +15,7 @@ from pytest_agentreplay.core.failure import failure_of
 from pytest_agentreplay.core.model import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.replacing import shield
+from pytest_agentreplay.intercept.session.replacing import shielded
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
@@ -128,11 +128,9 @@ class _Heard:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._reader, name)
 
-    async def read(self) -> Any:
+    @shielded("_reader", "read")
+    async def read(self, read: Callable[[], Awaitable[Any]]) -> Any:
         """The next message."""
-        return await shield(functools.partial(functools.partial, self._read), self._reader.read, always=True)()
-
-    async def _read(self, read: Callable[[], Awaitable[Any]]) -> Any:
         line = self._line
         line.waits()
         try:
@@ -166,12 +164,11 @@ class _Said:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._writer, name)
 
-    async def send_frame(self, message: Any, opcode: int, compress: int | None = None) -> None:
+    @shielded("_writer", "send_frame")
+    async def send_frame(
+        self, send: Callable[..., Any], message: Any, opcode: int, compress: int | None = None
+    ) -> None:
         """Send one frame."""
-        send = shield(functools.partial(functools.partial, self._send), self._writer.send_frame, always=True)
-        await send(message, opcode, compress)
-
-    async def _send(self, send: Callable[..., Any], message: Any, opcode: int, compress: int | None) -> None:
         told = _note(self._line, message, opcode)
         try:
             await send(message, opcode, compress)
@@ -180,11 +177,9 @@ class _Said:
                 self._line.unsent(error)
             raise
 
-    async def close(self, code: int = 1000, message: Any = b"") -> None:
+    @shielded("_writer", "close")
+    async def close(self, close: Callable[..., Awaitable[None]], code: int = 1000, message: Any = b"") -> None:
         """Say that the connection ends."""
-        await shield(functools.partial(functools.partial, self._close), self._writer.close, always=True)(code, message)
-
-    async def _close(self, close: Callable[..., Awaitable[None]], code: int, message: Any) -> None:
         end = _make_end(code, message)
         self._line.closes(end.code, end.reason)
         self._line.closed(end)

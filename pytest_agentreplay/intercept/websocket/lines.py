@@ -106,8 +106,9 @@ def line_of(connection: Any) -> Line | None:
 def _stray(interception: Interception, url: str) -> None:
     intercepted = interception.enter(RawCall(FrameCall(url, 0)))
     intercepted.settle(FramesReply())
-    told = f"the WebSocket to {url} was opened before the test began, so that a replay could not open it"
-    interception.observed.note_problem(CannotWrite(f"{told}; open it in the test or in a fixture of its own"))
+    began, where = ("run", "run") if interception.is_capture else ("test", "test or in a fixture of its own")
+    told = f"the WebSocket to {url} was opened before the {began} began, so that a replay could not open it"
+    interception.observed.note_problem(CannotWrite(f"{told}; open it in the {where}"))
 
 
 def opening(url: str, headers: Any, subprotocols: Iterable[str] | None) -> FrameCall:
