@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.capture import id_draws
+from pytest_agentreplay.capture import fail_open, id_draws
 from pytest_agentreplay.capture.real_calls import choose
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import replacing, thread_starts
@@ -31,7 +31,7 @@ class Patches:
     def __init__(self, tools: tuple[tuple[str, str], ...]) -> None:
         """Patch. Raises CannotRedirect for a tool, and then nothing has changed."""
         self._before = registry.remove_patches()
-        replacing.guard = choose
+        replacing.guard, replacing.note_fault = choose, fail_open.note_fault
         self.registry = ToolRegistry()
         self._tools = SessionTools(self.registry, ())
         settings = Settings(tools=tools)
@@ -66,7 +66,7 @@ class Patches:
         for redirection in [*redirections]:
             redirection.restore()
         registry.remove_patches()
-        replacing.guard = None
+        replacing.guard = replacing.note_fault = None
         if not self._before:
             registry.stop_watching()
         else:

@@ -221,7 +221,9 @@ class CapturedRun:
         """Note what the run gives."""
         with fail_open.never_raising():
             if (run := self._get_owner()) is not None:
-                run._output = run._freeze(value)
+                frozen = run._freeze(value)
+                if frozen.native is not None or value is None:  # one that is too large is left out
+                    run._output = frozen
 
     def take_input(self, value: Json, cold: str = "", name: str = "") -> None:
         """Take the input, frozen already, and a better name; `cold` says why a replay cannot be called with it."""

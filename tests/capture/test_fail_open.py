@@ -4,11 +4,13 @@ import asyncio
 import gc
 import http.client
 import re
+import subprocess
 import sys
 import threading
 import time
 import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import aiohttp
 import httpx
@@ -246,6 +248,18 @@ def is_reading(code):
     )
 
 
+def test_a_planted_fault_changes_nothing():
+    """In a process of its own: the parser of CPython 3.11 may end a process that compiles hundreds of modules anew."""
+    names = "in_some_of_our or in_any_of_them"
+    files = [__file__, str(Path(__file__).with_name("test_surface_faults.py"))]
+    words = [*files, "--exhaustive", "-q", "-k", names, "-p", "no:cacheprovider", "-p", "no:randomly"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", *words], capture_output=True, text=True, check=False, timeout=180
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-1000:]
+
+
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("use", USES)
 def test_a_fault_in_some_of_our_functions_changes_nothing(use, world):
     bare = list(use(*world))

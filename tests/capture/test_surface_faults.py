@@ -108,6 +108,7 @@ def use():
     return made
 
 
+@pytest.mark.exhaustive
 def test_a_fault_in_any_of_them_changes_nothing_and_is_counted():
     bare, noticed, tried = use(), [], set()
     with started() as taken:

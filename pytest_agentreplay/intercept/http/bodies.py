@@ -7,15 +7,14 @@ what gave the chunks, and the turn of a failure.
 
 from __future__ import annotations
 
-import functools
 import types
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
 from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
-from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.intercept.session.replacing import shield, shielded
+from pytest_agentreplay.intercept.session import lanes, replacing
+from pytest_agentreplay.intercept.session.replacing import shielded
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
@@ -174,9 +173,13 @@ class AsyncTeeStream:
             try:
                 yield chunk
             except GeneratorExit:
-                # The event loop closes what was dropped: nothing else guards this.
-                shield(lambda _: functools.partial(take.end, closed=True), bool, always=True)()
-                await _leave(chunks)
+                try:
+                    take.end(closed=True)
+                    await _leave(chunks)
+                except Exception as error:
+                    if replacing.note_fault is None:
+                        raise
+                    replacing.note_fault(error)  # the event loop closes what was dropped: no guard is around that
                 raise
 
     __aiter__ = _pass_on

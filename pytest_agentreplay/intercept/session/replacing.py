@@ -25,6 +25,9 @@ _undo: list[Callable[[], object]] = []
 guard: Callable[[Make, Callable[..., Any], bool], Callable[..., Any]] | None = None
 """`capture.real_calls.choose`, which returns what is called in the place of a function; None where a test may fail."""
 
+note_fault: Callable[[BaseException], None] | None = None
+"""`capture.fail_open.note_fault`, for what no guard is around; None where a fault may be raised."""
+
 
 def shield(make: Make, real: Callable[..., Any], *, always: bool = False) -> Callable[..., Any]:
     """Return `make(real)`, while a capture runs with a guard around it.
