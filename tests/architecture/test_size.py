@@ -23,7 +23,7 @@ SIZES = {
     "fuzz/": (14, 1_338, 2.0),
     "intercept/environment/": (6, 724, 4.8),
     "intercept/ordering/": (12, 2_157, 6.7),
-    "intercept/session/": (16, 2_083, 3.6),
+    "intercept/session/": (16, 2_085, 3.6),
     "plugin/": (18, 3_145, 6.0),
     "report/": (21, 2_938, 2.9),
     "runs/": (28, 4_217, 3.0),
