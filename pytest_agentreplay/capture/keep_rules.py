@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
     Keep: TypeAlias = str | float | Callable[["KeptRun"], Any]
 
+MAX_BYTES = 16 << 20
+"""Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
+RING_BYTES, RING_RUNS = 64 << 20, 1_000
+
 SWITCH, PLACE = "AGENTREPLAY_CAPTURE", "AGENTREPLAY_CAPTURE_TO"
 
 

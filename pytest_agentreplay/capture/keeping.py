@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.capture import fail_open
-from pytest_agentreplay.capture.keep_rules import KeptRun, parse_keep
+from pytest_agentreplay.capture.keep_rules import MAX_BYTES, RING_BYTES, RING_RUNS, KeptRun, parse_keep
 from pytest_agentreplay.errors import AgentReplayError, Leak, SettingsError
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.run_store import RunStore
@@ -36,11 +36,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.capture.keep_rules import Keep
     from pytest_agentreplay.capture.sealing import Sealer
 
-MAX_BYTES = 16 << 20
-"""Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
-RING_BYTES, RING_RUNS = 64 << 20, 1_000
-WANTED = 1_000
-"""How many ids of runs that have not ended are remembered for `keep`."""
 EXIT_SECONDS = 5.0
 """How long the end of the process may wait for what is due: before executors end, and for what their last jobs add."""
 SHARE = 16
@@ -94,17 +89,7 @@ def weigh(ended: EndedCapture) -> int:
 class Keeper:
     """Decides about ended runs, and writes those that are kept. Safe from any thread.
 
-    Args:
-        store: A folder, or a URL of fsspec.
-        keep: "failed", "all", a rate from 0 to 1 of all runs, or a function of a `KeptRun`.
-        service: The name of the service, for the header of each run.
-        version: Its version.
-        policy: A policy file that says what is redacted besides secrets; without one, personal values are.
-        max_bytes: How large the calls of a run may be; of a larger one the head and the failure are kept.
-        ring_bytes: How many bytes of ended runs wait for `keep`; as many may wait to be written.
-        ring_runs: How many runs wait.
-        max_age: After how many days files are deleted; never, where it is None.
-        max_store_bytes: How large the store may become before the oldest files are deleted; None for no limit.
+    Its arguments are those of `capture.start`.
 
     Raises:
         SettingsError: `keep` or the store is invalid, or a package is missing.
@@ -141,7 +126,6 @@ class Keeper:
         self._ring, self._due = WaitingRuns(ring_runs, ring_bytes), WaitingRuns(ring_runs, ring_bytes)
         self._counts: Counter[str] = Counter()
         self._kept: deque[str] = deque(maxlen=ring_runs)
-        self._wanted: dict[str, str] = {}
         self._writing = ""
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -164,7 +148,6 @@ class Keeper:
                 ended = self._strip(ended)
             reason = self._find_reason(ended)
             with self._changed:
-                reason = self._wanted.pop(ended.id, reason)
                 if self._closing:
                     self._counts["dropped"] += 1
                 elif reason:
@@ -175,21 +158,14 @@ class Keeper:
             self._note_fault("faults", error)
 
     def keep(self, run_id: str, reason: str = "") -> bool:
-        """Have a run written that is in the ring; return whether it is, or was, kept. Never raises.
-
-        Any other id may be that of a run that is still open: it is remembered, and the run kept when it ends.
-        """
+        """Have a run written that is in the ring; return whether it is, or was, kept. Never raises."""
         try:
             reason = f"kept: {reason}" if reason else "kept"
             with self._changed:
                 waiting = self._ring.take_all(run_id) + self._due.take_all(run_id)
                 for ended in waiting:
                     self._make_due(ended, reason)
-                if waiting or run_id == self._writing or run_id in self._kept:
-                    return True
-                self._wanted[run_id] = reason
-                if len(self._wanted) > WANTED:
-                    del self._wanted[next(iter(self._wanted))]
+                return bool(waiting) or run_id == self._writing or run_id in self._kept
         except Exception as error:  # as above
             self._note_fault("faults", error)
         return False

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import os
+import sys
 import time
 import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.capture import fail_open
+from pytest_agentreplay.capture.keep_rules import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
 from pytest_agentreplay.core.model import RawValue
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.capture.ended_capture import EndedCapture
     from pytest_agentreplay.capture.interception import CaptureInterception
+    from pytest_agentreplay.capture.keep_rules import Keep
     from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.session.lanes import CallContext
 
@@ -80,32 +83,67 @@ _stats: dict[str, int] = {}  # of the capture that was stopped last
 _watches_forks = False
 
 
-def start(store: str | Path, *, tools: Iterable[str] = (), **options: Any) -> None:
+def start(
+    store: str | Path,
+    *,
+    keep: Keep = "failed",
+    tools: Iterable[str] = (),
+    service: str = "",
+    version: str = "",
+    policy: str | Path | None = None,
+    max_bytes: int = MAX_BYTES,
+    ring_bytes: int = RING_BYTES,
+    ring_runs: int = RING_RUNS,
+    max_age: float | None = None,
+    max_store_bytes: int | None = None,
+) -> None:
     """Capture runs from now on. Where one is started already, it is stopped first.
 
+    In a test that is recorded or replayed it does nothing.
+
     Args:
-        store: The folder or URL of fsspec that kept runs are written to.
+        store: The folder, or URL of fsspec, that kept runs are written to.
+        keep: Which runs are kept: "failed", "all", a rate from 0 to 1, or a function of the run.
         tools: Tools as the setting `agentreplay_tools` declares them.
-        options: `keep` says which runs are kept: "failed", "all", a rate from 0 to 1, or a function of the run.
-            `service` and `version` are for the header of each run. Further ones are those of `capture.keeping.Keeper`.
+        service: The name of the service, for the header of each run.
+        version: Its version.
+        policy: A policy file that says what is redacted besides secrets; without one, personal values are.
+        max_bytes: How large the calls of a run may be; of a larger one the head and the failure are kept.
+        ring_bytes: How many bytes of ended runs wait for `keep`; as many may wait to be written.
+        ring_runs: How many runs wait.
+        max_age: After how many days files are deleted; None for never.
+        max_store_bytes: How large the store may become before the oldest files are deleted; None for no limit.
 
     Raises:
-        SettingsError: A declaration of a tool, or an option, is invalid.
+        SettingsError: A declaration of a tool, `keep` or the store is invalid, or a package is missing.
         CannotRedirect: A tool is no function whose calls can be intercepted.
+        CannotWrite: The store is a folder that this process may never write.
+        PolicyError: The policy file cannot be read, or is invalid.
     """
     global _capture, _watches_forks  # noqa: PLW0603  one capture of a process, as its patches are
     # What a run needs is loaded before there is one: a service may fork while one of its threads imports.
     from pytest_agentreplay.capture import freezing, interception  # noqa: F401
-    from pytest_agentreplay.capture.keep_rules import choose_capture
     from pytest_agentreplay.capture.keeping import Keeper
     from pytest_agentreplay.settings.parsers import tools_of
 
     stop()
     fail_open.reset()
-    if (chosen := choose_capture(store, options.get("keep", "failed"))) is None:
+    if (chosen := choose_capture(store, keep)) is None or is_in_test():
         return
-    store, options["keep"] = chosen
-    capture = Capture(functools.partial(Keeper, store, **options), tools_of([*tools], "capture.start: tools"))
+    make_keeper = functools.partial(
+        Keeper,
+        chosen[0],
+        keep=chosen[1],
+        service=service,
+        version=version,
+        policy=policy,
+        max_bytes=max_bytes,
+        ring_bytes=ring_bytes,
+        ring_runs=ring_runs,
+        max_age=max_age,
+        max_store_bytes=max_store_bytes,
+    )
+    capture = Capture(make_keeper, tools_of([*tools], "capture.start: tools"))
     if not _watches_forks and hasattr(os, "register_at_fork"):
         _watches_forks = True
         os.register_at_fork(after_in_child=_forget_parent)
@@ -119,11 +157,18 @@ def stop(timeout: float = 5.0) -> None:
     if capture is None:
         return
     with fail_open.never_raising():
-        capture.patches.remove()
+        if not is_in_test():  # a test needs the patches until its end, and pytest keeps them
+            capture.patches.remove()
     with fail_open.never_raising():
         if capture.keeper is not None:
             capture.keeper.close(timeout)
             _stats = capture.keeper.stats()
+
+
+def is_in_test() -> bool:
+    """Return whether this process records or replays a test, which has patches of its own."""
+    interceptions = sys.modules.get("pytest_agentreplay.intercept.session.interceptions")
+    return interceptions is not None and interceptions._running is not None
 
 
 def keep(run_id: str, reason: str = "") -> bool:
@@ -271,10 +316,10 @@ class CapturedRun:
     def _begin(self, capture: Capture) -> None:
         from pytest_agentreplay.capture.interception import CaptureInterception
         from pytest_agentreplay.capture.span_marks import mark_span
-        from pytest_agentreplay.intercept.session import interceptions, lanes
+        from pytest_agentreplay.intercept.session import lanes
 
         around = lanes.CALL_CONTEXT.get()
-        if interceptions._running is not None:
+        if is_in_test():
             return
         if around is not None and not around.interception.ending.over.is_set():
             if isinstance(around.interception, CaptureInterception):

@@ -226,15 +226,6 @@ def test_a_store_that_breaks_later_is_counted(tmp_path, caplog):
     assert "name another place" in caplog.text
 
 
-def test_a_run_that_is_still_open_is_kept_when_it_ends(tmp_path):
-    keeper = Keeper(tmp_path)
-    assert not keeper.keep("open", "thumbs down")
-    keeper.take(end("open"))
-    keeper.take(end("other"))
-    assert {"kept": 1, "dropped": 1}.items() <= close(keeper).items()
-    assert kept(tmp_path) == {"open": "kept: thumbs down"}
-
-
 def test_a_policy_that_is_none_is_refused_at_once(tmp_path):
     with pytest.raises(PolicyError, match="no such file"):
         Keeper(tmp_path, policy=tmp_path / "policy.yaml")

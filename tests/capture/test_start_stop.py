@@ -6,6 +6,7 @@ import os
 import queue
 import subprocess
 import sys
+import textwrap
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -162,6 +163,27 @@ def test_a_test_that_is_recorded_or_replayed_captures_nothing():
     with started() as taken, recording(), capture.run("a") as inside:
         assert not inside.captures
     assert taken == []
+
+
+def test_the_patches_of_a_test_stay_whatever_its_code_starts_or_stops(tmp_path):
+    code = f"""
+    import uuid
+    from pytest_agentreplay import capture
+    from pytest_agentreplay.intercept import registry
+    from tests.support.tapes import recording
+    state = lambda: (dict(registry.ACTIVE_PATCHES), uuid.uuid4.__code__)
+    for early in (False, True):
+        if early:
+            capture.start({str(tmp_path)!r})
+        with recording():
+            before = state()
+            if not early:
+                capture.start({str(tmp_path)!r})
+                print(state() == before)
+            capture.stop()
+            print(state() == before)
+    """
+    assert run(textwrap.dedent(code)) == ["True"] * 3
 
 
 def test_an_argument_is_what_it_was_when_the_call_was_made():
