@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import date, time, timedelta
+from decimal import Decimal
 from inspect import Parameter
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from pytest_agentreplay.core.serialize.arguments import freeze_arguments
 from pytest_agentreplay.core.serialize.hints import dotted
@@ -18,6 +23,9 @@ if TYPE_CHECKING:
 
 LARGEST = 262_144
 """Bytes of JSON of a value that are kept: 0.3 ms to copy, and a history of 200 turns is smaller."""
+
+REBUILT = (list, dict, tuple, set, frozenset, date, time, timedelta, Decimal, UUID, PurePath, bytes)
+"""What an annotation of the runner makes of its JSON again, as it does of dataclasses and pydantic's models."""
 
 
 def freeze_value(name: str, value: object) -> tuple[Json, str]:
@@ -53,7 +61,20 @@ def freeze_call(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str
             del values[name]
         elif parameter.kind in {Parameter.POSITIONAL_ONLY, Parameter.VAR_POSITIONAL}:
             reasons.append(f"{name} is positional, and a replay calls by name")
-    frozen = {name: freeze_value(name, value) for name, value in values.items()}
-    reasons += [reason for _, reason in frozen.values() if reason]
-    arguments: Json = {name: value for name, (value, _) in frozen.items()}
-    return {"arguments": arguments}, f"the argument {reasons[0]}" if reasons else ""
+    typed: JsonObject = {}
+    arguments: JsonObject = {}
+    for name, value in values.items():
+        arguments[name], reason = freeze_value(name, value)
+        if reason and arguments[name] is not None and is_rebuilt(value):
+            typed[name] = dotted(type(value))
+        elif reason:
+            reasons.append(reason)
+    given: JsonObject = {"arguments": arguments}
+    if typed:
+        given["typed"] = typed
+    return given, f"the argument {reasons[0]}" if reasons else ""
+
+
+def is_rebuilt(value: object) -> bool:
+    """Return whether a runner whose parameter is annotated gets `value` again from its JSON."""
+    return isinstance(value, REBUILT) or dataclasses.is_dataclass(value) or hasattr(type(value), "__pydantic_fields__")

@@ -6,6 +6,7 @@ returns or raises; and that it comes to its end. Requests are all other calls: a
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from collections.abc import AsyncGenerator, Generator
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 from pytest_agentreplay.captured_runs.captured_backend import CapturedBackend
 from pytest_agentreplay.captured_runs.groups import conjugate
 from pytest_agentreplay.cases.case import Case, ServingPolicy
-from pytest_agentreplay.cases_run.in_process_run import InProcessRun, joined
+from pytest_agentreplay.cases_run.in_process_run import InProcessRun, build_input, joined
 from pytest_agentreplay.core.clusters import mask
 from pytest_agentreplay.core.diff import diff
 from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
@@ -29,6 +30,7 @@ from pytest_agentreplay.core.serialize.arguments import freeze_arguments
 from pytest_agentreplay.core.serialize.tags import NotPlain, copied
 from pytest_agentreplay.core.turns import function_of, label
 from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.session.callers import find_line
 from pytest_agentreplay.runs import replay_kit
@@ -105,11 +107,11 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
     if not isinstance(given, dict):
         return CapturedResult(refused="the service gave capture.run no input that names the runner's arguments")
     if "messages" not in given:
-        arguments = table(given, "arguments") if "arguments" in given else given
-        given = {"arguments": arguments}
+        given = given if "arguments" in given else {"arguments": given}
         try:
-            inspect.signature(runner).bind(**arguments)
-        except TypeError as error:
+            inspect.signature(runner).bind(**table(given, "arguments"))
+            build_input(runner, given, run)
+        except (TypeError, RunnerError) as error:
             return CapturedResult(refused=f"the runner does not take what was captured: {error}")
     marks = find_places(evaluator.root) if evaluator.settings.places else {}
     place = Location(run.header.test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
@@ -133,6 +135,7 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
 def consume(runner: Runner) -> Runner:
     """Return a runner whose result is what a service would have had of it: of a generator all items."""
 
+    @functools.wraps(runner)  # whose annotations are asked for
     def run(*args: Any, **kwargs: Any) -> Any:
         result = runner(*args, **kwargs)
         if isinstance(result, AsyncGenerator):

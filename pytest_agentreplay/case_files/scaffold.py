@@ -298,8 +298,8 @@ def given(told: Json, run: Run) -> Json:
             return {"messages": [{"role": "user", "content": told}]}
         case list() if all(isinstance(one, dict) for one in told):
             return {"messages": [_message(one) for one in told]}
-        case {"arguments": dict(), **others} if not others:
-            return told
+        case {"arguments": dict() as arguments, **others} if others.keys() <= {"typed"}:
+            return {"arguments": arguments}
         case {"messages": list() as messages, **others} if not others:
             return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
         case dict():

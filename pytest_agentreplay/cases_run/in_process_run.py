@@ -15,7 +15,7 @@ import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, get_type_hints
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cases.case import RUN
@@ -27,7 +27,7 @@ from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.core.model import Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.core.turns import top_level
 from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.errors import ReplayDiverged, RunnerError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.ordering.overtime import Deadline, end_process
@@ -124,6 +124,29 @@ def leaves(error: BaseException) -> Iterator[BaseException]:
         yield error
 
 
+def build_input(runner: Runner, given: Json, run: Run) -> Any:
+    """Return what `runner` is called with: arguments that were no JSON in a captured `run` are made by its annotations.
+
+    Raises RunnerError for one that has no annotation, or does not fit it.
+    """
+    typed = table(table(run.header.kit, "input"), "typed")
+    if not typed or not isinstance(given, dict) or "arguments" not in given:
+        return given
+    from pydantic import TypeAdapter
+
+    arguments: dict[str, Any] = dict(table(given, "arguments"))
+    for name, kind in ((name, kind) for name, kind in typed.items() if name in arguments):
+        try:
+            arguments[name] = TypeAdapter(get_type_hints(runner)[name]).validate_python(arguments[name])
+        except Exception as error:  # whatever the annotation and its validators raise
+            reason = str(error).partition("\n")[0] if isinstance(error, ValueError) else f"no type says how: {error}"
+            raise RunnerError(
+                f"the argument {name} was a {kind}, which the runner cannot make of its JSON ({reason}); "
+                "annotate that parameter of the runner, or have the service give capture.run an input of plain JSON"
+            ) from None
+    return {"arguments": arguments}
+
+
 class InProcessRun(ReplaySession):
     """One go of an agent at a case."""
 
@@ -212,15 +235,16 @@ class InProcessRun(ReplaySession):
     def play(self, runner: Runner, given: Json, despair: Despair) -> tuple[Any, BaseException | None, float]:
         """Have `runner` do its work, and close the session; return what it returned, raised, and its seconds.
 
-        Raises RunnerError for one that took too long.
+        Raises RunnerError for one that took too long, and as `build_input` does.
         """
         output: Any = None
         failure: BaseException | None = None
+        asked = build_input(runner, copy.deepcopy(given), self.snapshot.run)
         began = clocks.perf_counter()
         self.enter_body()
         try:
             with self.deadline.watch_runner(despair):
-                output = self._play(runner, copy.deepcopy(given))
+                output = self._play(runner, asked)
         except BaseException as raised:
             if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
                 raise

@@ -93,7 +93,7 @@ def test_arguments_by_name_are_the_input_and_the_value_is_the_output(tmp_path):
     assert {run.outcome["status"] for run in (method, *others)} == {"passed"}
 
 
-def test_what_is_not_json_makes_the_run_cold_and_is_neither_consumed_nor_lost(tmp_path):
+def test_what_no_annotation_can_rebuild_makes_the_run_cold_and_is_neither_consumed_nor_lost(tmp_path):
     @capture.run("any")
     def take(value, /, *rest, **more):
         return value
@@ -105,11 +105,13 @@ def test_what_is_not_json_makes_the_run_cold_and_is_neither_consumed_nor_lost(tm
         take("positional")
         Shop.inner({"fine": [None, True, 1.5]})
     *cold, positional, fine = finish()
+    typed = [run.kit["input"].get("typed") for run in cold]
+    assert typed == [None, {"question": "tests.capture.test_decorated.Order"}, {"question": "tuple"}, None, None]
     assert list(numbers) == [1, 2]
     assert [run.cold for run in cold] == [
         "the argument question (list_iterator) is not JSON",
-        "the argument question (tests.capture.test_decorated.Order) is not JSON",
-        "the argument question (tuple) is not JSON",
+        "",
+        "",
         "the argument question has 300,002 bytes as JSON, and 262,144 are kept",
         "the argument question (object) is not JSON",
     ]

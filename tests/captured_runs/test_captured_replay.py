@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import datetime as dt
 import os
 from collections import Counter
 
@@ -143,3 +144,27 @@ def test_personal_values_are_redacted_in_a_run_and_in_its_replay(tmp_path):
         return await write_to(**given)
 
     assert replay(file, write_now).level == "same"
+
+
+@dataclasses.dataclass
+class Order:
+    number: str
+    due: dt.date
+
+
+def test_arguments_that_were_no_json_are_made_again_by_the_annotations_of_the_runner(tmp_path):
+    received = []
+
+    def ship(order: Order, days: tuple[int, ...], note: str = "") -> str:
+        received.append((order, days))
+        return note
+
+    capture.start(tmp_path, keep="all")
+    capture.run("answer")(ship)(Order("A-17", dt.date(2026, 11, 28)), (1, 2))
+    capture.stop()
+    (file,) = tmp_path.rglob("*.run.json")
+    assert replay(file, ship).level == "same"
+    assert received == [(Order("A-17", dt.date(2026, 11, 28)), (1, 2))] * 2
+    result = replay(file, lambda order, days, note="": note)
+    assert result.level == "not replayed"
+    assert "the argument order was a tests.captured_runs.test_captured_replay.Order" in result.refused
