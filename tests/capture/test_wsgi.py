@@ -5,7 +5,6 @@ import json
 import wsgiref.util
 import wsgiref.validate
 
-import django
 import django.conf
 import django.core.asgi
 import django.core.wsgi
@@ -18,6 +17,7 @@ import pytest
 from pytest_agentreplay import capture
 from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT
 from tests.support.captured_files import capturing
+from tests.support.django_settings import set_up_django
 from tests.support.web_servers import serving_wsgi
 
 
@@ -131,9 +131,8 @@ urlpatterns = [django.urls.path("orders/<int:number>", answer_order)]
 
 @pytest.fixture(scope="module")
 def django_settings():
-    if not django.conf.settings.configured:
-        django.conf.settings.configure(ROOT_URLCONF=__name__, ALLOWED_HOSTS=["*"], SECRET_KEY="any")
-    django.setup()
+    set_up_django()
+    django.conf.settings.ROOT_URLCONF = __name__
 
 
 def test_django_is_captured_under_wsgi(django_settings, tmp_path):

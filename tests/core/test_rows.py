@@ -5,10 +5,8 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Optional
 
-import django
 import pytest
 import sqlmodel
-from django.conf import settings
 from django.core.exceptions import FieldDoesNotExist
 from sqlalchemy import ForeignKey, create_engine, inspect, select, text
 from sqlalchemy.engine import Row
@@ -28,6 +26,7 @@ from sqlalchemy.pool import StaticPool
 from pytest_agentreplay.core.serialize import freeze, freeze_call, load
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
+from tests.support.django_settings import set_up_django
 
 
 class Base(DeclarativeBase):
@@ -209,10 +208,7 @@ def test_as_an_argument_a_row_is_what_is_loaded_of_it(engine):
 
 @pytest.fixture(scope="module")
 def shop():
-    if not settings.configured:
-        database = {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}
-        settings.configure(DATABASES={"default": database}, DEFAULT_AUTO_FIELD="django.db.models.BigAutoField")
-        django.setup()
+    set_up_django()
     from django.db import connection, models
 
     class Shelf(models.Model):  # noqa: DJ008
