@@ -24,6 +24,8 @@ UNMARKED = ["main", "lowest"]
 ROOT = Path(__file__).parent
 ONCE = {
     "architecture",
+    "capture",
+    "captured_runs",
     "codec",
     "core",
     "dialects",
@@ -35,7 +37,7 @@ ONCE = {
     "report",
     "store",
 }
-"""Rooms of `tests` that touch no library whose releases differ: their modules without a mark run in main alone."""
+"""Rooms of `tests` that touch no library whose releases differ, or need many: without a mark they run in main alone."""
 ENVIRONMENTS = sorted(file.stem for file in ROOT.glob("tests/envs/*.txt"))
 
 
