@@ -6,6 +6,7 @@ bytes of what was new in it, not the square of its turns.
 
 from __future__ import annotations
 
+from pytest_agentreplay.codec.dedup_writer import count_shared_head, count_shared_tail
 from pytest_agentreplay.core.model import Body
 
 
@@ -60,8 +61,8 @@ class _Chain:
     def takes(self, data: bytes) -> bool:
         """Return whether at least half of the latest body is in `data`; `add` comes next."""
         latest = self._latest
-        head = _count_shared(latest, data)
-        tail = _count_shared(latest[head:][::-1], data[head:][::-1])
+        head = count_shared_head(latest, data)
+        tail = count_shared_tail(latest, data, min(len(latest), len(data)) - head)
         self._shared = head, tail
         return 2 * (head + tail) >= len(latest)
 
@@ -87,15 +88,3 @@ class _Chain:
         """Return the body `number`."""
         head, own, tail = self.parts[number]
         return self._latest[:head] + own + self._latest[len(self._latest) - tail :]
-
-
-def _count_shared(one: bytes, other: bytes) -> int:
-    """Return how many bytes both begin with. By halves: a loop over bytes in Python takes 50 times as long."""
-    low, high = 0, min(len(one), len(other))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if one[low:middle] == other[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low

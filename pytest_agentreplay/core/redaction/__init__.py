@@ -4,6 +4,7 @@ Headers by allow-list; known values (environment, auth headers seen, `agentrepla
 schemes and shapes give away, in every layer of a text (`detecting`); credentials in URLs by name; places as marks. What
 a rule finds once is known from then on. Fails closed: a body that cannot be read within bounds is replaced, not passed,
 and the last scan (`leaks`) names categories, never values.
+It is long because `Redaction` is one class: calls, outcomes, texts and the header share what is known.
 """
 
 from __future__ import annotations
