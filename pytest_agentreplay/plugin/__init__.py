@@ -102,7 +102,7 @@ def pytest_plugin_registered(plugin: object, manager: pytest.PytestPluginManager
         or module_name.startswith(("_pytest.", conflicts.OUR_MODULE))
     ):
         return
-    if not conflicts.SHARED_FLAGS.isdisjoint(conflicts.list_flags(config._parser)):
+    if "--replay" in conflicts.list_flags(config._parser):
         # The parser is private. pytest prints its `extra_info` beneath an error of the command line:
         # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/config/argparsing.py
         config._parser.extra_info["agentreplay"] = conflicts.FLAG

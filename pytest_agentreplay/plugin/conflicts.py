@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 # Flags that other plugins have as well.
-SHARED_FLAGS = {"--replay"}
+SHARED_FLAGS = {"--replay", "--apply", "--json"}
 
 # The name of our entry point, as `-p` takes it.
 ENTRY_POINT = "pytest_agentreplay"

@@ -63,6 +63,15 @@ OPTIONS: tuple[Row, ...] = (
            "replay each captured run of a store (folder or URL) against the code of today; without paths these alone"),
     switch("--agentreplay-runs-strict", "fail captured runs whose requests differ, or that cannot be replayed, too"),
     option("--agentreplay-sample", "N", "of the captured runs take the N that differ most"),
+    option("--vcr", "WHAT",
+           "for suites on cassettes of vcrpy. audit: compare each played request with the recorded one, and change no "
+           "test; strict: fail the test of a request that is not the recorded one; convert: write snapshots of what is "
+           "played, and prove them"),
+    switch("--accept-stale",
+           "with --vcr=audit: keep the stale requests of today in agentreplay-vcr.json, where they fail no build; with "
+           "--vcr=convert: convert tests whose requests have changed too, with the requests of today"),
+    switch("--apply", "with --vcr=convert: replace the marks of converted tests"),
+    switch("--json", "with --vcr=audit: print the audit as one line of JSON"),
     option("--agentreplay-fuzz", "N",
            "replay each test on N neighbours of its recording too (errors of the network, other streams, results and "
            "clocks), and check invariants"),

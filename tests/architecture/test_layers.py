@@ -26,6 +26,7 @@ JOINERS = {
     "redact": "redacts what exists: runs, snapshots, traces",
     "runs": "one test from its settings to its finding",
     "capture": "one run of a service from its first call to its file",
+    "cassettes": "a played cassette from the request of today to the report, and to a snapshot",
     "captured_runs": "captured runs from their store to their groups",
     "fuzz": "a run, its replay and what its agent did on neighbours of it",
     "cases_run": "one case from its file to its verdicts",
