@@ -1,4 +1,4 @@
-"""Names that others have too: the flag --replay, the fixture `agentreplay`, the recording of a test's requests."""
+"""Names that others have too: the flag --replay and the fixture `agentreplay`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.plugin import keys
-from pytest_agentreplay.plugin.keys import is_opted_in
 
 if TYPE_CHECKING:
     import pytest
@@ -23,13 +22,6 @@ ENTRY_POINT = "pytest_agentreplay"
 OUR_MODULE = "pytest_agentreplay.plugin"
 
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
-
-TWO_RECORDERS = (
-    "this test has two recorders: the mark vcr of pytest-recording, and agentreplay\n"
-    "  neither was started, since one would keep what the other serves\n"
-    "  to have the snapshot:    take the mark off the test, or run with --disable-recording\n"
-    "  to have the mark:        take agentreplay off the test"
-)
 
 
 def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
@@ -113,9 +105,3 @@ def explain_foreign_fixture(item: pytest.Item) -> str:
 def switch_off(plugin: str) -> str:
     """Return the words that switch `plugin` off and leave us on: `-p no:NAME` takes "pytest_NAME" along."""
     return f"-p no:{plugin}" + (f" -p {ENTRY_POINT}" if f"pytest_{plugin}" == ENTRY_POINT else "")
-
-
-def has_two_recorders(item: pytest.Item) -> bool:
-    """Return whether pytest-recording would record or serve the test's requests as well."""
-    theirs = item.config.getoption("--disable-recording", default=None)
-    return theirs is False and item.get_closest_marker("vcr") is not None and is_opted_in(item)

@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.core.backends.backend import Moment, Replayed
+    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, RawCall
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import Location
@@ -86,6 +87,8 @@ class RecordingSession(RunSession):
         if settings.clock == "virtual":
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
             self.keep_time(pacing, pacing.read_ns, pacing.read_passed, clocks=False)
+        if self.backend_class is RecordBackend:  # a fork asks its recording first
+            self.interception.scope.answers = self._answer_from_cassette
         self.recording = RecordingSummary()
         self.details: JsonObject = {}  # what else the header says
         self._locale = read_locale(place.environ)
@@ -93,6 +96,12 @@ class RecordingSession(RunSession):
         self._body = 0
         self._replaced: bytes | None = None
         self._saved = ""
+
+    def _answer_from_cassette(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
+        """Return the reply of the innermost open cassette of vcrpy; None where the network is asked."""
+        from pytest_agentreplay.cassettes.cassette_answers import answer
+
+        return answer(self.interception, self.recorder, raw, call, moment)
 
     def run(self) -> Run:
         """Return what has been recorded so far."""

@@ -260,7 +260,6 @@ class ForkBackend(RecordBackend):
     def serve(self, answers: RecordedAnswers, anew: set[int], reader: Reader, *, live: bool) -> None:
         """Begin. `live` lets tools that only read run where nothing is recorded."""
         self.divergence: Divergence | None = None
-        self.served: dict[int, int] = {}  # by `start` in the recording, that of now
         self.answers, self._anew, self._reader, self._live = answers, anew, reader, live
         answers.policy = ReplayPolicy(any_order=True)
         # No number of now is one of the recording: a message says by it over which connection it goes.
@@ -293,14 +292,6 @@ class ForkBackend(RecordBackend):
         if isinstance(verdict, Refused) and (connection is not None or not self._may_be_made(call, moment)):
             return Refused(replace(verdict.divergence, cause=CAUSE, hints=(LET_READ, RUN_ALL)))
         return super().decide(call, moment)
-
-    def hand_over(self, recorded: int) -> None:
-        """Note that the answer recorded as `recorded` has come, as far as it has."""
-        with self._lock:
-            self._count += 1
-            start = self.served[recorded]
-            parts = tuple(self._parts.get(start, ()))
-            self._exchanges[start] = replace(self._exchanges[start], finish=self._count, parts=parts)
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:
         """Keep the first refusal, with the agent's line that led to it."""

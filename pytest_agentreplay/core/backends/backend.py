@@ -6,7 +6,8 @@ The backend that lets through and remembers.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from pytest_agentreplay.core.model import Exchange, Timing
@@ -97,7 +98,7 @@ class RecordingBackend(Backend, Recorder, Protocol):
         """
 
     def hand_over(self, recorded: int) -> None:
-        """Note that the answer recorded as `recorded` has come: a fork alone serves any."""
+        """Note that the answer recorded as `recorded`, which was served, has come."""
 
 
 @runtime_checkable
@@ -126,6 +127,7 @@ class RecordBackend:
         self._exchanges: dict[int, Exchange] = {}
         self._parts: dict[int, list[tuple[int, int]]] = {}
         self._at_once: dict[int, int] = {}
+        self.served: dict[int, int] = {}  # by `start` in a recording, that of now, of calls whose reply was there
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Always forward; the ticket is the exchange's `start`."""
@@ -175,8 +177,25 @@ class RecordBackend:
         """A recorder never refuses; there is nothing to keep."""
         return divergence
 
+    def serve(self, call: Call, outcome: Outcome, moment: Moment) -> Replayed:
+        """Record `call` with an outcome that is there already; it ends when that was handed over."""
+        start = self.begin(call, moment)
+        with self._lock:
+            self.served[start] = start
+            timing = Timing(moment.at, moment.at, moment.at)
+            self._exchanges[start] = replace(self._exchanges[start], outcome=outcome, timing=timing)
+        self.hand_over(start)
+        if self._note is not None:
+            self._note(self._exchanges[start])
+        return Replayed(self._exchanges[start], start, handed=partial(self.hand_over, start))
+
     def hand_over(self, recorded: int) -> None:
-        """Note that the answer recorded as `recorded` has come: a fork alone serves any."""
+        """Note that the answer recorded as `recorded` has come, as far as it has."""
+        with self._lock:
+            self._count += 1
+            start = self.served[recorded]
+            parts = tuple(self._parts.get(start, ()))
+            self._exchanges[start] = replace(self._exchanges[start], finish=self._count, parts=parts)
 
     def count(self) -> int:
         """The last reading of the counter that numbers starts and finishes."""

@@ -30,7 +30,7 @@ from pytest_agentreplay.intercept.http.bodies import (
     texts,
 )
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, thawed
-from pytest_agentreplay.intercept.network.in_process import is_mocked, is_recorder, reaches_out, stays
+from pytest_agentreplay.intercept.network.in_process import is_mocked, reaches_out, stays
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
 from pytest_agentreplay.intercept.session.replacing import blame
@@ -215,15 +215,11 @@ class _Streams:
 
         def _transport_for_url(client: Any, url: Any) -> Any:
             transport = original(client, url)
-            method = ASYNC if isinstance(client, self.library.AsyncClient) else SYNC
-            recorder = is_recorder(transport, method)
-            if type(transport) in network and not recorder:
-                return transport  # its own code asks the interception
-            if (interception := asked()) is None:
+            # A network transport's own code asks the interception.
+            if isinstance(transport, network) or (interception := asked()) is None:
                 return transport
-            own = not isinstance(transport, network) and reaches_out(transport, (SYNC, ASYNC))
-            if own or recorder:
-                real = getattr(transport, method)
+            if reaches_out(transport, (SYNC, ASYNC)):
+                real = getattr(transport, ASYNC if isinstance(client, self.library.AsyncClient) else SYNC)
                 return _Transport(interception, self, real, real)
             return transport
 

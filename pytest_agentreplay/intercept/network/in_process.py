@@ -31,9 +31,6 @@ NETWORK = frozenset(
 MOCKS = frozenset({"respx", "unittest"})
 """Packages whose functions stand in for the methods of httpcore's connection pools."""
 
-RECORDERS = frozenset({"vcr"})
-"""Packages that stand in for a network transport and ask the network in its place."""
-
 
 def reaches_out(transport: Any, methods: tuple[str, ...]) -> bool:
     """Whether a transport of the user's brings a network client of its own: it holds one, or a method names one."""
@@ -43,11 +40,6 @@ def reaches_out(transport: Any, methods: tuple[str, ...]) -> bool:
         if isinstance(method, FunctionType):
             known += [method.__globals__[used] for used in method.__code__.co_names if used in method.__globals__]
     return any(_package(value) in NETWORK for value in known)
-
-
-def is_recorder(transport: Any, method: str) -> bool:
-    """Whether another recorder has taken the place of the transport's method."""
-    return _package(getattr(type(transport), method, None)) in RECORDERS
 
 
 def is_mocked(pool: Any, method: str) -> bool:

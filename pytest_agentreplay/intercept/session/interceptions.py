@@ -42,6 +42,7 @@ from pytest_agentreplay.intercept.session.pending_call import (
     format_refusal,
 )
 from pytest_agentreplay.intercept.session.session_parts import (
+    OPEN_CASSETTES,
     CallScope,
     Ending,
     Observations,
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from pytest_agentreplay.core.backends.backend import Verdict
     from pytest_agentreplay.core.model import Call, Exchange, RawCall
     from pytest_agentreplay.intercept.session.session_parts import Redactor, RunSteps
 
@@ -165,7 +167,11 @@ class Interception:
             self.observed.serving.add(call_context.inside[0])
         parent = call_context.inside[0] if call_context.inside and lanes.is_inside(call_context) else None
         reads = reads or (isinstance(call, ToolCall) and call.boundary == "tool" and self.tools.reads(call.name))
-        verdict = self.backend.decide(call, Moment(call_context.path, self.clock.now(), attempt, parent, reads, agent))
+        moment = Moment(call_context.path, self.clock.now(), attempt, parent, reads, agent)
+        verdict: Verdict | None = None
+        if OPEN_CASSETTES and self.scope.answers is not None:
+            verdict = self.scope.answers(raw, call, moment)
+        verdict = verdict or self.backend.decide(call, moment)
         match verdict:
             case PassThrough(ticket, recorder):
                 self.observed.trace = self.observed.trace or read_span()
@@ -276,9 +282,16 @@ def open_for(interception: Interception | None) -> None:
     """Make `interception` the one of the running test (None: no test)."""
     global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
     _running = interception
+    for cassette in OPEN_CASSETTES if interception is None else reversed(OPEN_CASSETTES):
+        cassette.switch(inert=interception is not None)
     if interception is not None:
         thread_starts.stamp_threads()
         exits.install_excepthooks()
+
+
+def is_running() -> bool:
+    """Return whether a test is recorded or replayed in this process."""
+    return _running is not None
 
 
 _after: Interception | None = None

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 CLOSERS = {
     "pytest_socket": ("pytest-socket", "record with --force-enable-socket, or with the model's host in --allow-hosts"),
     "pytest_recording": ("pytest-recording", "record without --block-network, or with the model's host allowed"),
-    "vcr": ("vcrpy", "record outside of its block"),
 }
 
 # Module -> functions of it that a thread of its own begins with to send traces; "" stands for any.

@@ -15,9 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import CodeType
 
+    from pytest_agentreplay.core.backends.backend import Moment, Replayed
     from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, RawCall
     from pytest_agentreplay.core.serialize import Codec
+
+
+OPEN_CASSETTES: list[Any] = []
+"""Of `intercept.http.vcrpy`: the cassettes of vcrpy that are open in this process, the innermost last."""
 
 
 class Redactor(Protocol):
@@ -111,12 +116,14 @@ class CallScope:
         takes: Return whether an HTTP call is this test's own; None for all. The others go through.
         hosts: Hosts that the test may reach.
         changes: What a live run changes in requests to models.
+        answers: What answers a call that is recorded while a cassette of vcrpy is open; it may have no answer.
     """
 
     def __init__(self) -> None:
         self.takes: Callable[[HttpCall], bool] | None = None
         self.hosts = DeclaredHosts(())
         self.changes: Mapping[str, Json] = {}
+        self.answers: Callable[[RawCall, Call, Moment], Replayed | None] | None = None
 
 
 class ToolRegistry:
