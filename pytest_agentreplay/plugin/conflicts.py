@@ -23,6 +23,12 @@ OUR_MODULE = "pytest_agentreplay.plugin"
 
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
 
+REWRITE = (
+    "--record-mode=rewrite would delete the cassettes of the tests that are recorded, and nothing would write them\n"
+    "  to have the snapshots:   leave --record-mode=rewrite out\n"
+    "  to have the cassettes:   leave --snapshot-record out, and add --agentreplay-mode=off"
+)
+
 
 def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
     """Add our own flags, or those that other plugins are known to have too; one that is taken is left to them."""

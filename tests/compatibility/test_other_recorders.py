@@ -37,23 +37,6 @@ def test_pytest_recording_and_ours_each_serve_their_own_tests(project):
     assert "1 failed, 1 passed" in diverged.stdout  # theirs does not look at bodies
 
 
-def test_a_test_with_both_recorders_is_refused_before_either_starts(project):
-    project.plugins += ("recording",)
-    project.edit("test_shop.py", "import agent\n", "import agent, pytest\n")
-    project.edit("test_shop.py", "def test", "@pytest.mark.vcr\ndef test")
-    theirs = project.root / "cassettes" / "test_shop" / "test_refund.yaml"
-    theirs.parent.mkdir(parents=True)
-    theirs.write_text("interactions: []\nversion: 1\n", encoding="utf-8")
-    for start in (project.record, project.replay):
-        refused = ended(start("--record-mode=rewrite"), 1)
-        assert "\nthis test has two recorders: the mark vcr of pytest-recording, and agentreplay" in refused.stdout
-        assert "run with --disable-recording" in refused.stdout
-        assert theirs.exists(), "rewriting begins with deleting"
-    assert project.files == []
-    assert project.record("--disable-recording").returncode == 0
-    assert project.offline("--disable-recording").returncode == 0
-
-
 MOCKED = """
 import agent, httpx, pytest
 
