@@ -171,6 +171,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.cassette_session import PLUGIN, CassetteSession
 
         register(CassetteSession(config, option.agentreplay_vcr), PLUGIN)
+    if base.converts:
+        from pytest_agentreplay.plugin.cassette_conversion import CassetteConversion
+
+        register(CassetteConversion(config), "agentreplay-conversion")
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items
 

@@ -89,6 +89,10 @@ def make_session(item: pytest.Item) -> RunSession | None:
         settings = settings._replace(trial=orders.get_trial(item))
     if keys.LIVE in item.stash:
         settings = settings.in_cell(item.stash[keys.LIVE][0])
+    if settings.converts:
+        from pytest_agentreplay.plugin import cassette_conversion
+
+        settings = cassette_conversion.choose_mode(item, settings)
     if settings.mode == "off" or is_left_out(item):
         return None
     from pytest_agentreplay.runs import pause_garbage_collection
@@ -97,6 +101,8 @@ def make_session(item: pytest.Item) -> RunSession | None:
         from pytest_agentreplay.runs import session_factory
 
         place = locate_test(item, settings)
+    if settings.converts:
+        return cassette_conversion.make_session(item, place, settings)
     suite = functools.partial(make_suite, item.session)
     run_session = session_factory.begin_session(
         place, settings, store_of(item.config), suite, get_session_class(item, settings)

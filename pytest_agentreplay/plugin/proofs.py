@@ -52,6 +52,8 @@ NEUTRAL: dict[str, Any] = {
     "agentreplay_replay": None,
     "agentreplay_replay_until": None,
     "agentreplay_mode": "model",
+    "agentreplay_vcr": None,
+    "agentreplay_accept_stale": False,
     "agentreplay_sandbox": None,
     # What selects tests.
     "keyword": "",
@@ -409,6 +411,8 @@ class ProofPlanRunner:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Keep the tests of the plan, whatever other plugins deselect: they did run when they were recorded."""
         before = [item for item in items if self.is_planned(item)]
+        for item in before:  # one on cassettes of vcrpy has no marker of ours yet
+            item.stash[keys.OPTED_IN] = True
         if self.reverses:  # plugins that order tests have the last word
             items.reverse()
         yield

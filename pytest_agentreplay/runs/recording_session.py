@@ -354,7 +354,12 @@ class FixtureRecording(RecordingSession):
         self.summary = replace(self.summary, instance=self.header.clock)
 
     def end(self) -> Finding | None:
-        """Seal the run, unless another process of this session was first."""
+        """Seal the run, unless another process of this session was first, or a conversion has served nothing in it."""
+        if self.settings.converts and not self.recorder.served:
+            self.discard()
+            self.note(verdict="without calls")
+            self.summary = replace(self.summary, silent=True)
+            return None
         if self._is_kept_by_another():
             return self.find_late_calls()
         try:

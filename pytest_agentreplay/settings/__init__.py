@@ -124,6 +124,7 @@ class Settings(NamedTuple):
     adopt_codes: tuple[str, ...] = ()
     adopt_dry: bool = False
     record_missing: bool = False
+    converts: bool = False
     replay_until: int = 0
     unused: str = "warn"
     children: tuple[str, ...] = ()
@@ -197,7 +198,7 @@ class Settings(NamedTuple):
         if not proving:
             return settings
         frozen = settings._replace(model="frozen", replay_tools="frozen", released=None)
-        return frozen._replace(mode="replay", strict=False, record_missing=False, replay_until=0)
+        return frozen._replace(mode="replay", strict=False, record_missing=False, converts=False, replay_until=0)
 
     def covers(self, path: Path, root: Path) -> bool:
         """Whether the test file at `path` opted in by its folder."""
@@ -250,6 +251,7 @@ class Settings(NamedTuple):
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
                 frozen = f"model frozen, {tools}, clock {clock}, network closed ({level}){hosts}"
                 missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
+                missing = "; tests that play cassettes are CONVERTED" if self.converts else missing
                 return f"agentreplay: {frozen}{missing}"
 
 
@@ -277,7 +279,7 @@ def resolve(
     on_ci = environ.get("CI", "").strip().lower() not in {"", "0", "false", "no"}
     if mode == "record" and on_ci and "record" not in allowed_on_ci:
         raise SettingsError(NOT_ON_CI)
-    missing = record_missing_of(options, on_ci=on_ci)
+    missing = record_missing_of(options, on_ci=on_ci, allowed="record" in allowed_on_ci)
     lives = "record" if missing else mode
     adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and "record" not in allowed_on_ci)
     unused = str(table["agentreplay_unused"]).strip()
@@ -333,6 +335,7 @@ def resolve(
         places=bool(table["agentreplay_places"]),
         adopt=adopt,
         record_missing=missing,
+        converts=is_converting(options),
         replay_until=until,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
@@ -370,7 +373,7 @@ def mode_of(
         for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
         if (value := options.get(key)) is not None
     }
-    if options.get("agentreplay_record_missing") and not flags and not options.get("agentreplay_record"):
+    if (options.get("agentreplay_record_missing") or is_converting(options)) and not flags and not options.get("agentreplay_record"):
         return "model", False
     if options.get("agentreplay_record"):
         flags["--snapshot-record"] = "record"
@@ -409,9 +412,15 @@ def neighbours_of(value: object, name: str, *, on_ci: bool) -> int:
     return (12 if on_ci else 0) if count is None else count
 
 
-def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
+def is_converting(options: Mapping[str, Any]) -> bool:
+    """Return whether tests that play cassettes of vcrpy are recorded from these."""
+    return options.get("agentreplay_vcr") == "convert"
+
+
+def record_missing_of(options: Mapping[str, Any], *, on_ci: bool, allowed: bool) -> bool:
     """Return whether tests without a snapshot are recorded. Raises SettingsError on CI, and beside another mode."""
-    if not options.get("agentreplay_record_missing"):
+    flag = "--vcr=convert" if is_converting(options) else "--snapshot-record-missing"
+    if flag == "--snapshot-record-missing" and not options.get("agentreplay_record_missing"):
         return False
     others = {
         "--snapshot-record": options.get("agentreplay_record"),
@@ -420,9 +429,9 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool) -> bool:
         "accepting changed requests": options.get("agentreplay_adopt"),
     }
     if other := next((name for name, given in others.items() if given), ""):
-        raise SettingsError(f"--snapshot-record-missing and {other} ask for different things: give one of them")
-    if on_ci:
-        raise SettingsError(MISSING_NOT_ON_CI)
+        raise SettingsError(f"{flag} and {other} ask for different things: give one of them")
+    if on_ci and not (is_converting(options) and allowed):
+        raise SettingsError(NOT_ON_CI if is_converting(options) else MISSING_NOT_ON_CI)
     return True
 
 
