@@ -75,49 +75,21 @@ PRESENT = ["openai", "openai_stream", "httpx", "httpx2", "httpx_gathered", "aioh
 PRESENT = [name for name in PRESENT if name == "urllib" or importlib.util.find_spec(name.partition("_")[0])]
 
 
-@pytest.fixture
-def suite(project):
-    """A project without a model, to which cassettes are written."""
-    project.server.stop()
-    project.plugins += ("recording", "no:unraisableexception")
-    (project.root / "test_shop.py").unlink()
-    return project
-
-
-def write_cassette(project, name, *interactions):
-    """Write a cassette of (method, url, body, status, headers, reply) rows; return its file."""
-    rows = []
-    for method, url, body, status, headers, reply in interactions:
-        request = {"method": method, "uri": url, "body": body, "headers": {}}
-        response = {"status": {"code": status, "message": None}, "headers": headers, "body": {"string": reply}}
-        rows.append({"request": request, "response": response})
-    import yaml
-
-    file = project.root / "cassettes" / f"{name}.yaml"
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(yaml.safe_dump({"version": 1, "interactions": rows}), encoding="utf-8")
-    return file
-
-
-def read_cassettes(project):
-    return {file: file.read_bytes() for file in project.root.rglob("cassettes/**/*.yaml")}
-
-
-def test_each_client_is_recorded_through_its_cassette_and_replays_without_it(project):
+def test_each_client_is_recorded_through_its_cassette_and_replays_without_it(project, read_cassettes):
     project.plugins += ("recording",)
     project.write(test_shop=CLIENTS.replace("CLIENTS)", f"{PRESENT!r})"))
     ended(project.run("--agentreplay-mode=off", "--record-mode=once"))
-    before = read_cassettes(project)
+    before = read_cassettes()
     assert len(before) == len(PRESENT)
     project.server.stop()
     recorded = ended(project.record())
     assert recorded.stdout.count("test passed)") == len(PRESENT)
-    assert read_cassettes(project) == before
+    assert read_cassettes() == before
     for file in before:
         file.unlink()
     replayed = ended(project.offline())
     assert f"replayed {len(PRESENT)} tests" in replayed.stdout
-    assert not read_cassettes(project)
+    assert not read_cassettes()
 
 
 WORDS = """
@@ -171,14 +143,13 @@ def test_reads(client, agentreplay):
 """
 
 
-def test_a_body_reads_as_through_vcrpy(suite):
+def test_a_body_reads_as_through_vcrpy(suite, write_cassette):
     import gzip
 
     url = "http://shop.invalid/"
     packed = gzip.compress(b"packed words", mtime=0)
     json_rows = [("POST", f"{url}json", body, 200, {}, "json") for body in ('{"a":[1]}', '{"a": [1]}', {"a": [1]})]
     write_cassette(
-        suite,
         "words",
         ("GET", f"{url}packed", None, 200, {"Content-Encoding": ["gzip"]}, packed),
         ("GET", f"{url}unpacked", None, 200, {"content-encoding": ["gzip"], "content-length": ["9"]}, "unpacked words"),
@@ -204,8 +175,8 @@ def ask(path="a"):
 """
 
 
-def test_a_request_that_the_cassette_has_not_raises_vcrpys_own_error_and_nothing_is_written(suite):
-    write_cassette(suite, "a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
+def test_a_request_that_the_cassette_has_not_raises_vcrpys_own_error_and_nothing_is_written(suite, write_cassette):
+    write_cassette("a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
     test = """
 def test_more(agentreplay):
     with vcr.use_cassette("cassettes/a.yaml", record_mode="none"):
@@ -248,8 +219,8 @@ def test_ignored(agentreplay):
     assert not [*project.root.glob("*.yaml")]
 
 
-def test_a_cassette_of_a_wider_fixture_serves_theirs_and_ours(suite):
-    file = write_cassette(suite, "a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
+def test_a_cassette_of_a_wider_fixture_serves_theirs_and_ours(suite, write_cassette):
+    file = write_cassette("a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
     test = """
 @pytest.fixture(scope="module", autouse=True)
 def cassette():
@@ -277,9 +248,9 @@ def test_theirs_again(cassette):
     assert "3 failed" in ended(suite.run(), 1).stdout, "the cassette answers all three"
 
 
-def test_the_fixture_of_pytest_recording_counts_and_the_file_stays(suite):
+def test_the_fixture_of_pytest_recording_counts_and_the_file_stays(suite, write_cassette):
     rows = [("GET", f"http://shop.invalid/{path}", None, 200, {}, f"words of {path}") for path in "ab"]
-    file = write_cassette(suite, "test_a/test_counts", *rows)
+    file = write_cassette("test_a/test_counts", *rows)
     test = """
 @pytest.mark.vcr(drop_unused_requests=True)
 def test_counts(agentreplay, vcr):
@@ -294,8 +265,8 @@ def test_counts(agentreplay, vcr):
     assert file.read_bytes() == before
 
 
-def test_rewriting_keeps_the_cassette_of_a_test_of_ours(suite):
-    file = write_cassette(suite, "test_a/test_a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
+def test_rewriting_keeps_the_cassette_of_a_test_of_ours(suite, write_cassette):
+    file = write_cassette("test_a/test_a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
     suite.write(test_a=ONE + '@pytest.mark.vcr\ndef test_a(agentreplay):\n    assert ask() == "words"\n')
     ended(suite.record())
     refused = ended(suite.record("--record-mode=rewrite"), 4)
