@@ -110,7 +110,7 @@ class CassetteConversion:
             report.__dict__[CONVERTED] = {
                 "test": keys.get_nodeid(item),
                 "why": None if why == NO_CASSETTE and item.get_closest_marker("vcr") is None else why,
-                "cassettes": [loaded.path for loaded in self.config.stash[keys.CASSETTES].opened if loaded.requests],
+                "cassettes": [file for loaded in self.config.stash[keys.CASSETTES].opened for file in loaded.files],
                 "opted_in": keys.has_opted_in(item),
                 "advice": KEEPS_CASSETTE if "vcr" in arguments else "",
                 "deselected": self.deselected,
@@ -125,6 +125,8 @@ class CassetteConversion:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was converted, and what is to be deleted for it; the proofs are there by now."""
+        if hasattr(self.config, "workerinput"):  # a worker of xdist prints to nobody
+            return
         lines = [*self.report()]
         terminalreporter.section("agentreplay: vcrpy", sep="-")
         for row in map(keys.get_redaction(self.config).hide, lines):
@@ -136,6 +138,7 @@ class CassetteConversion:
         refused: dict[str, str] = {}
         sources: dict[str, TestFile] = defaultdict(TestFile)
         needed, converted_from, count = set[str](), set[str](), 0
+        names_parameters = any("[" in str(word) for word in self.config.args)  # the others are not even collected
         for test, facts in self.tests.items():
             file, _, name = test.partition("::")
             function, why = name.partition("[")[0], facts["why"]
@@ -150,23 +153,22 @@ class CassetteConversion:
                 count += 1
                 converted_from |= {*facts["cassettes"]}
                 sources[file].converted.add(function)
-            if why != "":
+            if why != "" or ("[" in name and names_parameters):
                 sources[file].left.add(function)
+            if why != "":
                 needed |= {*facts["cassettes"]}
             if facts["opted_in"]:
                 sources[file].opted_in.add(function)
             for other in facts["deselected"]:
                 sources[other.partition("::")[0]].left.add(other.partition("::")[2].partition("[")[0])
-        if any("[" in str(word) for word in self.config.args):  # the other parameters of a test are not even collected
-            for source in sources.values():
-                source.left |= source.converted
         for file, source in sources.items():
             if source.converted:
                 yield from self.change_source(file, source)
         for test, why in refused.items():
             yield f"kept      {test}: {why}"
         yield f"{'convert':<10}{format_count(count, 'test')} converted, {len(refused)} not"
-        if unneeded := sorted(converted_from - needed):
+        unneeded = [file for file in sorted(converted_from - needed) if files.exists(self.config.rootpath / file)]
+        if unneeded:
             yield f"unneeded  {format_count(len(unneeded), 'cassette')} that no other test of this session plays:"
             yield from (f"{'':<10}{path}" for path in unneeded)
         if any("stale in " in why for why in refused.values()):

@@ -54,6 +54,7 @@ NEUTRAL: dict[str, Any] = {
     "agentreplay_mode": "model",
     "agentreplay_vcr": None,
     "agentreplay_accept_stale": False,
+    "agentreplay_apply": False,
     "agentreplay_sandbox": None,
     # What selects tests.
     "keyword": "",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.core.model import HttpCall
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.recording_session import RecordingSession
+from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from pytest_agentreplay.cassettes.watching import CassetteWatch
@@ -48,7 +49,8 @@ class ConversionSession(RecordingSession):
         if self.why:
             self.discard()
             return
-        self.details = {"vcrpy": [*dict.fromkeys(loaded.path for loaded in self.cassettes.opened)]}
+        opened = (file for loaded in self.cassettes.opened for file in loaded.files)
+        self.details = {"vcrpy": [*dict.fromkeys(file for file in opened if files.exists(self.place.root / file))]}
         if stale := self._count_stale():
             self.details["adopted"] = [{"reason": ACCEPTED, "requests": stale, "at": f"{datetime.now(UTC):%Y-%m-%d}"}]
         super().end()

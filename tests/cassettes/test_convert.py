@@ -91,9 +91,9 @@ def chats(suite, write_cassette):
     body = json.dumps({"model": "m-1", "messages": [{"role": "user", "content": "hello"}]}, separators=(",", ":"))
     rows = [("POST", CHAT, body, 200, {"content-type": ["application/json"]}, json.dumps(reply))]
     write_cassette("hello", *rows)
-    suite.plugins += ("asyncio", "xdist")
+    suite.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
     suite.write(helpers=HELPERS, test_chats=TESTS.replace("import httpx,", "import httpx, vcr.errors,"))
-    (suite.root / "pytest.ini").write_text("[pytest]\npythonpath = .\nasyncio_mode = auto\n", encoding="utf-8")
+    (suite.root / "pytest.ini").write_text("[pytest]\npythonpath = .\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n", encoding="utf-8")
     return suite
 
 
@@ -122,7 +122,7 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     ):
         assert f"::{why}" in report.replace("TestShop::", ""), report
     assert "; it reads the fixture vcr, so it keeps its cassette" in report
-    assert "replace   test_chats.py:10: @pytest.mark.vcr(\"hello.yaml\"), by @pytest.mark.agentreplay" in report
+    assert 'replace   test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
     assert "delete    test_chats.py:" in report
     assert "with vcr.use_cassette" in report
     assert "unneeded" not in report, "five tests still play it"
@@ -147,7 +147,7 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
 def test_a_stale_test_is_converted_as_it_asks_today_where_somebody_says_so(chats):
     report = convert(chats, "--accept-stale", "-k", "test_stale or test_plain")
     assert "convert   1 test converted, 0 not" in report
-    kit = chats.document()["run"]["kit"] if "run" in chats.document() else chats.snapshots[0].run.header.kit
+    kit = chats.snapshots[0].run.header.kit
     assert kit["vcrpy"] == ["cassettes/hello.yaml"]
     [adopted] = kit["adopted"]
     assert adopted["requests"] == 1
