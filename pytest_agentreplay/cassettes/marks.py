@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
 Owner: TypeAlias = "ast.ClassDef | FunctionNode | None"
@@ -43,9 +42,9 @@ def apply(text: str, changes: Collection[Change]) -> str:
 
 
 def plan_changes(
-    text: str, converted: Collection[str], *, left: Collection[str] = (), opted_in: Collection[str] = ()
-) -> list[Change]:
-    """Return the changes of a test file by which its `converted` tests play no cassette.
+    text: str, converted: Collection[str], left: Collection[str] = (), opted_in: Collection[str] = ()
+) -> tuple[list[Change], list[str]]:
+    """Return the changes of a test file by which its `converted` tests play no cassette, and tests to mark elsewhere.
 
     Tests are named below the module: "test_a", "TestShop::test_b". A mark goes only where it marks none but converted
     ones; `left` are the others that ran or were deselected. A test that has not `opted_in` otherwise gets our mark.
@@ -54,9 +53,7 @@ def plan_changes(
 
 
 class _Source:
-    def __init__(
-        self, text: str, converted: Collection[str], left: Collection[str], opted_in: Collection[str]
-    ) -> None:
+    def __init__(self, text: str, converted: Collection[str], left: Collection[str], opted_in: Collection[str]) -> None:
         self.text, self.tree = text, ast.parse(text)
         self.lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)  # as Python counts them
         self.starts = [0]
@@ -75,8 +72,9 @@ class _Source:
         self.prefixes = [f"{a.asname or a.name}.mark" for module, a in names if not module and a.name == "pytest"]
         self.prefixes += [a.asname or a.name for module, a in names if module == "pytest" and a.name == "mark"]
 
-    def plan(self) -> list[Change]:
-        changes, marked = [], {*self.opted_in}
+    def plan(self) -> tuple[list[Change], list[str]]:
+        changes: list[Change] = []
+        marked = {*self.opted_in}
         for path, node in self.owners:
             under = {test for test in self.tests if not path or test == path or test.startswith(f"{path}::")}
             if not under or not under <= self.converted:
@@ -98,7 +96,8 @@ class _Source:
                 changes += [self._change(each, None) for each in _list_openings(node)]
         if not self.prefixes and any(change.new and not change.old for change in changes):
             changes.append(self._import_pytest())
-        return sorted(changes, key=lambda change: change.start)
+        elsewhere = sorted(self.converted - marked - {path for path, _ in self.owners})
+        return sorted(changes, key=lambda change: change.start), elsewhere
 
     def _is_mark(self, node: ast.expr, name: str = "vcr") -> bool:
         node = node.func if isinstance(node, ast.Call) else node

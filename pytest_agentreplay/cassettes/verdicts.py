@@ -96,6 +96,7 @@ class LoadedCassette:
     def __init__(self, path: str, data: Iterable[tuple[Any, Any]], matching: Matching, redaction: Redaction) -> None:
         self.path, self.matching, self.redaction = path, matching, redaction
         self._data, self._served = list(data), set[int]()
+        self.files: list[str] = []  # that of the cassette, and those that were loaded into it
         self.requests = [ComparedRequest(request, self) for request, _ in self._data]
 
     @cached_property

@@ -129,9 +129,8 @@ def pytest_configure(config: pytest.Config) -> None:
         base = config.stash[keys.SETTINGS] = resolve_settings(config)
     except (SettingsError, pytest.PytestDeprecationWarning) as error:  # with -W error the warning is one
         raise pytest.UsageError(str(error)) from None
-    if is_recording(base) and config.getoption("--record-mode", default=None) == "rewrite":
-        if not config.getoption("--disable-recording"):
-            raise pytest.UsageError(conflicts.REWRITE)
+    if is_recording(base) and conflicts.is_rewriting(config):
+        raise pytest.UsageError(conflicts.REWRITE)
     # The order counts: of hooks that want to be first, that of the last plugin is called first.
     register = config.pluginmanager.register
     if config.option.agentreplay_proof is not None:

@@ -1,4 +1,4 @@
-"""A session with `--vcr=convert`: which tests are recorded, what each is reported as, and the marks in their sources."""
+"""A session with `--vcr=convert`: which tests are recorded, what becomes of each, and of the marks in its source."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.cassettes import marks
+from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.escape import escape_line, escape_output
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
 
 CONVERTED = "agentreplay_converted"
+DONE = {"replace": "replaced", "delete": "deleted", "add": "added"}
 KEEPS_CASSETTE = "; it reads the fixture vcr, so it keeps its cassette"
 
 
@@ -91,11 +93,25 @@ class CassetteConversion:
         """No test has run."""
         self.config = config
         self.tests: dict[str, dict[str, Any]] = {}
-        self.deselected: list[str] = []
+        self.collected: list[str] = []
 
     def pytest_deselected(self, items: list[pytest.Item]) -> None:
         """Remember what does not run: a mark above it stays."""
-        self.deselected += map(keys.get_nodeid, items)
+        self.collected += map(keys.get_nodeid, items)
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Remember what is to run."""
+        self.collected += map(keys.get_nodeid, session.items)
+
+    def pytest_sessionfinish(self) -> None:
+        """Have the process that prints know what was collected."""
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput[CONVERTED] = self.collected
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any) -> None:
+        """Take what a worker of xdist has collected."""
+        self.collected += getattr(node, "workeroutput", {}).get(CONVERTED, ())
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -113,7 +129,6 @@ class CassetteConversion:
                 "cassettes": [file for loaded in self.config.stash[keys.CASSETTES].opened for file in loaded.files],
                 "opted_in": keys.has_opted_in(item),
                 "advice": KEEPS_CASSETTE if "vcr" in arguments else "",
-                "deselected": self.deselected,
             }
         return report
 
@@ -137,7 +152,7 @@ class CassetteConversion:
         summaries = {summary.test: summary for summary in self.config.stash[keys.REPORT].summaries}
         refused: dict[str, str] = {}
         sources: dict[str, TestFile] = defaultdict(TestFile)
-        needed, converted_from, count = set[str](), set[str](), 0
+        needed, converted_from, converted = set[str](), set[str](), set[str]()
         names_parameters = any("[" in str(word) for word in self.config.args)  # the others are not even collected
         for test, facts in self.tests.items():
             file, _, name = test.partition("::")
@@ -149,31 +164,31 @@ class CassetteConversion:
                 why += facts["advice"]
             if why:
                 refused[test] = why
-            elif why == "":
-                count += 1
+            if why == "":
+                converted.add(test)
                 converted_from |= {*facts["cassettes"]}
                 sources[file].converted.add(function)
-            if why != "" or ("[" in name and names_parameters):
-                sources[file].left.add(function)
-            if why != "":
+            else:
                 needed |= {*facts["cassettes"]}
             if facts["opted_in"]:
                 sources[file].opted_in.add(function)
-            for other in facts["deselected"]:
-                sources[other.partition("::")[0]].left.add(other.partition("::")[2].partition("[")[0])
+        for test in self.collected:
+            file, _, name = test.partition("::")
+            if test not in converted or ("[" in name and names_parameters):
+                sources[file].left.add(name.partition("[")[0])
         for file, source in sources.items():
             if source.converted:
                 yield from self.change_source(file, source)
         for test, why in refused.items():
             yield f"kept      {test}: {why}"
-        yield f"{'convert':<10}{format_count(count, 'test')} converted, {len(refused)} not"
+        yield f"{'convert':<10}{format_count(len(converted), 'test')} converted, {len(refused)} not"
         unneeded = [file for file in sorted(converted_from - needed) if files.exists(self.config.rootpath / file)]
         if unneeded:
             yield f"unneeded  {format_count(len(unneeded), 'cassette')} that no other test of this session plays:"
             yield from (f"{'':<10}{path}" for path in unneeded)
         if any("stale in " in why for why in refused.values()):
             yield "next      convert the stale ones as they ask today: pytest --vcr=convert --accept-stale"
-        if count:
+        if converted:
             yield "next      pytest --replay=model"
 
     def change_source(self, file: str, source: TestFile) -> Iterator[str]:
@@ -184,18 +199,20 @@ class CassetteConversion:
             with tokenize.open(path) as opened:
                 encoding = opened.encoding
             text = files.read(path).decode(encoding)
-            changes = marks.plan_changes(text, source.converted, left=source.left, opted_in=source.opted_in)
+            changes, elsewhere = marks.plan_changes(text, source.converted, source.left, source.opted_in)
             if applies and (changed := marks.apply(text, changes)) != text:
                 ast.parse(changed)
                 files.write_whole(path, changed.encode(encoding))
-        except (SyntaxError, ValueError, OSError) as error:
-            yield f"kept      {file}: its marks cannot be read ({error}); delete them yourself"
+        except (AgentReplayError, SyntaxError, ValueError, OSError) as error:
+            yield f"kept      {file}: its marks stay, replace them yourself: {error}"
             return
         for change in changes:
-            done = "d" if applies and change.new is not None else ""
             new, old = (change.new or "").strip(), change.old
-            word = ("replace" if new and old else "delete" if old else "add") + (done if not new or old else "ed" * bool(done))
+            word = "replace" if new and old else "delete" if old else "add"
+            word = DONE[word] if applies and change.new is not None else word
             yield f"{word:<10}{file}:{change.line}: {f'{old}, by {new}' if new and old else old or new}"
+        for test in elsewhere:
+            yield f"add       @pytest.mark.agentreplay to {file}::{test}, which is defined elsewhere"
 
 
 def explain_unproved(recording: RecordingSummary | None) -> str:

@@ -111,3 +111,9 @@ def explain_foreign_fixture(item: pytest.Item) -> str:
 def switch_off(plugin: str) -> str:
     """Return the words that switch `plugin` off and leave us on: `-p no:NAME` takes "pytest_NAME" along."""
     return f"-p no:{plugin}" + (f" -p {ENTRY_POINT}" if f"pytest_{plugin}" == ENTRY_POINT else "")
+
+
+def is_rewriting(config: pytest.Config) -> bool:
+    """Return whether pytest-recording deletes the cassettes of marked tests and records them anew."""
+    rewrites = config.getoption("--record-mode", default=None) == "rewrite"
+    return rewrites and not config.getoption("--disable-recording")

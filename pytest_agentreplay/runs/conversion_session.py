@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.recording_session import RecordingSession
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from pytest_agentreplay.cassettes.watching import CassetteWatch
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.core.backends.backend import Moment, Replayed
+    from pytest_agentreplay.core.model import Call, RawCall, Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import EndedRun, Location
@@ -37,6 +38,13 @@ class ConversionSession(RecordingSession):
         self.cassettes = watch
         self._accepts_stale = accepts_stale
         self._finding: Finding | None = None
+
+    def _answer_from_cassette(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
+        """Return the reply of the innermost cassette, which a wider fixture may have opened."""
+        loaded = self.cassettes.find_cassette(OPEN_CASSETTES[-1].cassette)
+        if loaded not in self.cassettes.opened:
+            self.cassettes.opened.append(loaded)
+        return super()._answer_from_cassette(raw, call, moment)
 
     def end_body(self, ended: EndedRun) -> None:
         """Keep what a recording would fail the test with."""
@@ -67,7 +75,7 @@ class ConversionSession(RecordingSession):
         """Return why the test is not converted, or ""."""
         ended, exchanges = self._ended, self.recorder.list_exchanges()
         beyond = [x for x in exchanges if isinstance(x.call, HttpCall) and x.start not in self.recorder.served]
-        if not self.cassettes.opened:
+        if not (self.cassettes.opened or self.recorder.served):
             return NO_CASSETTE
         if ended is None or not ended.passed:
             return "its set-up failed" if ended is None else "it was skipped" if ended.skipped else "it failed"

@@ -373,7 +373,8 @@ def mode_of(
         for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
         if (value := options.get(key)) is not None
     }
-    if (options.get("agentreplay_record_missing") or is_converting(options)) and not flags and not options.get("agentreplay_record"):
+    missing = options.get("agentreplay_record_missing") or is_converting(options)
+    if missing and not flags and not options.get("agentreplay_record"):
         return "model", False
     if options.get("agentreplay_record"):
         flags["--snapshot-record"] = "record"

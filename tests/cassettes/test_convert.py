@@ -93,7 +93,10 @@ def chats(suite, write_cassette):
     write_cassette("hello", *rows)
     suite.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
     suite.write(helpers=HELPERS, test_chats=TESTS.replace("import httpx,", "import httpx, vcr.errors,"))
-    (suite.root / "pytest.ini").write_text("[pytest]\npythonpath = .\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n", encoding="utf-8")
+    (suite.root / "pytest.ini").write_text(
+        "[pytest]\npythonpath = .\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n",
+        encoding="utf-8",
+    )
     return suite
 
 

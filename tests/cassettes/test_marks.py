@@ -8,11 +8,15 @@ pytestmark = pytest.mark.env("main")
 
 
 def convert(text, *converted, left=(), opted_in=()):
-    return apply(text, plan_changes(text, converted, left=left, opted_in=opted_in))
+    return apply(text, plan_changes(text, converted, left, opted_in)[0])
 
 
 CASES = {
-    "a mark": ("import pytest\n\n@pytest.mark.vcr\ndef test_a(): ...\n", "@pytest.mark.vcr", "@pytest.mark.agentreplay"),
+    "a mark": (
+        "import pytest\n\n@pytest.mark.vcr\ndef test_a(): ...\n",
+        "@pytest.mark.vcr",
+        "@pytest.mark.agentreplay",
+    ),
     "its arguments, over several lines": (
         'import pytest\n\n@pytest.mark.slow  # é\n@pytest.mark.vcr(\n    "é.yaml",  # why\n)  # kept\ndef test_a(): ...\n',
         '@pytest.mark.vcr(\n    "é.yaml",  # why\n)',
@@ -99,6 +103,7 @@ def test_what_opens_a_cassette_in_code_is_named_and_left():
         "import pytest\n\n@pytest.mark.agentreplay\n@my_vcr.use_cassette\ndef test_a():\n    with open('cassette'):\n"
         "        with pytest.raises(OSError), tape.use_cassette('a.yaml') as vcr:\n            pass\n"
     )
-    changes = plan_changes(text, ["test_a"], opted_in=["test_a"])
+    changes, elsewhere = plan_changes(text, ["test_a", "TestB::test_b"], opted_in=["test_a"])
     assert [(change.line, change.new) for change in changes] == [(4, None), (7, None)]
     assert changes[1].old.startswith("with pytest.raises")
+    assert elsewhere == ["TestB::test_b"], "a base class in another file has it"

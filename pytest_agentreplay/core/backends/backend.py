@@ -177,7 +177,7 @@ class RecordBackend:
         """A recorder never refuses; there is nothing to keep."""
         return divergence
 
-    def serve(self, call: Call, outcome: Outcome, moment: Moment) -> Replayed:
+    def serve_outcome(self, call: Call, outcome: Outcome, moment: Moment) -> Replayed:
         """Record `call` with an outcome that is there already; it ends when that was handed over."""
         start = self.begin(call, moment)
         with self._lock:

@@ -28,8 +28,8 @@ def patch(library: ModuleType) -> None:
         # https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
         wrap(library.CassetteContextDecorator, "_patch_generator", opening)
         wrap(library.Cassette, "_save", saving)
-    else:
-        wrap(library, "use_cassette", functools.partial(rewriting, library.merge_kwargs))
+    elif merge := getattr(library, "merge_kwargs", None):
+        wrap(library, "use_cassette", functools.partial(rewriting, merge))
 
 
 class OpenCassette:
