@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.support.small_projects import edited, flat, sections, summary
+from tests.support.small_projects import edited, flat, summary
 
 pytestmark = pytest.mark.env("main")
 
@@ -81,7 +81,8 @@ def test_a_stale_request_fails_its_test_whatever_catches_or_excuses_it(turns):
     stale = {"turns", "excused", "TestCase::test_inherited", "torn", "set_up"}
     assert all(told.pop(name).startswith("[AR-PROMPT] ") for name in stale), told
     assert told == {"own": "AssertionError: my own failure"}
-    assert "[AR-PROMPT] turn 1/1: model m-1: user text" in sections(done)["own"]
+    own = done.stdout.partition("_ test_own _")[2].partition("_ test_excused _")[0]
+    assert "[AR-PROMPT] turn 1/1: model m-1: user text" in own
     assert "test_parallel PASSED" in done.stdout
 
 
