@@ -3,48 +3,34 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.core.model import HttpCall
-from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.recording_session import RecordingSession
-from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from pytest_agentreplay.cassettes.watching import CassetteWatch
-    from pytest_agentreplay.core.backends.backend import Moment, Replayed
-    from pytest_agentreplay.core.model import Call, RawCall, Run
+    from pytest_agentreplay.core.model import Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
-    from pytest_agentreplay.runs.run_session import EndedRun, Location
-    from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.runs.run_session import EndedRun
 
-WRITTEN = {"created", "replaced"}
-NO_CASSETTE = "it opened no cassette"
 ACCEPTED = "converted from vcrpy with the requests of today, under --accept-stale"
 
 
 class ConversionSession(RecordingSession):
-    """Records what a test plays, and changes nothing about how the test ends. `why` says why nothing was written."""
+    """Records what a test plays, and changes nothing about how the test ends.
 
-    def __init__(
-        self, place: Location, settings: Settings, store: Store, watch: CassetteWatch, *, accepts_stale: bool
-    ) -> None:
+    `unconverted` says why nothing was written; "" where it was, None where the test has opened no cassette.
+    """
+
+    def __init__(self, *args: Any, watch: CassetteWatch, accepts_stale: bool) -> None:
         """`watch` has what the test plays; `accepts_stale` converts a test whose requests have changed."""
-        super().__init__(place, settings, store)
-        self.why = ""
-        self.cassettes = watch
-        self._accepts_stale = accepts_stale
+        super().__init__(*args)
+        self._watch, self._accepts_stale = watch, accepts_stale
+        self.unconverted: str | None = None
         self._finding: Finding | None = None
-
-    def _answer_from_cassette(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
-        """Return the reply of the innermost cassette, which a wider fixture may have opened."""
-        loaded = self.cassettes.find_cassette(OPEN_CASSETTES[-1].cassette)
-        if loaded not in self.cassettes.opened:
-            self.cassettes.opened.append(loaded)
-        return super()._answer_from_cassette(raw, call, moment)
 
     def end_body(self, ended: EndedRun) -> None:
         """Keep what a recording would fail the test with."""
@@ -53,32 +39,30 @@ class ConversionSession(RecordingSession):
     def end(self) -> None:
         """Write the snapshot, or keep why there is none."""
         self.close()
-        self.why = self._explain_unconverted()
-        if self.why:
+        stale = [play for play in self._watch.plays if play.verdict in {"stale", "wrong interaction"}]
+        self.unconverted = self._explain_unconverted([play.summary for play in stale])
+        if self.unconverted != "":
             self.discard()
             return
-        opened = (file for loaded in self.cassettes.opened for file in loaded.files)
-        self.details = {"vcrpy": [*dict.fromkeys(file for file in opened if files.exists(self.place.root / file))]}
-        if stale := self._count_stale():
-            self.details["adopted"] = [{"reason": ACCEPTED, "requests": stale, "at": f"{datetime.now(UTC):%Y-%m-%d}"}]
+        self.details = {"vcrpy": [*dict.fromkeys(play.cassette for play in self._watch.plays)]}
+        if stale:
+            mark: Any = {"reason": ACCEPTED, "requests": len(stale), "at": f"{datetime.now(UTC):%Y-%m-%d}"}
+            self.details["adopted"] = [mark]
         super().end()
-        self.why = "" if self.recording.verdict in WRITTEN else self.recording.why
+        self.unconverted = "" if self.recording.is_new else self.recording.why
 
     def summarize(self) -> SessionSummary:
         """Return the summary; of a test that is not converted the report of the conversion says why."""
-        return super().summarize() if self.recording.verdict in WRITTEN else self.summary
+        return super().summarize() if self.recording.is_new else self.summary
 
-    def _count_stale(self) -> int:
-        return sum(play.verdict in {"stale", "wrong interaction"} for play in self.cassettes.plays)
-
-    def _explain_unconverted(self) -> str:
-        """Return why the test is not converted, or ""."""
+    def _explain_unconverted(self, stale: list[str]) -> str | None:
+        """Return why the test is not converted, or ""; None where it has opened no cassette."""
         ended, exchanges = self._ended, self.recorder.list_exchanges()
         beyond = [x for x in exchanges if isinstance(x.call, HttpCall) and x.start not in self.recorder.served]
-        if not (self.cassettes.opened or self.recorder.served):
-            return NO_CASSETTE
+        if not (self._watch.opened or self.recorder.served):
+            return None
         if ended is None or not ended.passed:
-            return "its set-up failed" if ended is None else "it was skipped" if ended.skipped else "it failed"
+            return "it was skipped" if ended is not None and ended.skipped else "it failed"
         if self.interception.observed.problems:
             return str(self.interception.observed.problems[0])
         if self._finding is not None:
@@ -87,9 +71,8 @@ class ConversionSession(RecordingSession):
             return f"it made {format_count(len(beyond), 'request')} that no cassette answered"
         if not self.recorder.served:
             return "it played no request"
-        if (stale := self._count_stale()) and not self._accepts_stale:
-            changed = next(play for play in self.cassettes.plays if play.verdict in {"stale", "wrong interaction"})
-            return f"stale in {format_count(stale, 'request')}: {changed.summary}"
+        if stale and not self._accepts_stale:
+            return f"stale in {format_count(len(stale), 'request')}: {stale[0]}"
         return ""
 
     def _find_outage(self, run: Run) -> str:
