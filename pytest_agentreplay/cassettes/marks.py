@@ -17,7 +17,7 @@ OPENS = re.compile(r"(?i)^[\w.]*(?:vcr|cassette)\w*$")
 """The name of a context manager or decorator that opens a cassette."""
 
 
-class Change(NamedTuple):
+class MarkChange(NamedTuple):
     """A place of a source: `start` and `end` in its text, its `line` from 1, `old`, and `new`, which comes there.
 
     What opens a cassette in code is named and left (`new` is None): it does nothing any more.
@@ -30,7 +30,7 @@ class Change(NamedTuple):
     new: str | None
 
 
-def apply_changes(text: str, changes: Collection[Change]) -> str:
+def apply_changes(text: str, changes: Collection[MarkChange]) -> str:
     """Return the text with all changes made."""
     for change in sorted(changes, key=lambda change: change[:2], reverse=True):
         if change.new is not None:
@@ -40,7 +40,7 @@ def apply_changes(text: str, changes: Collection[Change]) -> str:
 
 def plan_changes(
     text: str, converted: Collection[str], left: Collection[str] = (), opted_in: Collection[str] = ()
-) -> tuple[list[Change], list[str]]:
+) -> tuple[list[MarkChange], list[str]]:
     """Return the changes of a test file by which its `converted` tests play no cassette, and tests to mark elsewhere.
 
     Tests are named below the module: "test_a", "TestShop::test_b". A mark goes only where it marks none but converted
@@ -49,7 +49,7 @@ def plan_changes(
     lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)  # as Python counts them
     owners = [*_list_owners(ast.parse(text))]
     tests = {*converted, *left} | {path for path, _ in owners if path.split("::")[-1].startswith("test")}
-    done, marked, changes = {*converted} - {*left}, {*opted_in}, list[Change]()
+    done, marked, changes = {*converted} - {*left}, {*opted_in}, list[MarkChange]()
     imports = [each for each in ast.walk(owners[0][1]) if isinstance(each, ast.Import | ast.ImportFrom)]
     names = {(getattr(each, "module", ""), a.name): a.asname or a.name for each in imports for a in each.names}
     prefixes = [f"{names['', 'pytest']}.mark"] if ("", "pytest") in names else []
@@ -65,7 +65,7 @@ def plan_changes(
         start, end = locate(node.lineno, node.col_offset), locate(node.end_lineno or 0, node.end_col_offset or 0)
         if new == "":  # the line too
             start, end = locate(node.lineno, 0), locate((node.end_lineno or 0) + 1, 0)
-        changes.append(Change(start, end, node.lineno, lines[node.lineno - 1].strip(), new))
+        changes.append(MarkChange(start, end, node.lineno, lines[node.lineno - 1].strip(), new))
 
     for path, node in owners:
         under = {test for test in tests if not path or test == path or test.startswith(f"{path}::")}
@@ -83,7 +83,7 @@ def plan_changes(
                 line = min(each.lineno for each in (node, *node.decorator_list))
                 indent, ending = re.findall(r"^\s*|[\r\n]*$", lines[line - 1])[:2]
                 at = locate(line, 0)
-                changes.append(Change(at, at, line, "", f"{indent}@{prefixes[0]}.agentreplay{ending}"))
+                changes.append(MarkChange(at, at, line, "", f"{indent}@{prefixes[0]}.agentreplay{ending}"))
                 marked.add(path)
             for opening, name in _list_openings(node):
                 if name not in theirs:

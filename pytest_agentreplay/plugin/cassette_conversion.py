@@ -19,15 +19,18 @@ from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import format_count
+from pytest_agentreplay.runs.cassette_recording import CassetteRecording
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
     from pytest_agentreplay.report.summary import SessionSummary
+    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
 CONVERTED = "agentreplay_converted"
+BY_ITSELF: pytest.StashKey[bool] = pytest.StashKey()  # of a test that may be converted: whether it has opted in itself
 DONE = {"replace": "replaced", "delete": "deleted", "add": "added"}
 
 
@@ -56,10 +59,17 @@ def can_open_cassettes(item: pytest.Item) -> bool:
 def choose_mode(item: pytest.Item, settings: Settings) -> Settings:
     """Return the settings of a test: recorded where it is to be converted, else as ever, and never recorded live."""
     snapshot = keys.store_of(item.config).path_of(item.path, keys.get_nodeid(item))
-    is_converted = keys.has_opted_in(item) and files.exists(snapshot)
-    if settings.mode == "replay" and not is_converted and can_open_cassettes(item):
+    by_itself = item.stash.get(BY_ITSELF, None)
+    if settings.mode == "replay" and (by_itself is False or (by_itself and not files.exists(snapshot))):
         return settings._replace(mode="record")
     return settings._replace(record_missing=False, converts=False)
+
+
+def make_session(item: pytest.Item, place: Location, settings: Settings) -> CassetteRecording:
+    """Return the session of a test that is converted, not yet open."""
+    config = item.config
+    watch, accepts = config.stash[keys.CASSETTES], bool(config.option.agentreplay_accept_stale)
+    return CassetteRecording(place, settings, keys.store_of(config), watch=watch, accepts_stale=accepts)
 
 
 class CassetteConversion:
@@ -71,6 +81,13 @@ class CassetteConversion:
         self.tests: dict[str, dict[str, Any]] = {}
         # Whether tests of a function may be missing: a mark above these stays.
         self.is_partial = bool(getattr(config.option, "maxfail", 0)) or any("[" in word for word in config.args)
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Have sessions of ours begun for the tests that may be converted."""
+        for item in filter(can_open_cassettes, items):
+            item.stash[BY_ITSELF] = keys.is_opted_in(item)
+            item.stash[keys.OPTED_IN] = True
 
     def pytest_deselected(self) -> None:
         """Remember that some tests do not run."""
@@ -89,7 +106,7 @@ class CassetteConversion:
                 "cassettes": [loaded.path for loaded in self.config.stash[keys.CASSETTES].opened],
                 # pytest-recording loads what a mark names into the cassette of the test.
                 "named": [Path(str(name)).name for mark in item.iter_markers("vcr") for name in mark.args],
-                "opted_in": keys.has_opted_in(item),
+                "opted_in": item.stash.get(BY_ITSELF, False),
                 "reads": "vcr" in getattr(getattr(item, "_fixtureinfo", None), "argnames", ()),
                 "partial": self.is_partial,
             }

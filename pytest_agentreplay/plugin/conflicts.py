@@ -24,9 +24,9 @@ OUR_MODULE = "pytest_agentreplay.plugin"
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
 
 REWRITE = (
-    "rewriting deletes the cassettes of marked tests first, and nothing writes them: agentreplay records or replays\n"
+    "rewriting deletes the recordings of vcrpy first, and none is written: agentreplay records or replays the tests\n"
     "  to have the snapshots:   leave --record-mode=rewrite out\n"
-    "  to have the cassettes:   add --agentreplay-mode=off"
+    "  to have those of vcrpy:  add --agentreplay-mode=off"
 )
 
 
@@ -114,7 +114,7 @@ def switch_off(plugin: str) -> str:
 
 
 def is_rewriting(config: pytest.Config, item: pytest.Item | None = None) -> bool:
-    """Return whether pytest-recording deletes the cassettes of marked tests, or that of the test `item`, first."""
+    """Return whether pytest-recording deletes what it has of marked tests, or of the test `item`, first."""
     option = config.getoption
     if option("--disable-recording", default=True) or (item and item.get_closest_marker("vcr") is None):
         return False

@@ -104,11 +104,7 @@ def make_session(item: pytest.Item) -> RunSession | None:
 
         place = locate_test(item, settings)
     if settings.converts:
-        from pytest_agentreplay.runs.conversion_session import ConversionSession
-
-        accepts = bool(item.config.option.agentreplay_accept_stale)
-        watch = item.config.stash[keys.CASSETTES]
-        return ConversionSession(place, settings, store_of(item.config), watch=watch, accepts_stale=accepts)
+        return cassette_conversion.make_session(item, place, settings)
     suite = functools.partial(make_suite, item.session)
     run_session = session_factory.begin_session(
         place, settings, store_of(item.config), suite, get_session_class(item, settings)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 ACCEPTED = "converted from vcrpy with the requests of today, under --accept-stale"
 
 
-class ConversionSession(RecordingSession):
+class CassetteRecording(RecordingSession):
     """Records what a test plays, and changes nothing about how the test ends.
 
     `unconverted` says why nothing was written; "" where it was, None where the test has opened no cassette.
