@@ -120,9 +120,12 @@ class Audit:
             lines.append(f"{'':<10}{row.get('test', 'never played')}: {where}: {row['summary']}")
         if self.baseline is not None:
             states = ", ".join(f"{counts[state]} {state}" for state in ("known", "new", "fixed"))
-            lines.append(f"baseline  {BASELINE}: {states}")
+            lines.append(f"baseline  {BASELINE}: {states}{'; what is new fails the session' if new else ''}")
         wrapper = TextWrapper(width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False)
-        steps = {"see why:": f"pytest --vcr=strict {selecting(min(new)[0])}"} if new else {}
+        first = min(
+            new, key=lambda key: (new[key] == "wrong interaction", key), default=("",)
+        )  # strict plays the right one
+        steps = {"see why:": f"pytest --vcr=strict {selecting(first[0])}"} if new else {}
         steps |= {"take as known:" if new else "forget the fixed:": AGAIN} if new or fixed else {}
         typed = [f"{'' if at else 'next':<10}{what:<18}{step}" for at, (what, step) in enumerate(steps.items())]
         return [part for line in lines for part in wrapper.wrap(line)] + (typed if mode == "audit" else [])

@@ -6,7 +6,7 @@ A test plays in its fixtures too, so what it has played goes with its last repor
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -87,7 +87,7 @@ class CassetteSession:
         self.has_passed = report.passed and self.has_passed
         if call.when == "teardown":
             opened = [(cassette.path, cassette.list_unplayed()) for cassette in self.watch.opened if cassette.requests]
-            plays = [*map(asdict, self.watch.plays)]
+            plays = [*map(vars, self.watch.plays)]
             report.__dict__[PLAYED] = keys.get_nodeid(item), plays, opened, self.has_passed
             self.has_passed = True
             self.watch.begin_test()
