@@ -92,6 +92,9 @@ class TestCase(VCRTestCase):
         assert app.by_httpx("three")
 """
 
+UNCLOSED = ("-W", "ignore::ResourceWarning", "-W", "ignore::pytest.PytestUnraisableExceptionWarning")
+"""The clients of the suite leave sockets to the garbage collector, which comes when it likes."""
+
 
 @pytest.fixture(scope="module")
 def make_suite(shared_project):
@@ -102,7 +105,7 @@ def make_suite(shared_project):
         made.plugins += ("recording",)
         (made.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
         made.write(app=APP, **modules)
-        done = made.run("--record-mode=once", *words)
+        done = made.run("--record-mode=once", *UNCLOSED, *words)
         assert done.returncode == 0, done.stdout + done.stderr
         made.tapes = {file: file.read_bytes() for file in made.root.rglob("*.yaml")}
         return made
@@ -119,7 +122,7 @@ def marked(make_suite):
 def audit(suite, *words, code=0, **environ):
     """Return the JSON of an audit that asks no server and changes no file."""
     hits = suite.server.hits
-    done = suite.run("-q", "--vcr=audit", "--json", *words, **environ)
+    done = suite.run("-q", "--vcr=audit", "--json", *UNCLOSED, *words, **environ)
     assert done.returncode == code, done.stdout + done.stderr
     assert suite.server.hits == hits
     assert {file: file.read_bytes() for file in suite.root.rglob("*.yaml")} == suite.tapes

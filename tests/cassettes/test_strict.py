@@ -95,7 +95,6 @@ def test_the_report_names_turn_lines_cause_line_of_the_agent_cassette_and_comman
         "called from app.py:15 in by_openai",
         "cassette cassettes/test_turns/test_turns.yaml, interaction 2",
         "record it again: pytest --record-mode=rewrite test_turns.py::test_turns",
-        "see all of it: pytest -vv --vcr=strict test_turns.py::test_turns",
         "list all that are stale: pytest --vcr=audit",
     ):
         assert words in told, told
