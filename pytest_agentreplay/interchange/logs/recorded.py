@@ -267,12 +267,8 @@ _LOSSES = {
     "cassetter": "neither times of requests nor a session, nor the text of JSON: only its values",
     "cassetteai": "neither URLs nor headers, failed calls, times or the events of streams",
 }
-_NO_HTTP = {
-    "grpc_interactions": "calls of gRPC",
-    "ws_interactions": "WebSocket connections",
-    "observed_requests": "requests that the test received",
-}
-"""Lists of cassetter beside that of HTTP, of which nothing is read."""
+_NO_HTTP = {"grpc_interactions": "calls of gRPC", "ws_interactions": "WebSocket connections"}
+"""Lists in a recording of cassetter that are not read."""
 
 
 def _read_file(opened: Opened) -> JsonObject:
@@ -295,9 +291,9 @@ def _interactions(opened: Opened) -> list[JsonObject]:
 
 def _is_cassetter(opened: Opened) -> bool:
     """Return whether a status is a number, which vcrpy writes as an object, or there are calls of another protocol."""
-    calls = _interactions(opened)
-    statuses = [obj(call.get("response")).get("status") for call in calls if "uri" in obj(call.get("request"))]
-    return any(isinstance(status, int) for status in statuses) or not _NO_HTTP.keys().isdisjoint(_read_file(opened))
+    statuses = [obj(call.get("response")).get("status") for call in _interactions(opened)]
+    is_http = _is_python(opened) and any(isinstance(status, int) for status in statuses)
+    return is_http or not _NO_HTTP.keys().isdisjoint(_read_file(opened))
 
 
 def _entries(opened: Opened) -> list[JsonObject]:
@@ -306,10 +302,9 @@ def _entries(opened: Opened) -> list[JsonObject]:
 
 
 def _read_cassetteai(opened: Opened) -> list[Trace]:
-    replies = [(entry, entry.get("response") or entry.get("stream_chunks")) for entry in _entries(opened)]
-    rows = [LogRow(step=wire.json_call("openai_chat", entry.get("request"), reply)) for entry, reply in replies]
-    version = str(_read_file(opened).get("version") or "")
-    source = Source(format="cassetteai", file=opened.file, fidelity="body-json", version=version)
+    calls = [(entry.get("request"), entry.get("response") or entry.get("stream_chunks")) for entry in _entries(opened)]
+    rows = [LogRow(step=wire.json_call("openai_chat", body, reply)) for body, reply in calls]
+    source = Source(format="cassetteai", file=opened.file, fidelity="body-json", version="1")
     return runs.traces(rows, source, _LOSSES["cassetteai"], together=True)
 
 
@@ -417,7 +412,7 @@ def _bytes(value: Json) -> tuple[bytes, bool]:
 
 FORMATS = (
     Format("har", "HAR of a proxy or a browser", 19, _fits_har, _read_har),
-    Format("cassetter", "cassette of cassetter", 19.5, _is_cassetter, _read_tests("cassetter")),
+    Format("cassetter", "recording of cassetter", 19.5, _is_cassetter, _read_tests("cassetter")),
     Format("cassetteai", "recording of cassetteai", 19.6, lambda opened: bool(_entries(opened)), _read_cassetteai),
     Format("vcrpy", "recording of vcrpy", 20, _is_python, _read_tests("vcrpy")),
     Format("go-vcr", "recording of go-vcr", 20, _is_go, _read_tests("go-vcr")),
