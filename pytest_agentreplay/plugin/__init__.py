@@ -7,7 +7,7 @@
     reports          our data in pytest's reports, no secrets      session_report the footer of the session
     proofs           the proof of each new recording               orders         a test in other orders of answers
     cases            cases as items, and in reports                live_items     the live runs of a test
-    own_processes    the runs of a test that leaves state
+    own_processes    the runs of a test that leaves state          cassette_session suites on vcrpy: --vcr
 
 A test that does not ask for the plugin costs a look-up per hook. Only `plain_imports`, `conflicts`, `keys`,
 `runtest_hooks` and `session_report` are imported at start; whatever else is ours waits for a test that uses it.
@@ -164,6 +164,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.captured_items import PLUGIN, CapturedItems
 
         register(CapturedItems(config, option.agentreplay_runs), PLUGIN)
+    if option.agentreplay_vcr is not None or option.agentreplay_accept_stale:
+        from pytest_agentreplay.plugin.cassette_session import PLUGIN, CassetteSession
+
+        register(CassetteSession(config, option.agentreplay_vcr), PLUGIN)
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items
 

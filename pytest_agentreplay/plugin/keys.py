@@ -12,6 +12,7 @@ from pytest_agentreplay.errors import SettingsError, SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from pytest_agentreplay.cassettes.watching import CassetteWatch
     from pytest_agentreplay.core.order_permutations import OrderTrial
     from pytest_agentreplay.core.redaction import Redaction
     from pytest_agentreplay.core.redaction.policy import Redactor
@@ -47,6 +48,7 @@ REPORT: pytest.StashKey[Any] = pytest.StashKey()  # the `session_report.SessionR
 FIXTURES: pytest.StashKey[Any] = pytest.StashKey()  # the `fixtures.FixtureSessions` of the process, where there are any
 LIVE_RUNS: pytest.StashKey[Any] = pytest.StashKey()  # the `live_items.LiveItems` of a session with live runs
 CAPTURED: pytest.StashKey[Any] = pytest.StashKey()  # the `groups.RunGroups` of a session with captured runs
+CASSETTES: pytest.StashKey[CassetteWatch] = pytest.StashKey()  # of a session with --vcr
 
 # Of an item.
 OPTED_IN: pytest.StashKey[bool] = pytest.StashKey()

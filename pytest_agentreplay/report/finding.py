@@ -235,7 +235,7 @@ def list_tests(causes: Iterable[Cause]) -> str:
 def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
     """Return the one command that takes the change in all tests, behind when to type it; "" where none does."""
     first = causes[0]
-    if first.code in REQUEST_CODES:
+    if first.code in REQUEST_CODES and first.again:
         every = f'agentreplay accept --requests --all --code {first.code} --reason "why every reply still holds"'
         return "if every recorded reply still holds", first.rule or every
     # With many tests a command that names them all would not fit a terminal.

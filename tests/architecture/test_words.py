@@ -19,6 +19,8 @@ EXCEPT = {
     "docs/glossary.md": "another tool's word for a snapshot",  # it says that we do not use it
     "docs/how-to/from-vcrpy.md": "another tool's word for a snapshot",  # whoever has them calls them so
 }
+OF_CASSETTES = re.compile(r"cassette|docs/architecture\.md|settings/tables\.py|plugin/(keys|__init__)\.py|CHANGELOG")
+"""Files about suites on vcrpy, which call its files as it does."""
 SEEN = {
     "another tool's word for a snapshot": "it plays the Cassette",
     "the path of one machine": 'open("/root/x")',
@@ -32,7 +34,7 @@ def test_nobody_says(what):
     found = []
     for file in (file for pattern in PATTERNS for file in sorted(ROOT.glob(pattern))):
         name = file.relative_to(ROOT).as_posix()
-        if EXCEPT.get(name) != what:
+        if EXCEPT.get(name) != what and not (what == EXCEPT["docs/glossary.md"] and OF_CASSETTES.search(name)):
             text = file.read_text(encoding="utf-8")
             found += [
                 f"{name}: {text.count(chr(10), 0, m.start()) + 1}: {m[0]}" for m in FORBIDDEN[what].finditer(text)
