@@ -73,7 +73,7 @@ REFUNDS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "anthropic/messages_log.jsonl": ("anthropic-log", "body-json", ROOTLESS | ANTHROPIC | {"user": "u-7"}),
     "braintrust/logs3_ingest_bodies.json": ("braintrust", "semantic", BRAINTRUST),
     "braintrust/project_logs_events.jsonl": ("braintrust", "semantic", BRAINTRUST),
-    "cassetteai/openai_refund.json": ("cassetteai", "body-json", ROOTLESS | NO_ERROR_BIT),
+    "cassetteai/openai_refund.json": ("openai-chat-log", "body-json", ROOTLESS | NO_ERROR_BIT),
     "cassetter/httpx_refund_0.1.0.yaml": ("cassetter", "body-json", ROOTLESS | NO_ERROR_BIT),
     "cassetter/openai_refund.toml": ("cassetter", "body-json", ROOTLESS | NO_ERROR_BIT),
     "cassetter/openai_refund.yaml": ("cassetter", "body-json", ROOTLESS | NO_ERROR_BIT),
@@ -191,7 +191,7 @@ def test_the_refund_is_the_same_run_everywhere_but_for_what_a_source_loses(file)
     assert UNKNOWN not in [run.seen for run in trace.tool_runs]
     starts = [step.started for step in trace.steps if step.started]
     assert starts == sorted(starts)
-    assert form in {"galileo", "openai-items", "vcrpy", "cassetter", "cassetteai"} or trace.started < trace.ended
+    assert form in {"galileo", "openai-items", "vcrpy", "cassetter"} or trace.started < trace.ended
     told = repr((trace.metadata, trace.tags, trace.losses, trace.source))
     secrets = ("LANGSMITH", "127.0.0.1", "stub") if form in PLATFORMS else ()
     assert not [word for word in secrets if word in told]

@@ -1,8 +1,8 @@
-"""HTTP as somebody recorded it: HAR, vcrpy, go-vcr, cassetter and cassetteai.
+"""HTTP as somebody recorded it: HAR, vcrpy, go-vcr and cassetter.
 
 HAR 1.2 is what a proxy or a browser saw, with times, of many runs in one file. The others write requests and replies, a
-file a test: YAML, vcrpy also JSON, cassetter also TOML, cassetteai JSON. None knows when a request was sent, nor of
-which tool it was; cassetter notes when a reply had come, and cassetteai keeps no more than the two parsed bodies.
+file a test: YAML, vcrpy also JSON, cassetter also TOML. None knows when a request was sent, nor of which tool it was;
+cassetter notes when a reply had come.
 """
 
 from __future__ import annotations
@@ -263,10 +263,7 @@ def _har_headers(side: JsonObject, content: JsonObject, data: bytes) -> Headers:
 
 
 LOSS = "neither times nor a session: the order is that of the file"
-_LOSSES = {
-    "cassetter": "neither times of requests nor a session, nor the text of JSON: only its values",
-    "cassetteai": "neither URLs nor headers, failed calls, times or the events of streams",
-}
+CASSETTER_LOSS = "neither times of requests nor a session, nor the text of JSON: only its values"
 _NO_HTTP = {"grpc_interactions": "calls of gRPC", "ws_interactions": "WebSocket connections"}
 """Lists in a recording of cassetter that are not read."""
 
@@ -296,18 +293,6 @@ def _is_cassetter(opened: Opened) -> bool:
     return is_http or not _NO_HTTP.keys().isdisjoint(_read_file(opened))
 
 
-def _entries(opened: Opened) -> list[JsonObject]:
-    """Return the calls in a file of cassetteai, none for another file."""
-    return [entry for entry in objects(_read_file(opened).get("entries")) if "request_hash" in entry]
-
-
-def _read_cassetteai(opened: Opened) -> list[Trace]:
-    calls = [(entry.get("request"), entry.get("response") or entry.get("stream_chunks")) for entry in _entries(opened)]
-    rows = [LogRow(step=wire.json_call("openai_chat", body, reply)) for body, reply in calls]
-    source = Source(format="cassetteai", file=opened.file, fidelity="body-json", version="1")
-    return runs.traces(rows, source, _LOSSES["cassetteai"], together=True)
-
-
 def _is_python(opened: Opened) -> bool:
     return any("uri" in obj(one.get("request")) for one in _interactions(opened))
 
@@ -323,7 +308,7 @@ def _read_tests(name: str) -> Callable[[Opened], list[Trace]]:
         left_out = [f"{what} are left out: {len(arr(file[key]))}" for key, what in _NO_HTTP.items() if file.get(key)]
         calls = replace(calls, losses=(*left_out, *calls.losses))
         source = Source(format=name, version=str(file.get("version") or ""))
-        return _traces(opened, calls, source, _LOSSES.get(name, LOSS), together=True)
+        return _traces(opened, calls, source, CASSETTER_LOSS if name == "cassetter" else LOSS, together=True)
 
     return read
 
@@ -413,7 +398,6 @@ def _bytes(value: Json) -> tuple[bytes, bool]:
 FORMATS = (
     Format("har", "HAR of a proxy or a browser", 19, _fits_har, _read_har),
     Format("cassetter", "recording of cassetter", 19.5, _is_cassetter, _read_tests("cassetter")),
-    Format("cassetteai", "recording of cassetteai", 19.6, lambda opened: bool(_entries(opened)), _read_cassetteai),
     Format("vcrpy", "recording of vcrpy", 20, _is_python, _read_tests("vcrpy")),
     Format("go-vcr", "recording of go-vcr", 20, _is_go, _read_tests("go-vcr")),
 )
