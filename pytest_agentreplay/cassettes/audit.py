@@ -1,209 +1,133 @@
 """What a session makes of all requests that were played: counts by cause and file, and what is new since a baseline.
 
-The baseline `agentreplay-vcr.json` holds the stale requests that fail no build, by test, cassette and interaction.
+The baseline `agentreplay-vcr.json` has a line for each stale request that fails no build: its test, cassette, number
+of the interaction, and cause.
 """
 
 from __future__ import annotations
 
 import json
 from collections import Counter
-from dataclasses import asdict
-from textwrap import wrap
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.cassettes.verdicts import Play
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.report.notices import Notice, Severity, format_count, make_warning
+from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.store import files
 from pytest_agentreplay.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.core.model import JsonObject
 
 BASELINE = "agentreplay-vcr.json"
-WRONG = "wrong interaction"
-MARGIN = " " * 10
-Known: TypeAlias = "dict[tuple[str, str, int], str]"
-"""The cause of each stale request, by test, cassette and index."""
+AGAIN = "pytest --vcr=audit --accept-stale"
+TOTALS = {"equal": "equal", "stale": "stale", "wrong_interaction": "played for the wrong interaction"}
+TOTALS["noise"] = "differing only in a clock, id or place"
+Rows: TypeAlias = "dict[tuple[str, str, int], str]"
+"""Something about requests, by test, cassette and index."""
 
 
-def read_baseline(root: Path) -> Known | None:
-    """Return the stale requests of the baseline; None without one. Raises SettingsError for a damaged file."""
+def read_baseline(root: Path) -> Rows | None:
+    """Return the causes of the baseline; None without one. Raises SettingsError for a damaged file."""
     if (data := files.read_if_there(root / BASELINE)) is None:
         return None
     try:
-        return {
-            (test, cassette, int(index)): str(cause)
-            for test, cassettes in json.loads(data)["stale"].items()
-            for cassette, causes in cassettes.items()
-            for index, cause in causes.items()
-        }
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise SettingsError(
-            f"{format_path(root / BASELINE)}: is no baseline ({type(error).__name__}: {error}); restore it, or "
-            "delete it and run pytest --vcr=audit --accept-stale"
-        ) from None
+        return {(str(test), str(path), int(at)): str(cause) for test, path, at, cause in json.loads(data)["stale"]}
+    except (ValueError, TypeError, KeyError) as error:
+        what = f"{format_path(root / BASELINE)} is damaged ({error})"
+        raise SettingsError(f"{what}: restore it, or delete it and run {AGAIN}") from None
 
 
-def write_baseline(root: Path, known: Known) -> None:
-    """Write the baseline, sorted, a line for each request. Raises CannotWrite."""
-    tree: dict[str, dict[str, dict[int, str]]] = {}
-    for (test, cassette, index), cause in sorted(known.items()):
-        tree.setdefault(test, {}).setdefault(cassette, {})[index] = cause
-    files.write_whole(root / BASELINE, json.dumps({"version": 1, "stale": tree}, indent=2, ensure_ascii=False) + "\n")
+def write_baseline(root: Path, causes: Rows) -> None:
+    """Write the baseline, sorted. Raises CannotWrite."""
+    rows = ",\n".join(json.dumps([*key, cause], ensure_ascii=False) for key, cause in sorted(causes.items()))
+    files.write_whole(root / BASELINE, f'{{"version": 1, "stale": [\n{rows}\n]}}\n')
 
 
 class Audit:
     """The played requests of a session, by the ids of their tests."""
 
-    def __init__(self, baseline: Known | None = None) -> None:
+    def __init__(self, baseline: Rows | None = None) -> None:
         self.baseline = baseline
-        self.plays: dict[str, list[Play]] = {}
-        self.cassettes: set[str] = set()
-        self.unplayed: dict[tuple[str, int], str] = {}
-        self.incomplete: set[str] = set()
+        self._rows: dict[str, list[dict[str, Any]]] = {}
+        self._complete: dict[str, bool] = {}
+        self._unplayed: dict[str, dict[int, str]] = {}
 
-    def add_test(self, test: str, facts: Mapping[str, Any]) -> None:
+    def add_test(self, test: str, plays: Iterable[JsonObject], opened: Iterable[Any], *, is_complete: bool) -> None:
         """Add what the last report of a test carries; of a test that is tried again the last try counts."""
-        self.plays[test] = [Play(*row) for row in facts["plays"]]
-        for path, unplayed in facts["opened"]:
-            self.cassettes.add(path)
-            # The first time that it is opened is enough: what no test has played, that test has not played either.
-            self.unplayed |= {(path, int(index)): summary for index, summary in unplayed.items()}
+        self._rows[test], self._complete[test] = [{"test": test, **play} for play in plays], is_complete
+        for path, unplayed in opened:  # those of the first time: what no test has played, that test has not played
+            self._unplayed.setdefault(path, {int(index): summary for index, summary in unplayed.items()})
 
     @property
-    def found(self) -> Known:
-        """The stale requests of this session."""
-        return {
-            (test, play.cassette, play.index): play.cause or WRONG
-            for test, play in self._list_different()
-            if play.verdict != "noise"
-        }
+    def rows(self) -> list[dict[str, Any]]:
+        """All plays."""
+        return [row for rows in self._rows.values() for row in rows]
 
-    @property
-    def new(self) -> Known:
-        """Those that are not in the baseline, or differ in something else."""
-        known = self.baseline or {}
-        return {key: cause for key, cause in self.found.items() if known.get(key) != cause}
+    def compare(self) -> tuple[Rows, Rows, Rows]:
+        """Return the causes of what is stale now; of that what is new; and of the baseline what is fixed."""
+        stale: Rows = {(row["test"], row["cassette"], row["index"]): row["cause"] for row in self.rows if row["cause"]}
+        before = self.baseline or {}
+        new = {key: cause for key, cause in stale.items() if before.get(key) != cause}
+        # A test that failed or was skipped may not have come so far.
+        return stale, new, {x: before[x] for x in before if self._complete.get(x[0]) and x not in stale}
 
-    @property
-    def fixed(self) -> Known:
-        """Those of the baseline that are stale no more, of the tests that ran to their end."""
-        complete = self.plays.keys() - self.incomplete
-        known = (self.baseline or {}).items()
-        return {key: cause for key, cause in known if key[0] in complete and key not in self.found}
+    def accept(self) -> Rows:
+        """Take what is stale now as the baseline, and forget what is fixed."""
+        stale, _, fixed = self.compare()
+        self.baseline = {key: cause for key, cause in (self.baseline or {}).items() if key not in fixed} | stale
+        return self.baseline
 
-    @property
-    def accepted(self) -> Known:
-        """The next baseline: that of now, without what is fixed, and with what is stale."""
-        kept = {key: cause for key, cause in (self.baseline or {}).items() if key not in self.fixed}
-        return kept | self.found
-
-    def _list_different(self) -> list[tuple[str, Play]]:
-        return [(test, play) for test, plays in self.plays.items() for play in plays if play.verdict != "equal"]
-
-    def list_never_played(self) -> dict[tuple[str, int], str]:
-        """Return the interactions that no test has played, by cassette and number."""
-        played = {(play.cassette, play.index) for plays in self.plays.values() for play in plays}
-        return {key: summary for key, summary in sorted(self.unplayed.items()) if key not in played}
-
-    def count(self) -> JsonObject:
+    def count(self) -> dict[str, Any]:
         """Return the audit as `--json` prints it."""
-        verdicts = Counter(play.verdict for plays in self.plays.values() for play in plays)
-        stale = [(test, play) for test, play in self._list_different() if play.verdict != "noise"]
-        by_file: dict[str, Counter[str]] = {}
-        for test, play in stale:
-            by_file.setdefault(test.partition("::")[0], Counter())[play.cause or WRONG] += 1
-        unplayed = self.list_never_played()
+        rows, (stale, new, fixed), by_file = self.rows, self.compare(), dict[str, Counter[str]]()
+        for row in rows:
+            by_file.setdefault(row["test"].partition("::")[0], Counter()).update({row["cause"]} - {""})
+        played, verdicts = {(x["cassette"], x["index"]) for x in rows}, Counter(x["verdict"] for x in rows)
+        unplayed = [(path, at, text) for path, texts in self._unplayed.items() for at, text in texts.items()]
+        unplayed = sorted(row for row in unplayed if row[:2] not in played)
+        counts = {name: verdicts[name.replace("_", " ")] for name in TOTALS}
+        counts |= {"tests": len({x["test"] for x in rows}), "requests": len(rows), "cassettes": len(self._unplayed)}
+        counts |= {"never_played": len(unplayed), "known": len(stale) - len(new), "new": len(new), "fixed": len(fixed)}
+        largest = sorted(by_file.items(), key=lambda pair: (-pair[1].total(), pair[0]))
         return {
-            "tests": sum(map(bool, self.plays.values())),
-            "cassettes": len(self.cassettes),
-            "requests": verdicts.total(),
-            "equal": verdicts["equal"],
-            "stale": verdicts["stale"],
-            "noise": verdicts["noise"],
-            "wrong_interaction": verdicts["wrong interaction"],
-            "never_played": len(unplayed),
-            "known": len(self.found) - len(self.new),
-            "fixed": len(self.fixed),
-            "by_cause": dict(Counter(play.cause or WRONG for _, play in stale).most_common()),
-            "by_file": {
-                file: dict(causes.most_common())
-                for file, causes in sorted(by_file.items(), key=lambda row: (-row[1].total(), row[0]))
-            },
-            "plays": [{"test": test, **asdict(play)} for test, play in self._list_different()],
-            "unplayed": [{"cassette": key[0], "index": key[1], "summary": line} for key, line in unplayed.items()],
+            **counts,
+            "by_cause": dict(sum(by_file.values(), Counter[str]()).most_common()),
+            "by_file": {file: dict(causes.most_common()) for file, causes in largest if causes},
+            "plays": [row for row in rows if row["verdict"] != "equal"],
+            "unplayed": [dict(zip(("cassette", "index", "summary"), row, strict=True)) for row in unplayed],
         }
 
-    def make_notices(self, mode: str, width: int) -> Iterator[Notice]:
-        """Yield the lines of the report."""
-        counts: Any = self.count()
+    def format_lines(self, mode: str, width: int, verbosity: int) -> list[str]:
+        """Return the report in lines of `width`, but for the commands at its end."""
+        counts, (_, new, fixed) = self.count(), self.compare()
         if not counts["requests"]:
-            yield make_warning(f"{mode:<10}no test has played a request of vcrpy, so nothing was compared")
-            return
-        yield make_warning(*format_rows(mode, [format_totals(counts)], width))
-        if counts["by_cause"]:
-            files_of = [
-                f"{sum(causes.values())} in {file}: {join(causes)}" for file, causes in counts["by_file"].items()
-            ]
-            yield make_warning(*format_rows("stale", [join(counts["by_cause"]), *files_of], width))
-        listed = [
-            f"{play['test']}: {format_interaction(play)}" for play in counts["plays"] if play["verdict"] != "noise"
-        ]
-        listed += [f"never played: {format_interaction(play)}" for play in counts["unplayed"]]
-        yield Notice(Severity.INFO, (), verbose=(*format_rows("", listed, width),))
-        if self.baseline is not None and (self.found or self.fixed):
-            row = f"{counts['known']} known in {BASELINE}, {len(self.new)} new, {counts['fixed']} fixed"
-            yield make_warning(*format_rows("baseline", [row], width))
-        steps = [f"see why:         pytest --vcr=strict {selecting(min(self.new)[0])}"] if self.new else []
-        if self.new or self.fixed:
-            what = "take as known:  " if self.new else "forget the fixed:"
-            steps.append(f"{what} pytest --vcr=audit --accept-stale")
-        if mode == "audit" and steps:
-            yield make_warning(f"next      {steps[0]}", *(f"{MARGIN}{step}" for step in steps[1:]))
-
-
-def format_totals(counts: Any) -> str:
-    """Return the line of totals: what was compared, and how it came out."""
-    names = {
-        "stale": "stale",
-        "wrong_interaction": "played for the wrong interaction",
-        "noise": "differing only in a clock, id or place",
-    }
-    parts = [f"{counts[name]} {text}" for name, text in names.items() if counts[name]]
-    equal = f"{counts['equal']} equal" if parts else "all equal"
-    total = ", ".join(format_count(counts[name], name[:-1]) for name in ("tests", "requests", "cassettes"))
-    never = (
-        f"; {format_count(counts['never_played'], 'interaction')} never played, of " if counts["never_played"] else ""
-    )
-    of = len({row["cassette"] for row in counts["unplayed"]})
-    return f"{total}: {', '.join([equal, *parts])}{never and never + format_count(of, 'cassette')}"
+            return [f"{mode:<10}no test has played a request of vcrpy, so nothing was compared"]
+        totals = [f"{counts[name]} {text}" for name, text in TOTALS.items() if counts[name]]
+        compared = ", ".join(format_count(counts[name], name[:-1]) for name in ("tests", "requests", "cassettes"))
+        lines = [f"{mode:<10}{compared}: {'all equal' if counts['equal'] == len(self.rows) else ', '.join(totals)}"]
+        if unplayed := counts["unplayed"]:
+            places = format_count(len({row["cassette"] for row in unplayed}), "cassette")
+            lines[0] += f"; {format_count(len(unplayed), 'interaction')} never played, in {places}"
+        lines += [f"stale     {join(counts['by_cause'])}"] if counts["by_cause"] else []
+        lines += [f"{'':<10}{sum(n.values())} in {file}: {join(n)}" for file, n in counts["by_file"].items()]
+        for row in (*counts["plays"], *unplayed) if verbosity > 0 else ():
+            where = f"{row['cassette']}, interaction {row['index'] + 1}"
+            lines.append(f"{'':<10}{row.get('test', 'never played')}: {where}: {row['summary']}")
+        if self.baseline is not None:
+            states = ", ".join(f"{counts[state]} {state}" for state in ("known", "new", "fixed"))
+            lines.append(f"baseline  {BASELINE}: {states}")
+        wrapper = TextWrapper(width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False)
+        steps = {"see why:": f"pytest --vcr=strict {selecting(min(new)[0])}"} if new else {}
+        steps |= {"take as known:" if new else "forget the fixed:": AGAIN} if new or fixed else {}
+        typed = [f"{'' if at else 'next':<10}{what:<18}{step}" for at, (what, step) in enumerate(steps.items())]
+        return [part for line in lines for part in wrapper.wrap(line)] + (typed if mode == "audit" else [])
 
 
 def join(causes: Mapping[str, int]) -> str:
     """Return counts by cause: "6 prompt or history, 1 parameter"."""
     return ", ".join(f"{count} {cause}" for cause, count in causes.items())
-
-
-def format_interaction(row: Any) -> str:
-    """Return which interaction of which cassette, and what there is to say of it."""
-    return f"{row['cassette']}, interaction {row['index'] + 1}: {row['summary']}"
-
-
-def format_rows(word: str, rows: Iterable[str], width: int) -> Iterator[str]:
-    """Yield rows wrapped to `width`, behind a word in the margin."""
-    first = f"{word:<10}"
-    for row in rows:
-        yield from wrap(
-            row,
-            width,
-            initial_indent=first,
-            subsequent_indent=f"{MARGIN}  ",
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        first = MARGIN

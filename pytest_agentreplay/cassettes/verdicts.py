@@ -1,7 +1,7 @@
 """Compares the request that a test makes with the recorded one that vcrpy answers it with, by the rules of replays.
 
-A cassette may lack headers that its serializer, or an older vcrpy, left out. So a header is compared only where some
-request of the cassette has it.
+A cassette may lack headers that its serializer, or an older vcrpy, left out. So only headers are compared that some
+request of the cassette has.
 """
 
 from __future__ import annotations
@@ -10,11 +10,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request, to_text
+from pytest_agentreplay.cassettes.vcrpy_values import flatten_headers, read_reply, read_request
+from pytest_agentreplay.core.canonical_json import canonical, parse
+from pytest_agentreplay.core.diagnose import describe_change
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
-from pytest_agentreplay.core.divergence import ABSENT, Divergence, Kind
+from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.model import Exchange, Header, HttpCall, RawCall, Run
+from pytest_agentreplay.core.model import Exchange, Header, RawCall, Run
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.dialects import READER
 
@@ -25,14 +27,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.redaction import Redaction
 
 Verdict: TypeAlias = Literal["equal", "noise", "stale", "wrong interaction"]
-Cause: TypeAlias = Literal["", "prompt or history", "parameter", "tool schema", "model", "other"]
+Cause: TypeAlias = Literal["", "prompt or history", "parameter", "tool schema", "model", "other", "wrong interaction"]
 
-CAUSES: dict[Kind, Cause] = {
-    **dict.fromkeys((Kind.PROMPT, Kind.HISTORY, Kind.RESULT), "prompt or history"),  # type: ignore[dict-item]
-    **dict.fromkeys((Kind.MODEL, Kind.SDK), "parameter"),  # type: ignore[dict-item]
-    Kind.SCHEMA: "tool schema",
-}
-WRONG_CAUSE = "vcrpy takes the first interaction that its match_on accepts and that was not played yet"
+VERDICTS: dict[Kind, Verdict] = {Kind.NOISE: "noise", Kind.ORDER: "wrong interaction"}
+CAUSES: dict[Kind, Cause] = {Kind.NOISE: "", Kind.ORDER: "wrong interaction", Kind.SCHEMA: "tool schema"}
+CAUSES |= {Kind.MODEL: "parameter", Kind.SDK: "parameter"}
+CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", Kind.RESULT: "prompt or history"}
+WRONG_CAUSE = "vcrpy plays the first interaction that its match_on accepts and that was not played yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class Play:
         cassette: The path of the cassette, from the root of the project where it lies below.
         index: The number of the interaction that was played, from 0, as it was loaded.
         verdict: "noise" is a request that differs only in a clock, a random id or a place.
-        cause: What changed, of a stale request.
+        cause: What changed; "" of a request that is equal, or noise.
         summary: What differs, on one line, redacted.
     """
 
@@ -58,37 +59,35 @@ class ComparedRequest:
     """A request of vcrpy; what a comparison needs of it is computed when it is asked for."""
 
     def __init__(self, request: Any, cassette: LoadedCassette) -> None:
-        self.request = request
-        self._cassette = cassette
+        self.request, self._cassette = request, cassette
 
     @cached_property
-    def call(self) -> HttpCall:
-        """The request as it was made, with the headers that are compared. It may hold secrets."""
+    def call(self) -> Any:
+        """The request as it may be shown, with the headers that are compared: an `HttpCall`."""
         call, names = read_request(self.request), self._cassette.header_names
-        return replace(call, headers=tuple(pair for pair in call.headers if pair[0].lower() in names))
-
-    @cached_property
-    def redacted(self) -> Any:
-        """The request as it may be shown: an `HttpCall`."""
-        return self._cassette.redaction.redact_call(RawCall(self.call))
+        call = replace(call, headers=tuple(pair for pair in call.headers if pair[0].lower() in names))
+        return self._cassette.redaction.redact_call(RawCall(call))
 
     @cached_property
     def key(self) -> str:
-        """The key of the request as it was made, which costs no redaction."""
+        """The key of the request, by which its secrets match up to renaming."""
         return self._cassette.matching.key_alone(self.call)
 
-    @cached_property
-    def redacted_key(self) -> str:
-        """The key by which credentials match up to renaming."""
-        return self._cassette.matching.key_alone(self.redacted)
-
     def is_equal(self, other: ComparedRequest) -> bool:
-        """Return whether both are the same request; most are byte for byte."""
-        return (
-            is_plainly_equal(self.request, other.request)
-            or self.key == other.key
-            or self.redacted_key == other.redacted_key
-        )
+        """Return whether both are the same request. Most are byte for byte, and cost no look at any rule."""
+        return is_plainly_equal(self.request, other.request) or self.key == other.key
+
+
+def is_plainly_equal(now: Any, recorded: Any) -> bool:
+    """Return whether two requests of vcrpy are the same, but for the form of JSON and headers that only one has."""
+    headers, others = (dict(flatten_headers(request.headers, lower=True)) for request in (now, recorded))
+    shared = MATCHED_HEADERS & headers.keys() & others.keys()
+    if (now.method, now.uri) != (recorded.method, recorded.uri) or any(headers[x] != others[x] for x in shared):
+        return False
+    if now.body == recorded.body:
+        return True
+    trees = [parse(body) for body in (now.body, recorded.body) if isinstance(body, bytes) and body[:1] in {b"{", b"["}]
+    return len(trees) == 2 and canonical(trees[0]) == canonical(trees[1])
 
 
 class LoadedCassette:
@@ -96,97 +95,58 @@ class LoadedCassette:
 
     def __init__(self, path: str, data: Iterable[tuple[Any, Any]], matching: Matching, redaction: Redaction) -> None:
         self.path, self.matching, self.redaction = path, matching, redaction
-        self._interactions = list(data)
-        self.requests = [ComparedRequest(request, self) for request, _ in self._interactions]
-        self._served: set[int] = set()
+        self._data, self._served = list(data), set[int]()
+        self.requests = [ComparedRequest(request, self) for request, _ in self._data]
 
     @cached_property
     def header_names(self) -> frozenset[str]:
         """The names, in lower case, of the headers that the recorded requests have."""
-        return frozenset(name.lower() for request, _ in self._interactions for name in request.headers)
+        return frozenset(name.lower() for request, _ in self._data for name in request.headers)
 
     @cached_property
     def progress(self) -> ReplayProgress:
         """The cassette as a recorded run, redacted."""
         exchanges = []
-        for start, (compared, (_, response)) in enumerate(zip(self.requests, self._interactions, strict=True)):
-            reply = self.redaction.redact_outcome(compared.redacted, read_reply(response))
-            exchanges.append(Exchange(compared.redacted, reply, 2 * start, 2 * start + 1))
+        for start, (request, (_, response)) in enumerate(zip(self.requests, self._data, strict=True)):
+            reply = self.redaction.redact_outcome(request.call, read_reply(response))
+            exchanges.append(Exchange(request.call, reply, 2 * start, 2 * start + 1))
         return ReplayProgress(Run(Header(""), tuple(exchanges)), READER, self._served, self.matching)
 
     def compare(self, request: Any, index: int) -> tuple[Play, Divergence | None]:
-        """Return the verdict on a `request` that was answered with an interaction; with why, where it is not equal."""
-        now = ComparedRequest(request, self)
-        play, divergence = Play(self.path, index, "equal"), None
+        """Return the verdict on a `request` that was answered with an interaction; and why, where it is not equal."""
+        now, divergence, play = ComparedRequest(request, self), None, Play(self.path, index, "equal")
         if not now.is_equal(self.requests[index]):
-            own = next((number for number, other in enumerate(self.requests) if now.is_equal(other)), None)
-            divergence = self._explain(now, index, own)
-            verdict: Verdict = "wrong interaction" if own is not None else "stale"
-            is_noise = divergence.kind is Kind.NOISE
-            cause = CAUSES.get(divergence.kind, "other") if own is None and not is_noise else ""
-            if cause == "parameter" and self._name(now) != self._name(self.requests[index]):
+            divergence = self._explain(now, index)
+            name, cause = self.progress.name(self.requests[index].call), CAUSES.get(divergence.kind, "other")
+            if cause == "parameter" and name != self.progress.name(now.call):
                 cause = "model"
-            what = divergence.summary.removeprefix(f"{self._name(self.requests[index])}: ")
-            summary = f"{format_address(now.redacted.method, now.redacted.url)}: {what}"
-            play = Play(self.path, index, "noise" if is_noise else verdict, cause, self.redaction.hide(summary))
+            address, what = (
+                describe_address(now.call.method, now.call.url),
+                divergence.summary.removeprefix(f"{name}: "),
+            )
+            summary = self.redaction.hide(f"{address}: {what}")
+            play = Play(self.path, index, VERDICTS.get(divergence.kind, "stale"), cause, summary)
         self._served.add(2 * index)
         return play, divergence
 
-    def _name(self, compared: ComparedRequest) -> str:
-        return self.progress.name(compared.redacted)
-
-    def _explain(self, now: ComparedRequest, index: int, own: int | None) -> Divergence:
-        progress, call = self.progress, now.redacted
+    def _explain(self, now: ComparedRequest, index: int) -> Divergence:
+        progress, call = self.progress, now.call
         recorded = progress.run.exchanges[index]
-        # A header on one side alone is one that the cassette does not keep for each request.
-        differences = tuple(
-            difference
-            for difference in progress.compare(recorded.call, call)
-            if not (difference.path.startswith("headers.") and ABSENT in difference[1:3])
-        )
-        if own is not None:
-            summary = f"{progress.name(call)} is answered with interaction {index + 1}, but is interaction {own + 1}"
-            kind, cause, detail = Kind.ORDER, WRONG_CAUSE, ""
+        own = next((number for number, other in enumerate(self.requests, 1) if now.is_equal(other)), None)
+        change = progress.explain_change(recorded, call)
+        if own is None:
+            change = replace(change, cause=change.cause.partition(". Compare the versions")[0])  # which no cassette has
         else:
-            change = progress.explain_change(recorded, call, differences)
-            kind, summary, differences = change.kind, change.what, change.differences
-            cause, detail = change.cause.partition(". Compare the versions")[0], progress.find_source(change, recorded)
-        return progress.make_divergence(
-            kind,
-            summary,
-            recorded,
-            recorded=recorded,
-            now=call,
-            differences=differences,
-            cause=cause,
-            detail=(detail,) if detail else (),
-        )
+            what = f"{progress.name(call)}: this is interaction {own}, and interaction {index + 1} was played"
+            change = replace(change, kind=Kind.ORDER, what=what, cause=WRONG_CAUSE)
+        return describe_change(progress, change, recorded, call)
 
     def list_unplayed(self) -> dict[int, str]:
         """Return the interactions that were not played, as "POST HOST/PATH" by their numbers."""
-        return {
-            index: self.redaction.hide(format_address(request.method, request.uri))
-            for index, (request, _) in enumerate(self._interactions)
-            if 2 * index not in self._served
-        }
+        rows = {at: request for at, (request, _) in enumerate(self._data) if 2 * at not in self._served}
+        return {at: self.redaction.hide(describe_address(row.method, row.uri)) for at, row in rows.items()}
 
 
-def is_plainly_equal(now: Any, recorded: Any) -> bool:
-    """Return whether two requests of vcrpy are the same without a look at any rule."""
-    return (
-        now.method == recorded.method
-        and now.uri == recorded.uri
-        and now.body == recorded.body
-        and not any(
-            name.lower() in MATCHED_HEADERS
-            and name in recorded.headers
-            and to_text(value) != to_text(recorded.headers[name])
-            for name, value in now.headers.items()
-        )
-    )
-
-
-def format_address(method: str, url: str) -> str:
+def describe_address(method: str, url: str) -> str:
     """Return method, host and path, without the query."""
-    parts = split(url)
-    return f"{method} {parts.host}{parts.path}"
+    return f"{method} {split(url).host}{split(url).path}"

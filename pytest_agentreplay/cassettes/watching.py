@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from unittest import mock
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.cassettes.verdicts import ComparedRequest, LoadedCassette, Play
@@ -15,10 +15,12 @@ from pytest_agentreplay.core.paths import near
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.redaction import Redaction
+
+REPLY = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": b"{}"}}
 
 
 class CassetteWatch:
@@ -32,19 +34,10 @@ class CassetteWatch:
         is_offline: Whether vcrpy is kept from asking the network.
     """
 
-    def __init__(
-        self,
-        root: Path,
-        matching: Matching,
-        redaction: Redaction,
-        *,
-        prefers_equal: bool = False,
-        is_offline: bool = False,
-    ) -> None:
-        self.prefers_equal, self.is_offline = prefers_equal, is_offline
-        self._root, self._matching, self._redaction = root, matching, redaction
+    def __init__(self, root: Path, matching: Matching, redaction: Redaction, *, is_strict: bool = False) -> None:
+        self.prefers_equal = self.is_offline = is_strict
+        self._root, self._rules = root, (matching, redaction)
         self._cassettes: WeakKeyDictionary[Any, LoadedCassette] = WeakKeyDictionary()
-        self._replaced: dict[str, Any] = {}
         self.begin_test()
 
     def begin_test(self) -> None:
@@ -53,27 +46,22 @@ class CassetteWatch:
         self.divergences: list[tuple[Play, Divergence]] = []
         self.opened: list[LoadedCassette] = []
 
-    def install(self) -> None:
-        """Wrap the methods, until `uninstall`. What a comparison imports and caches is loaded here, in no event loop."""
+    def install(self) -> Callable[[], object]:
+        """Wrap the methods; return what restores them."""
         from vcr.cassette import Cassette
         from vcr.request import Request
 
-        asked = [
-            Request("POST", "https://api.openai.com/v1/chat/completions", body, {"content-type": "application/json"})
-            for body in (b'{"model":"m","messages":[]}', b'{"model":"m","messages":[{"role":"user","content":"a"}]}')
-        ]
-        reply = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": b"{}"}}
-        LoadedCassette("", [(asked[0], reply)], self._matching, self._redaction).compare(asked[1], 0)
-        find_agents_line("")
+        # What a comparison imports and caches is loaded now, and in no event loop.
+        url, bodies = "https://api.openai.com/v1/chat/completions", (b'{"messages":[]}', b'{"messages":["a"]}')
+        first, second = (Request("POST", url, body, {"content-type": "application/json"}) for body in bodies)
+        LoadedCassette(find_agents_line(""), [(first, REPLY)], *self._rules).compare(second, 0)
         # `_load` and `_responses` are private: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
         load, play, responses = Cassette._load, Cassette.play_response, Cassette._responses
 
-        @wraps(load)
         def watch_load(cassette: Any) -> None:
             load(cassette)
             self.find_cassette(cassette)
 
-        @wraps(play)
         def watch_play(cassette: Any, request: Any) -> Any:
             loaded, before = self.find_cassette(cassette), dict(cassette.play_counts)
             response = play(cassette, request)
@@ -84,48 +72,36 @@ class CassetteWatch:
                 self._compare(cassette, loaded, request, index)
             return response
 
-        @wraps(responses)
         def list_equal_first(cassette: Any, request: Any) -> Iterator[tuple[int, Any]]:
-            matching = list(responses(cassette, request))
+            matching, loaded = list(responses(cassette, request)), self.find_cassette(cassette)
             if len(matching) > 1:
-                loaded = self.find_cassette(cassette)
-                now = ComparedRequest(cassette.filter_request(request), loaded)
-                count = len(loaded.requests)
-                matching.sort(key=lambda pair: not (pair[0] < count and now.is_equal(loaded.requests[pair[0]])))
+                now, known = ComparedRequest(cassette.filter_request(request), loaded), dict(enumerate(loaded.requests))
+                matching.sort(key=lambda pair: not (pair[0] in known and now.is_equal(known[pair[0]])))
             return iter(matching)
 
-        replacing = {"_load": watch_load, "play_response": watch_play}
-        replacing |= {"_responses": list_equal_first} if self.prefers_equal else {}
-        replacing |= {"write_protected": property(lambda _: True)} if self.is_offline else {}  # type: ignore[dict-item]
-        self._replaced = {name: vars(Cassette)[name] for name in replacing}
-        for name, replacement in replacing.items():
-            setattr(Cassette, name, replacement)
-
-    def uninstall(self) -> None:
-        """Put back what `install` has replaced."""
-        if self._replaced:
-            from vcr.cassette import Cassette
-
-            for name, replaced in self._replaced.items():
-                setattr(Cassette, name, replaced)
-            self._replaced = {}
+        replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
+        if self.prefers_equal:
+            replacing["_responses"] = list_equal_first
+        if self.is_offline:
+            replacing["write_protected"] = property(lambda _: True)
+        patcher = mock.patch.multiple(Cassette, **replacing)
+        patcher.start()
+        return patcher.stop
 
     def find_cassette(self, cassette: Any) -> LoadedCassette:
         """Return what was loaded of an open cassette."""
-        loaded = self._cassettes.get(cassette)
-        if loaded is None:
+        if cassette not in self._cassettes:
             # `path` is public since vcrpy 9: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
-            path = self._redaction.hide(near(Path(os.path.abspath(cassette._path)), self._root))  # noqa: PTH100
-            loaded = LoadedCassette(path, cassette.data, self._matching, self._redaction)
-            self._cassettes[cassette] = loaded
-            self.opened.append(loaded)
-        return loaded
+            path = self._rules[1].hide(near(Path(os.path.abspath(cassette._path)), self._root))  # noqa: PTH100
+            self._cassettes[cassette] = LoadedCassette(path, cassette.data, *self._rules)
+            self.opened.append(self._cassettes[cassette])
+        return self._cassettes[cassette]
 
     def _compare(self, cassette: Any, loaded: LoadedCassette, request: Any, index: int) -> None:
         try:
             play, divergence = loaded.compare(cassette.filter_request(request), index)
-        except Exception as error:  # a fault of ours, or a body that nobody can read, must not change the test
-            summary = f"{request.method} {loaded.path}: cannot be compared ({type(error).__name__})"
+        except Exception as error:  # a body that nobody can read, or a fault of ours, must not change the test
+            summary = f"{request.method} request: cannot be compared ({type(error).__name__})"
             play, divergence = Play(loaded.path, index, "stale", "other", summary), Divergence(Kind.REQUEST, summary)
         self.plays.append(play)
         if divergence is not None and play.verdict != "noise":

@@ -164,10 +164,13 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.captured_items import PLUGIN, CapturedItems
 
         register(CapturedItems(config, option.agentreplay_runs), PLUGIN)
-    if option.agentreplay_vcr is not None or option.agentreplay_accept_stale:
+    if any(
+        vars(option).get(f"agentreplay_{name}") not in {None, False}
+        for name in ("vcr", "accept_stale", "apply", "json")
+    ):
         from pytest_agentreplay.plugin.cassette_session import PLUGIN, CassetteSession
 
-        register(CassetteSession(config, option.agentreplay_vcr), PLUGIN)
+        register(CassetteSession(config), PLUGIN)
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items
 

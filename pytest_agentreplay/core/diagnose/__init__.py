@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
 
 __all__ = [
+    "describe_change",
     "explain_miss",
     "explain_missing",
     "explain_order",
@@ -319,7 +320,7 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
         target = min(same, key=lambda x: len(progress.compare(x.call, call)))
         change = progress.explain_change(target, call)
         cause = change.cause or explain_arguments(progress, target, call)
-        return _explain_change(progress, change, target, call, cause)
+        return describe_change(progress, change, target, call, cause)
     if turn:
         names = [use.name for use in progress.list_tool_uses(turn[0])]
         cause = "your code chose another tool than it did when recorded"
@@ -358,12 +359,13 @@ def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: l
     change = progress.explain_change(target, call)
     if skipped and asks_model:
         return _explain_missing_call(progress, skipped[0], (*skipped[1:],), change.differences, call)
-    return _explain_change(progress, change, target, call)
+    return describe_change(progress, change, target, call)
 
 
-def _explain_change(
+def describe_change(
     progress: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
 ) -> Divergence:
+    """Return the divergence of a `call` that `change` has made of the one of `target`."""
     follows_model = cause.startswith("the model asked")
     source = "" if follows_model else progress.find_source(change, target)
     return progress.make_divergence(
