@@ -6,26 +6,29 @@ Private names are those of https://github.com/Kludex/cassetter/blob/0.16.1/pytho
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
-from functools import wraps
 from importlib.util import find_spec
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any
-from unittest.mock import patch
+from typing import TYPE_CHECKING, Any
+from unittest import mock
 
 from pytest_agentreplay.cassettes.watching import CassetteWatch
+from pytest_agentreplay.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class CassetterWatch(CassetteWatch):
-    """The watch of a suite on cassetter, from 0.12 on; it may use vcrpy too."""
+    """The watch of a suite on cassetter, which may use vcrpy too."""
 
-    def install(self) -> None:
-        """Wrap the methods of both classes `Cassette`, until `uninstall`."""
-        if find_spec("vcr"):
-            super().install()
+    def install(self) -> Callable[[], object]:
+        """Wrap the methods of both classes `Cassette`; return what restores them. Raises SettingsError."""
         from cassetter import cassette as module
 
-        load, match, lock = module.Cassette.load, module.Cassette.match, Lock()
+        load, match, lock = module.Cassette.load, getattr(module.Cassette, "match", None), Lock()
+        if match is None:
+            raise SettingsError("--vcr needs cassetter 0.16 or later: pip install --upgrade cassetter")
 
         def filter_request(cassette: Any, request: Any) -> SimpleNamespace:
             """Return a request as cassetter compares it and has written it: without credentials, its JSON parsed."""
@@ -34,41 +37,40 @@ class CassetterWatch(CassetteWatch):
             uri, body = (cassette._uri_normalizer or str)(request.uri), module.body_to_bytes(request.body)
             return SimpleNamespace(method=request.method, uri=uri, headers=request.headers, body=body, _body=body)
 
-        @wraps(load)
         def watch_load(cassette: Any) -> None:
             load(cassette)
             cassette.data = []
             for recorded in cassette.interactions:
-                reply = {"status": {"code": recorded.response.status}, "headers": recorded.response.headers}
-                reply["body"] = {"string": module.body_to_bytes(recorded.response.body)}
+                body, status = {"string": module.body_to_bytes(recorded.response.body)}, recorded.response.status
+                reply = {"status": {"code": status}, "headers": recorded.response.headers, "body": body}
                 cassette.data.append((filter_request(cassette, recorded.request), reply))
             self.find_cassette(cassette)
 
-        @wraps(match)
-        def watch_match(cassette: Any, *parts: Any) -> tuple[int, Any]:
-            loaded, played, config = self.find_cassette(cassette), cassette.played_indices, cassette._match_config
-            exact, playing = module.MatchConfig([*config.match_on, "json_body"], config.ignore_json_paths), None
-            if self.prefers_equal:
-                with lock, patch.object(cassette, "_match_config", exact), suppress(module.NoMatchError):
-                    playing = match(cassette, *parts)
-                    if played[playing[0]]:  # an equal request was played before: cassetter takes an unplayed one first
-                        cassette._play_counter[playing[0]] -= 1
-                        playing = None
-            index, response = playing or match(cassette, *parts)
+        def match_equal(cassette: Any, *parts: Any) -> tuple[int, Any]:
+            """Play an unplayed interaction with the same JSON, where there is none what cassetter takes."""
+            played, config = cassette.played_indices, cassette._match_config
+            exact = module.MatchConfig([*config.match_on, "json_body"], config.ignore_json_paths)
+            with lock, mock.patch.object(cassette, "_match_config", exact), suppress(module.NoMatchError):
+                index, response = match(cassette, *parts)
+                if not played[index]:
+                    return index, response
+                cassette._play_counter[index] -= 1
+            return match(cassette, *parts)  # type: ignore[no-any-return]
+
+        def watch_match(cassette: Any, method: str, uri: str, headers: Any, body: bytes | None) -> tuple[int, Any]:
+            loaded = self.find_cassette(cassette)
+            index, response = (match_equal if self.prefers_equal else match)(cassette, method, uri, headers, body)
             if index < len(loaded.requests):  # what this session has recorded itself is not compared
-                method, uri, headers, body = parts
                 kinds = (module._get_header(headers, name) for name in ("content-type", "content-encoding"))
                 request = module.HttpRequest(method, uri, headers, module.process_body(body or b"", *kinds))
                 self._compare(cassette, loaded, request, index)
             return index, response
 
-        replacing = {"load": watch_load, "match": watch_match, "filter_request": filter_request}
-        replacing |= {"can_record": property(lambda _: False)} if self.is_offline else {}
-        self._patches = ExitStack()
-        for name, replacement in replacing.items():
-            self._patches.enter_context(patch.object(module.Cassette, name, replacement, create=True))
-
-    def uninstall(self) -> None:
-        """Put back what `install` has replaced."""
-        super().uninstall()
-        self._patches.close()
+        replacing: dict[str, Any] = {"load": watch_load, "match": watch_match, "filter_request": filter_request}
+        if self.is_offline:
+            replacing["can_record"] = property(lambda _: False)
+        patches = ExitStack()
+        if find_spec("vcr"):
+            patches.callback(super().install())
+        patches.enter_context(mock.patch.multiple(module.Cassette, create=True, **replacing))
+        return patches.close

@@ -178,7 +178,7 @@ def _deeper(level: list[Json], most: int) -> bool:
 def text_of(data: bytes) -> str | None:
     """Return the text that `data` is, by its mark in UTF-16 or UTF-8; None for bytes that are none.
 
-    A recording of cassetter in TOML is returned as JSON, so that whoever redacts or reads a trace needs no third syntax.
+    A recording of cassetter in TOML is returned as JSON: whoever redacts or reads a trace needs no third syntax.
     """
     try:
         text = data.decode("utf-16" if data[:2] in {b"\xff\xfe", b"\xfe\xff"} else "utf-8-sig")
