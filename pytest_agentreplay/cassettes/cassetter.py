@@ -6,8 +6,8 @@ Private names are those of https://github.com/Kludex/cassetter/blob/0.16.1/pytho
 from __future__ import annotations
 
 from contextlib import ExitStack, suppress
+from copy import copy
 from importlib.util import find_spec
-from threading import Lock
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 class CassetterWatch(CassetteWatch):
     """The watch of a suite on cassetter, which may use vcrpy too."""
 
-    def install(self) -> Callable[[], object]:
+    def install(self) -> Callable[[], None]:
         """Wrap the methods of both classes `Cassette`; return what restores them. Raises SettingsError."""
         from cassetter import cassette as module
 
-        load, match, lock = module.Cassette.load, getattr(module.Cassette, "match", None), Lock()
+        load, match = module.Cassette.load, getattr(module.Cassette, "match", None)
         if match is None:
             raise SettingsError("--vcr needs cassetter 0.16 or later: pip install --upgrade cassetter")
 
@@ -40,22 +40,22 @@ class CassetterWatch(CassetteWatch):
         def watch_load(cassette: Any) -> None:
             load(cassette)
             cassette.data = []
-            for recorded in cassette.interactions:
-                body, status = {"string": module.body_to_bytes(recorded.response.body)}, recorded.response.status
-                reply = {"status": {"code": status}, "headers": recorded.response.headers, "body": body}
-                cassette.data.append((filter_request(cassette, recorded.request), reply))
+            for request, response in ((recorded.request, recorded.response) for recorded in cassette.interactions):
+                reply = {"status": {"code": response.status}, "headers": response.headers}
+                reply["body"] = {"string": module.body_to_bytes(response.body)}
+                cassette.data.append((filter_request(cassette, request), reply))
             self.find_cassette(cassette)
 
-        def match_equal(cassette: Any, *parts: Any) -> tuple[int, Any]:
-            """Play an unplayed interaction with the same JSON, where there is none what cassetter takes."""
-            played, config = cassette.played_indices, cassette._match_config
-            exact = module.MatchConfig([*config.match_on, "json_body"], config.ignore_json_paths)
-            with lock, mock.patch.object(cassette, "_match_config", exact), suppress(module.NoMatchError):
-                index, response = match(cassette, *parts)
+        def match_equal(cassette: Any, *parts: Any) -> Any:
+            """Play an unplayed interaction with the same JSON; where there is none, what cassetter takes."""
+            exact, config, played = copy(cassette), cassette._match_config, cassette.played_indices
+            exact._match_config = module.MatchConfig([*config.match_on, "json_body"], config.ignore_json_paths)
+            with suppress(module.NoMatchError):
+                index, response = match(exact, *parts)
                 if not played[index]:
                     return index, response
-                cassette._play_counter[index] -= 1
-            return match(cassette, *parts)  # type: ignore[no-any-return]
+                cassette._play_counter[index] -= 1  # of both: a copy shares what it counts
+            return match(cassette, *parts)
 
         def watch_match(cassette: Any, method: str, uri: str, headers: Any, body: bytes | None) -> tuple[int, Any]:
             loaded = self.find_cassette(cassette)
@@ -67,8 +67,7 @@ class CassetterWatch(CassetteWatch):
             return index, response
 
         replacing: dict[str, Any] = {"load": watch_load, "match": watch_match, "filter_request": filter_request}
-        if self.is_offline:
-            replacing["can_record"] = property(lambda _: False)
+        replacing |= {"can_record": property(lambda _: False)} if self.is_offline else {}
         patches = ExitStack()
         if find_spec("vcr"):
             patches.callback(super().install())
