@@ -9,20 +9,17 @@ from contextlib import ExitStack, suppress
 from copy import copy
 from importlib.util import find_spec
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from unittest import mock
 
 from pytest_agentreplay.cassettes.watching import CassetteWatch
 from pytest_agentreplay.errors import SettingsError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 class CassetterWatch(CassetteWatch):
     """The watch of a suite on cassetter, which may use vcrpy too."""
 
-    def install(self) -> Callable[[], None]:
+    def install(self) -> Any:
         """Wrap the methods of both classes `Cassette`; return what restores them. Raises SettingsError."""
         from cassetter import cassette as module
 
@@ -41,8 +38,8 @@ class CassetterWatch(CassetteWatch):
             load(cassette)
             cassette.data = []
             for request, response in ((recorded.request, recorded.response) for recorded in cassette.interactions):
-                reply = {"status": {"code": response.status}, "headers": response.headers}
-                reply["body"] = {"string": module.body_to_bytes(response.body)}
+                content = module.body_to_bytes(response.body)
+                reply = {"status_code": response.status, "headers": response.headers, "content": content}
                 cassette.data.append((filter_request(cassette, request), reply))
             self.find_cassette(cassette)
 
@@ -67,9 +64,9 @@ class CassetterWatch(CassetteWatch):
             return index, response
 
         replacing: dict[str, Any] = {"load": watch_load, "match": watch_match, "filter_request": filter_request}
-        replacing |= {"can_record": property(lambda _: False)} if self.is_offline else {}
+        replacing |= dict.fromkeys(("can_record", "verifies"), property(lambda _: False)) if self.is_offline else {}
         patches = ExitStack()
+        patches.enter_context(mock.patch.multiple(module.Cassette, create=True, **replacing))
         if find_spec("vcr"):
             patches.callback(super().install())
-        patches.enter_context(mock.patch.multiple(module.Cassette, create=True, **replacing))
         return patches.close

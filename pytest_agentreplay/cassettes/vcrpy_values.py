@@ -27,7 +27,8 @@ def read_request(request: Any) -> HttpCall:
     if isinstance(body, list) and all(isinstance(part, bytes) for part in body):
         body = b"".join(body)
     if isinstance(body, dict | list | tuple):
-        body, headers = json.dumps(body, default=str).encode(), (*headers, JSON_TYPE)
+        body = json.dumps(body, default=str).encode()
+        headers = (JSON_TYPE, *(pair for pair in headers if pair[0].lower() != JSON_TYPE[0]))
     elif isinstance(body, str):
         body = body.encode()
     return HttpCall(request.method, request.uri.partition("#")[0], headers, Body(bytes(body or b"")))

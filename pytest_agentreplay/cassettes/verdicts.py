@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.cassettes.vcrpy_values import flatten_headers, read_reply, read_request
-from pytest_agentreplay.core.canonical_json import canonical, parse
+from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diagnose import describe_change
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Divergence, Kind
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 Verdict: TypeAlias = Literal["equal", "noise", "stale", "wrong interaction"]
 Cause: TypeAlias = Literal["", "prompt or history", "parameter", "tool schema", "model", "other", "wrong interaction"]
 
-VERDICTS: dict[Kind, Verdict] = {Kind.NOISE: "noise", Kind.ORDER: "wrong interaction"}
 CAUSES: dict[Kind, Cause] = {Kind.NOISE: "", Kind.ORDER: "wrong interaction", Kind.SCHEMA: "tool schema"}
 CAUSES |= {Kind.MODEL: "parameter", Kind.SDK: "parameter"}
 CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", Kind.RESULT: "prompt or history"}
@@ -86,8 +85,9 @@ def is_plainly_equal(now: Any, recorded: Any) -> bool:
         return False
     if now.body == recorded.body:
         return True
-    trees = [parse(body) for body in (now.body, recorded.body) if isinstance(body, bytes) and body[:1] in {b"{", b"["}]
-    return len(trees) == 2 and canonical(trees[0]) == canonical(trees[1])
+    trees = [parse(body, exact=True) for body in (now.body, recorded.body) if isinstance(body, bytes)]
+    forms = [canonical(tree) for tree in trees if not isinstance(tree, NotJson)]
+    return len(forms) == 2 and forms[0] == forms[1]
 
 
 class LoadedCassette:
@@ -96,12 +96,8 @@ class LoadedCassette:
     def __init__(self, path: str, data: Iterable[tuple[Any, Any]], matching: Matching, redaction: Redaction) -> None:
         self.path, self.matching, self.redaction = path, matching, redaction
         self._data, self._served = list(data), set[int]()
+        self.header_names = {name.lower() for request, _ in self._data for name in request.headers}
         self.requests = [ComparedRequest(request, self) for request, _ in self._data]
-
-    @cached_property
-    def header_names(self) -> frozenset[str]:
-        """The names, in lower case, of the headers that the recorded requests have."""
-        return frozenset(name.lower() for request, _ in self._data for name in request.headers)
 
     @cached_property
     def progress(self) -> ReplayProgress:
@@ -119,13 +115,14 @@ class LoadedCassette:
             divergence = self._explain(now, index)
             name, cause = self.progress.name(self.requests[index].call), CAUSES.get(divergence.kind, "other")
             if cause == "parameter" and name != self.progress.name(now.call):
-                cause = "model"
+                cause = "model" if self.progress.is_model_call(now.call) else "other"
             address, what = (
                 describe_address(now.call.method, now.call.url),
                 divergence.summary.removeprefix(f"{name}: "),
             )
             summary = self.redaction.hide(f"{address}: {what}")
-            play = Play(self.path, index, VERDICTS.get(divergence.kind, "stale"), cause, summary)
+            verdict: Verdict = "wrong interaction" if cause == "wrong interaction" else "stale" if cause else "noise"
+            play = Play(self.path, index, verdict, cause, summary)
         self._served.add(2 * index)
         return play, divergence
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.redaction import Redaction
 
-REPLY = {"status": {"code": 200, "message": "OK"}, "headers": {}, "body": {"string": b"{}"}}
-
 
 class CassetteWatch:
     """Which requests of the running test were played, and how they compare; one in a session.
@@ -46,15 +44,15 @@ class CassetteWatch:
         self.divergences: list[tuple[Play, Divergence]] = []
         self.opened: list[LoadedCassette] = []
 
-    def install(self) -> Callable[[], object]:
+    def install(self) -> Callable[[], None]:
         """Wrap the methods; return what restores them."""
         from vcr.cassette import Cassette
         from vcr.request import Request
 
         # What a comparison imports and caches is loaded now, and in no event loop.
-        url, bodies = "https://api.openai.com/v1/chat/completions", (b'{"messages":[]}', b'{"messages":["a"]}')
-        first, second = (Request("POST", url, body, {"content-type": "application/json"}) for body in bodies)
-        LoadedCassette(find_agents_line(""), [(first, REPLY)], *self._rules).compare(second, 0)
+        asked = [Request("POST", "https://api.openai.com/v1/responses", body, {}) for body in (b'{"input":"a"}', b"{}")]
+        recorded = asked[0], {"status_code": 200, "headers": {}}
+        LoadedCassette(find_agents_line(""), [recorded], *self._rules).compare(asked[1], 0)
         # `_load` and `_responses` are private: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
         load, play, responses = Cassette._load, Cassette.play_response, Cassette._responses
 
@@ -86,7 +84,8 @@ class CassetteWatch:
             replacing["write_protected"] = property(lambda _: True)
         patcher = mock.patch.multiple(Cassette, **replacing)
         patcher.start()
-        return patcher.stop
+        stop: Callable[[], None] = patcher.stop
+        return stop
 
     def find_cassette(self, cassette: Any) -> LoadedCassette:
         """Return what was loaded of an open cassette."""

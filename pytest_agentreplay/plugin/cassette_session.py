@@ -9,7 +9,7 @@ import json
 from dataclasses import asdict, replace
 from functools import partial
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -75,9 +75,7 @@ class CassetteSession:
         config.stash[keys.CASSETTES] = self.watch
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
-    def pytest_runtest_makereport(
-        self, item: pytest.Item, call: pytest.CallInfo[None]
-    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:
         """Fail a test with a stale request, whatever its agent or `xfail` makes of it; send what it has played."""
         report = yield
         if self.mode == "strict" and self.watch.divergences and (call.when != "setup" or report.failed):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-APP = '''
+APP = """
 import os
 import aiohttp, httpx, openai, requests
 
@@ -33,9 +33,9 @@ def by_requests(question):
 async def by_aiohttp(question):
     async with aiohttp.ClientSession() as session, session.post(URL + "/chat/completions", json=body(question)) as reply:
         return (await reply.json())["id"]
-'''
+"""
 
-MARKED = '''
+MARKED = """
 import asyncio, threading
 import pytest, app
 
@@ -57,9 +57,9 @@ def test_thread():
     thread = threading.Thread(target=app.by_httpx, args=("three",))
     thread.start()
     thread.join()
-'''
+"""
 
-OPENED = '''
+OPENED = """
 import asyncio
 import pytest, vcr
 from vcr.unittest import VCRTestCase
@@ -89,7 +89,7 @@ def test_coroutine():
 class TestCase(VCRTestCase):
     def test_inherited(self):
         assert app.by_httpx("three")
-'''
+"""
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from tests.cassettes.conftest import MARKED, OPENED, audit
+from tests.cassettes.conftest import OPENED, audit
 from tests.support.small_projects import edited
 
 pytestmark = pytest.mark.env("main")
@@ -96,9 +96,7 @@ def test_another_order_is_the_wrong_interaction_and_what_is_not_asked_for_was_ne
     assert counts(found, "wrong_interaction", "never_played") == {"wrong_interaction": 2, "never_played": 1}
     assert "this is interaction 2, and interaction 1 was played" in found["plays"][0]["summary"]
     cassette = "cassettes/test_order/test_order.yaml"
-    assert found["unplayed"] == [
-        {"cassette": cassette, "index": 2, "summary": "POST 127.0.0.1/v1/chat/completions"}
-    ]
+    assert found["unplayed"] == [{"cassette": cassette, "index": 2, "summary": "POST 127.0.0.1/v1/chat/completions"}]
 
 
 def test_the_report_names_causes_and_files_and_commands(marked):
@@ -158,7 +156,10 @@ def test_a_damaged_baseline_is_named(marked, baseline, text):
 
 USAGE = {
     ("--vcr=audti",): "--vcr does not take 'audti': did you mean audit?",
-    ("--vcr=audit", "--disable-recording"): "--vcr=audit compares what is played, and --disable-recording plays nothing",
+    (
+        "--vcr=audit",
+        "--disable-recording",
+    ): "--vcr=audit compares what is played, and --disable-recording plays nothing",
     ("--vcr=strict", "--record-mode=all"): "--vcr=strict compares what is played, and --record-mode=all plays nothing",
     ("--vcr=audit", "--record-mode=rewrite"): "and --record-mode=rewrite plays nothing: leave it out",
     ("--vcr=strict", "--json"): "--json goes with --vcr=audit",
@@ -178,24 +179,21 @@ def test_what_means_nothing_is_a_usage_error_before_any_test(marked, words):
 
 def test_without_vcrpy_it_says_so(marked):
     (marked.root / "hiding.py").write_text("import sys\nsys.modules['vcr'] = None\n", encoding="utf-8")
-    done = marked.child("pytest", "-p", "pytest_agentreplay.plugin", "-p", "hiding", "--vcr=audit", PYTHONPATH=str(marked.root))
+    done = marked.child(
+        "pytest", "-p", "pytest_agentreplay.plugin", "-p", "hiding", "--vcr=audit", PYTHONPATH=str(marked.root)
+    )
     assert done.returncode == 4
     assert "--vcr=audit needs vcrpy, which is not installed: pip install vcrpy" in done.stderr
 
 
 def test_workers_of_xdist_give_one_result_and_one_baseline(marked, baseline):
-    marked_plugins = marked.plugins
-    marked.plugins += ("xdist",)
-    try:
-        with edited(marked, "app.py", "Be brief.", "Be short."):
-            parallel, alone = audit(marked, "-n2"), audit(marked)
-            assert {**parallel, "plays": []} == {**alone, "plays": []}
-            assert sorted(map(str, parallel["plays"])) == sorted(map(str, alone["plays"]))
-            audit(marked, "-n2", "--accept-stale")
-            assert audit(marked, "-n2")["known"] == 5
-            assert marked.run("--vcr=audit", "-p", "no:terminal").returncode == 0
-    finally:
-        marked.plugins = marked_plugins
+    words = ("-p", "xdist", "-n2")
+    with edited(marked, "app.py", "Be brief.", "Be short."):
+        found = audit(marked, *words, "--accept-stale")
+        assert found | FIVE | {"stale": 5, "known": 5, "new": 0, "never_played": 0} == found
+        assert len(json.loads(baseline.read_text(encoding="utf-8"))["stale"]) == 5
+        assert audit(marked, *words)["known"] == 5
+        assert marked.run("--vcr=audit", "-p", "no:terminal").returncode == 0
 
 
 RERUN = """
@@ -217,7 +215,6 @@ def test_of_a_test_that_is_tried_again_the_last_try_counts(make_suite):
     (suite.root / "tried").unlink()
     done = suite.run("-q", "--vcr=audit", "--json", "-p", "pytest_rerunfailures", FLAKY="1")
     assert "1 passed, 1 rerun" in done.stdout
-    assert '"tests": 1, "requests": 1' in done.stdout.replace('"requests": 1, "cassettes"', '"requests": 1,') or True
     [line] = [line for line in done.stdout.splitlines() if line.startswith('{"')]
     assert counts(json.loads(line), "requests", "equal", "stale") == {"requests": 1, "equal": 1, "stale": 0}
 
@@ -241,7 +238,12 @@ def test_no_secret_of_a_url_header_or_body_is_shown_or_kept(make_suite):
     tape = next(suite.root.rglob("*.yaml"))
     match = "\n@pytest.fixture\ndef vcr_config():\n    return {'match_on': ['method', 'path']}\n"
     suite.edit("test_secret.py", "import pytest, httpx, app\n", f"import pytest, httpx, app\n{match}")
-    for words in (["--vcr=audit", "-vv"], ["--vcr=audit", "--json"], ["--vcr=audit", "--accept-stale"], ["--vcr=strict", "-vv"]):
+    for words in (
+        ["--vcr=audit", "-vv"],
+        ["--vcr=audit", "--json"],
+        ["--vcr=audit", "--accept-stale"],
+        ["--vcr=strict", "-vv"],
+    ):
         done = suite.run(*words, LEAK="1")
         assert "1 stale" in done.stdout or '"stale": 1' in done.stdout
         assert SECRET not in done.stdout + done.stderr
@@ -264,7 +266,9 @@ async def test_in_loop():
 
 def test_nothing_of_ours_blocks_the_event_loop(make_suite):
     pytest.importorskip("blockbuster")
-    suite = make_suite("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function", test_loop=BLOCKING)
+    suite = make_suite(
+        "-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function", test_loop=BLOCKING
+    )
     words = ("-p", "pytest_asyncio.plugin", "-o", "asyncio_default_fixture_loop_scope=function")
     assert audit(suite, *words)["equal"] == 1
     with edited(suite, "app.py", "Be brief.", "Be short."):
@@ -301,7 +305,3 @@ def test_a_suite_without_the_flag_loads_nothing_of_it(marked):
 def test_nothing_played_is_said(make_suite):
     suite = make_suite(test_plain="def test_plain(): pass\n")
     assert "audit     no test has played a request of vcrpy, so nothing was compared" in suite.run("--vcr=audit").stdout
-
-
-def test_the_marked_suite_is_what_its_name_says():
-    assert MARKED.count("@pytest.mark.vcr") == 3
