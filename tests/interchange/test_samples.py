@@ -191,7 +191,7 @@ def test_the_refund_is_the_same_run_everywhere_but_for_what_a_source_loses(file)
     assert UNKNOWN not in [run.seen for run in trace.tool_runs]
     starts = [step.started for step in trace.steps if step.started]
     assert starts == sorted(starts)
-    assert form in {"galileo", "openai-items", "vcrpy", "cassetter"} or "cassetteai" in file or trace.started < trace.ended
+    assert form in {"galileo", "openai-items", "vcrpy"} or "cassett" in file or trace.started < trace.ended
     told = repr((trace.metadata, trace.tags, trace.losses, trace.source))
     secrets = ("LANGSMITH", "127.0.0.1", "stub") if form in PLATFORMS else ()
     assert not [word for word in secrets if word in told]
