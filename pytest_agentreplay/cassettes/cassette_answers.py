@@ -6,17 +6,15 @@ Nothing here changes which interaction vcrpy chooses: the suite's matchers, filt
 from __future__ import annotations
 
 import json
-import re
 import threading
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl
 
-from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request
+from pytest_agentreplay.cassettes.vcrpy_values import read_reply
 from pytest_agentreplay.core.matching.address import header
 from pytest_agentreplay.core.model import HttpCall, HttpReply
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
 
@@ -39,42 +37,29 @@ def answer(interception: Interception, recorder: Any, raw: RawCall, call: Call, 
         return None
     try:
         with _PLAYING:
-            reply, hidden = find_reply(OPEN_CASSETTES[-1].cassette, raw.native)
+            reply = find_reply(OPEN_CASSETTES[-1].cassette, raw.native)
     except Exception as refused:
         why = interception.redactor.hide(str(refused).strip().partition("\n")[0])
         interception.observed.note_problem(CannotFreeze(f"vcrpy refused the call ({why})", path="$", kind="vcrpy"))
         raise
     if reply is None:
         return None
-    for value in hidden:
-        interception.redactor.learn(CATEGORY, value)
     verdict: Replayed = recorder.serve_outcome(call, interception.redactor.redact_outcome(call, reply), moment)
     return replace(verdict, exchange=replace(verdict.exchange, outcome=reply))
 
 
-def find_reply(cassette: Any, call: HttpCall) -> tuple[HttpReply | None, set[str]]:
-    """Return what the cassette has for `call`, as vcrpy's stubs do; None where these ask the network.
-
-    The texts are those that the suite's filters keep out of its cassettes.
-    """
+def find_reply(cassette: Any, call: HttpCall) -> HttpReply | None:
+    """Return what the cassette has for `call`, as vcrpy's stubs do; None where these ask the network."""
     from vcr.errors import CannotOverwriteExistingCassetteException
     from vcr.request import Request
 
     requests = [Request(call.method, call.url, body, dict(call.headers)) for body in list_bodies(call)]
     for request in requests:
         if cassette.can_play_response_for(request):
-            hidden = list_texts(request) - list_texts(cassette.filter_request(request))
-            return fit_headers(read_reply(cassette.play_response(request)), is_head=call.method == "HEAD"), hidden
+            return fit_headers(read_reply(cassette.play_response(request)), is_head=call.method == "HEAD")
     if cassette.write_protected and cassette.filter_request(requests[0]):
         raise CannotOverwriteExistingCassetteException(cassette=cassette, failed_request=requests[0])
-    return None, set()
-
-
-def list_texts(request: Any) -> set[str]:
-    """Return the values in the query of a request, and in its body: JSON or a form."""
-    body = read_request(request).body.data.decode("utf-8", "replace")
-    in_json = re.findall(r':\s*"((?:[^"\\]|\\.)*)"', body)
-    return {value for _, value in [*request.query, *parse_qsl(body)]} | {*in_json}
+    return None
 
 
 def list_bodies(call: HttpCall) -> Iterator[Any]:
