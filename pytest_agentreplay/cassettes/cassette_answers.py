@@ -37,8 +37,8 @@ _PLAYING = threading.Lock()  # between the question whether there is a reply and
 def answer(interception: Interception, recorder: Any, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
     """Record `call` with the reply of the innermost open cassette; return None where the network is asked.
 
-    Raises what vcrpy raises for a request that its cassette has not. Then, and where a filter of the suite hides a value
-    that our redaction keeps, the run is not written.
+    Raises what vcrpy raises for a request that its cassette has not. Then, and where a filter of the suite hides a
+    value that our redaction keeps, the run is not written.
     """
     if not isinstance(raw.native, HttpCall) or not isinstance(call, HttpCall):
         return None
@@ -96,7 +96,7 @@ def list_bodies(call: HttpCall, recorded: list[Any]) -> list[Any]:
 
 
 def find_hidden(cassette: Any, request: Any, response: Any, kept: set[str]) -> str:
-    """Return method, host and path of a request, where the cassette hides words of it, or of its response, of `kept`."""
+    """Return method, host and path of a request where the cassette hides words of `kept` in it or in its response."""
     shown = cassette.filter_request(request)
     if not shown:  # it passes by the cassette
         return ""
@@ -115,7 +115,7 @@ def find_hidden(cassette: Any, request: Any, response: Any, kept: set[str]) -> s
 
 
 def list_words(*parts: HttpCall | HttpReply) -> set[str]:
-    """Return the words of URLs and bodies but for names of fields, whatever the encoding of a query, a form or JSON is."""
+    """Return the words of URLs and bodies but for names of fields, whatever the encoding of a form or of JSON is."""
     words = set[str]()
     for part in parts:
         text = part.body.data.decode(errors="replace")
