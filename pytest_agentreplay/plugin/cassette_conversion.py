@@ -148,6 +148,10 @@ class CassetteConversion:
                 groups[file]["left"].add(function)
             if facts["opted_in"]:
                 groups[file]["opted_in"].add(function)
+        used = {fixture for test, facts in self.tests.items() if facts["why"] == "" for fixture in summaries[test].uses}
+        for summary in summaries.values():
+            if summary.fixture is not None and summary.is_new and summary.test not in used:
+                files.delete(Path(summary.file), self.config.rootpath)
         for file, group in groups.items():
             if group["converted"]:
                 yield from self.change_source(file, group)

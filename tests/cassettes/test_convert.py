@@ -126,7 +126,7 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     assert read_cassettes() == before
     assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == source
 
-    report = convert(chats, "--apply", "-n2")
+    report = convert(chats, "--apply")
     assert "6 tests converted, 5 not" in report
     changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
     assert changed.count("mark.agentreplay") == 5
@@ -139,6 +139,42 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     assert "convert   0 tests converted, 5 not" in again
     assert {file: file.read_bytes() for file in chats.files} == snapshots
     assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == changed
+
+
+@pytest.mark.exhaustive
+def test_workers_of_xdist_convert_as_one_process_does(chats):
+    assert "convert   6 tests converted, 5 not" in convert(chats, "--apply", "-n2")
+    changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
+    assert changed.count("mark.agentreplay") == 5
+
+
+def test_the_calls_of_a_wider_fixture_are_converted_with_a_test_that_needs_them(chats):
+    test = """
+import pytest, vcr, helpers
+
+@pytest.fixture(scope="module")
+def greeting():
+    with vcr.use_cassette("cassettes/hello.yaml", record_mode="none"):
+        return helpers.chat("hello")
+
+@pytest.fixture(scope="module")
+def other_greeting():
+    with vcr.use_cassette("cassettes/hello.yaml", record_mode="none"):
+        return helpers.chat("hello")
+
+def test_a(greeting):
+    with vcr.use_cassette("cassettes/hello.yaml", record_mode="none"):
+        assert greeting == helpers.chat("hello")
+
+def test_b(other_greeting):
+    assert other_greeting
+"""
+    chats.write(test_chats=test)
+    report = convert(chats, "--apply")
+    assert "test_b: it played no request\nconvert   1 test converted, 1 not" in report
+    assert sorted(file.stem.partition("-")[0] for file in chats.files) == ["greeting", "test_a.snapshot"]
+    (chats.root / "cassettes" / "hello.yaml").unlink()
+    assert "replayed 1 test and 1 fixture" in ended(chats.replay("-W", "ignore", "-k", "test_a")).stdout
 
 
 def test_a_stale_test_is_converted_as_it_asks_today_where_somebody_says_so(chats):
