@@ -47,8 +47,9 @@ def answer(interception: Interception, recorder: Any, raw: RawCall, call: Call, 
         with _PLAYING:
             request, response = play(cassette, raw.native)
     except Exception as refused:
-        why = redactor.hide(str(refused).strip().partition("\n")[0])
-        observed.note_problem(CannotFreeze(f"vcrpy refused the call ({why})", path="$", kind="vcrpy"))
+        why, address = str(refused).strip().partition("\n")[0], describe_address(call.method, call.url)
+        why = redactor.hide(f"vcrpy refused the call ({why}): {address}")
+        observed.note_problem(CannotFreeze(why, path="$", kind="vcrpy"))
         raise
     parts: list[HttpCall | HttpReply] = [call]
     verdict: Replayed | None = None
@@ -68,8 +69,13 @@ def play(cassette: Any, call: HttpCall) -> tuple[Any, Any]:
     from vcr.errors import CannotOverwriteExistingCassetteException
     from vcr.request import Request
 
-    bodies = list_bodies(call, [request.body for request in cassette.requests])
-    requests = [Request(call.method, call.url, body, dict(call.headers)) for body in bodies]
+    headers = dict[str, str]()
+    for name, value in call.headers:
+        headers[name] = f"{headers[name]}, {value}" if name in headers else value
+    # The stub of aiohttp has the URL of the caller, without the `base_url` of a session.
+    relative = [row.uri for row in cassette.requests if "://" not in row.uri and call.url.endswith(row.uri)]
+    bodies = list_bodies(call, [row.body for row in cassette.requests])
+    requests = [Request(call.method, url, body, headers) for url in [call.url, *relative] for body in bodies]
     for request in requests:
         if cassette.can_play_response_for(request):
             return request, cassette.play_response(request)

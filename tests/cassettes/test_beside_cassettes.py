@@ -119,8 +119,9 @@ def by_urllib(method, url, json=None):
 
 def by_aiohttp(method, url, **more):
     import aiohttp
+    base, more["headers"] = "http://shop.invalid/", [("accept", "text/a"), ("accept", "text/b")]
     async def ask():
-        async with aiohttp.ClientSession() as session, session.request(method, url, **more) as reply:
+        async with aiohttp.ClientSession(base) as session, session.request(method, url[len(base) :], **more) as reply:
             return reply.status, await reply.text()
     return asyncio.run(ask())
 
@@ -140,6 +141,8 @@ def test_reads(client, agentreplay):
     assert ask("GET", "http://shop.invalid/moved") == (200, "moved here")
     assert ask("POST", "http://shop.invalid/json", json={"a": [1]})[1] == "json"
     assert ask("GET", "http://shop.invalid/empty") == (204, "")
+    if client == "aiohttp":
+        assert ask("GET", "http://shop.invalid/relative") == (200, "below the base")
 """
 
 
@@ -158,6 +161,7 @@ def test_a_body_reads_as_through_vcrpy(suite, write_cassette):
         ("GET", f"{url}moved", None, 302, {"Location": ["/here"]}, ""),
         ("GET", f"{url}here", None, 200, {}, "moved here"),
         ("GET", f"{url}empty", None, 204, {}, ""),
+        ("GET", "relative", None, 200, {}, "below the base"),
         *json_rows,
     )
     words = WORDS.replace('", "body"]', '", "body"], allow_playback_repeats=True')
@@ -252,31 +256,50 @@ def test_the_fixture_of_pytest_recording_counts_and_the_file_stays(suite, write_
     rows = [("GET", f"http://shop.invalid/{path}", None, 200, {}, f"words of {path}") for path in "ab"]
     file = write_cassette("test_a/test_counts", *rows)
     test = """
-@pytest.mark.vcr(drop_unused_requests=True)
+@pytest.mark.vcr(drop_unused_requests=True, custom_patches=((pytest, "patched", True),))
 def test_counts(agentreplay, vcr):
+    assert pytest.patched
     assert ask() == "words of a"
     if agentreplay.mode == "record":
         assert (vcr.play_count, len(vcr.requests), vcr.all_played) == (1, 2, False)
 """
     before = file.read_bytes()
-    suite.write(test_a=ONE.replace(", vcr", "") + test)
+    suite.write(test_a=ONE.replace(", vcr", "\npytest.patched = False") + test)
     ended(suite.record())
     assert "replayed 1 test" in ended(suite.offline("--block-network")).stdout
     assert file.read_bytes() == before
 
 
-def test_rewriting_keeps_the_cassette_of_a_test_of_ours(suite, write_cassette):
-    file = write_cassette("test_a/test_a", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
-    suite.write(test_a=ONE + '@pytest.mark.vcr\ndef test_a(agentreplay):\n    assert ask() == "words"\n')
-    ended(suite.record())
-    refused = ended(suite.record("--record-mode=rewrite"), 4)
-    assert "rewriting deletes the recordings of vcrpy" in refused.stderr
-    refused = ended(suite.replay("--record-mode=rewrite"), 1)
-    assert "\nrewriting deletes the recordings of vcrpy" in refused.stdout
-    assert "Traceback" not in refused.stdout
-    assert file.exists()
-    ended(suite.replay("--record-mode=rewrite", "--disable-recording"))
-    assert file.exists()
+REWRITING = (
+    ONE
+    + """
+@pytest.fixture(scope="module")
+def vcr_config():
+    return {"record_mode": "rewrite"}
+
+@pytest.mark.vcr
+def test_a(agentreplay):
+    assert "refund" in agent.answer("Where is A-17?")
+
+@pytest.mark.vcr(record_mode="all")
+def test_b():
+    assert ask() == "words"
+"""
+)
+
+
+def test_no_cassette_is_rewritten_where_a_run_of_ours_or_an_audit_plays(project, write_cassette, read_cassettes):
+    project.plugins += ("recording", "no:unraisableexception")
+    for name in "ab":
+        write_cassette(f"test_shop/test_{name}", ("GET", "http://shop.invalid/a", None, 200, {}, "words"))
+    project.write(test_shop=REWRITING.replace("import httpx", "import agent, httpx"))
+    before = read_cassettes()
+    recorded = ended(project.record("-k", "test_a", "--record-mode=rewrite"))
+    assert "test passed)" in recorded.stdout, "the network is asked anew"
+    project.server.stop()
+    ended(project.offline("-k", "test_a"))
+    ended(project.run("--vcr=audit"))
+    assert read_cassettes() == before
 
 
 HIDDEN = """

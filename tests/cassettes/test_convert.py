@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.finished import ended
 
-pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
+pytestmark = pytest.mark.env("main")
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 HELPERS = """
@@ -31,8 +31,21 @@ def test_marked(times):
     assert "Hello" in helpers.chat("hello")
 
 @pytest.mark.vcr("hello.yaml")
-async def test_async():
+def test_once():
     assert "Hello" in helpers.chat("hello")
+
+@pytest.mark.vcr("form.yaml")
+def test_form():
+    import aiohttp
+    async def ask():
+        async with aiohttp.ClientSession() as session, session.post("http://shop.invalid/", data={"a": 1, "b": "é"}) as reply:
+            return await reply.text()
+    assert asyncio.run(ask()) == "form"
+
+@pytest.mark.vcr("hello.yaml")
+def test_reads(vcr):
+    helpers.chat("hello")
+    assert len(vcr.requests) == 1
 
 class TestShop:
     pytestmark = [pytest.mark.vcr("hello.yaml")]
@@ -75,7 +88,6 @@ def test_fails():
 def test_plain():
     assert 1
 """
-CONVERTED = ["TestCase::test_decorated", "TestShop::test_fine", "test_async", "test_block", "test_marked"]
 
 
 @pytest.fixture
@@ -87,65 +99,65 @@ def chats(suite, write_cassette):
     rows = [("POST", CHAT, body, 200, {"content-type": ["application/json"]}, json.dumps(reply))]
     for name in ("hello", "test_stale"):
         write_cassette(name, *rows)
-    suite.plugins += ("pytest_asyncio.plugin", "xdist.plugin")
+    write_cassette("form", ("POST", "http://shop.invalid/", {"a": 1, "b": "é"}, 200, {}, "form"))
     suite.write(helpers=HELPERS, test_chats=TESTS.replace("import httpx,", "import httpx, vcr.errors,"))
-    (suite.root / "pytest.ini").write_text(
-        "[pytest]\npythonpath = .\nasyncio_mode = auto\nasyncio_default_fixture_loop_scope = function\n",
-        encoding="utf-8",
-    )
+    (suite.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     return suite
 
 
 def convert(project, *words, code=0, **environ):
     done = ended(project.run("--vcr=convert", "-W", "ignore", *words, **environ), code)
     assert "Traceback" not in done.stdout
-    return done.stdout.partition("agentreplay: vcrpy ")[2]
-
-
-def list_converted(project):
-    return sorted({file.stem.partition(".")[0] for file in project.files})
+    return done.stdout.partition("agentreplay: vcrpy ")[2].partition("\n===")[0]
 
 
 def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     before, source = read_cassettes(), (chats.root / "test_chats.py").read_text(encoding="utf-8")
     report = convert(chats)
-    assert "convert   6 tests converted, 5 not" in report
-    assert len(chats.files) == 6
+    assert 'replace   test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
+    assert "with vcr.use_cassette" in report
+    assert "unneeded  1 cassette that no other test of this session plays, once the marks are replaced:\n" in report
+    assert report.rstrip().endswith("next      replace the marks: pytest --vcr=convert --apply")
+    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == source
+
+    chats.proves = True
+    report = convert(chats, "--apply")
+    assert "convert   7 tests converted, 6 not" in report
+    assert len(chats.files) == 7
     for why in (
         "test_stale: stale in 1 request: POST api.openai.com/v1/chat/completions: ",
         "test_goes_past_it: it made 1 request that no cassette answered",
         "test_would_record: vcrpy refused the call (",
+        "test_reads: it does not replay without its cassette: its calls replay, but its own assertions do not hold",
         "test_fails: it failed",
         "test_asks_nothing: it played no request",
     ):
         assert f"::{why}" in report.replace("TestShop::", ""), report
-    assert 'replace   test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
-    assert "delete    test_chats.py:" in report
-    assert "with vcr.use_cassette" in report
-    assert "unneeded" not in report, "five tests still play it"
-    assert read_cassettes() == before
-    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == source
-
-    report = convert(chats, "--apply")
-    assert "6 tests converted, 5 not" in report
+    assert "unneeded  1 cassette that no other test of this session plays:\n          cassettes/form.yaml\n" in report
+    assert "next      convert the stale ones as they ask today: pytest --vcr=convert --accept-stale\n" in report
+    assert report.rstrip().endswith("next      replay what was converted: pytest --replay=model")
     changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
-    assert changed.count("mark.agentreplay") == 5
+    assert changed.count("mark.agentreplay") == 6
     assert 'pytestmark = [pytest.mark.vcr("hello.yaml")]' in changed, "it marks one that is not converted"
+    assert '@pytest.mark.vcr("hello.yaml")\ndef test_reads' in changed
+    assert read_cassettes() == before
     snapshots = {file: file.read_bytes() for file in chats.files}
 
-    replayed = ended(chats.replay("-W", "ignore", "-p", "no:recording", "-m", "not vcr"))
-    assert "replayed 5 tests" in replayed.stdout
-    again = convert(chats, "--apply")
-    assert "convert   0 tests converted, 5 not" in again
+    (chats.root / "cassettes" / "form.yaml").unlink()
+    assert "replayed 7 tests" in ended(chats.replay("-W", "ignore", "-m", "not vcr")).stdout
+    chats.proves = False
+    assert "convert   0 tests converted, 5 not" in convert(chats, "--apply", "--deselect=test_chats.py::test_reads")
     assert {file: file.read_bytes() for file in chats.files} == snapshots
     assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == changed
 
 
 @pytest.mark.exhaustive
+@pytest.mark.proves
 def test_workers_of_xdist_convert_as_one_process_does(chats):
-    assert "convert   6 tests converted, 5 not" in convert(chats, "--apply", "-n2")
+    chats.plugins += ("xdist.plugin",)
+    assert "convert   7 tests converted, 6 not" in convert(chats, "--apply", "-n2")
     changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
-    assert changed.count("mark.agentreplay") == 5
+    assert changed.count("mark.agentreplay") == 6
 
 
 def test_the_calls_of_a_wider_fixture_are_converted_with_a_test_that_needs_them(chats):
@@ -188,43 +200,15 @@ def test_a_stale_test_is_converted_as_it_asks_today_where_somebody_says_so(chats
     assert "cassettes/test_stale.yaml" in report.partition("unneeded  1 cassette that no other test")[2]
 
 
-def test_a_mark_stays_over_what_did_not_run(chats):
-    convert(chats, "--apply", "test_chats.py::test_marked[1]", "test_chats.py::test_async")
-    changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
-    assert changed == TESTS.replace("import httpx,", "import httpx, vcr.errors,").replace(
-        '@pytest.mark.vcr("hello.yaml")\nasync', "@pytest.mark.agentreplay\nasync"
-    )
-
-
-def test_what_is_not_proved_is_not_converted(chats):
-    test = """
-import pytest, helpers
-
-@pytest.fixture(scope="module")
-def vcr_cassette_dir():
-    return "cassettes"
-
-@pytest.mark.vcr("hello.yaml")
-def test_reads(vcr):
-    helpers.chat("hello")
-    assert vcr.play_count == 1
-"""
-    chats.write(test_chats=test)
-    report = convert(chats, "--apply")
-    assert "kept      test_chats.py::test_reads: its snapshot does not replay: " in report
-    assert "; it reads the fixture vcr, so it keeps its cassette\nconvert   0 tests converted, 1 not" in report
-    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == test
-    assert not [*chats.root.rglob("*.snapshot.json")]
-
-
-def test_the_encoding_of_a_source_stays(chats):
-    test = TESTS.partition("@pytest.mark.vcr")[0].replace("\n", "\r\n") + (
-        '@pytest.mark.vcr("hello.yaml")  # é\r\ndef test_a():\r\n    assert helpers.chat("hello") == "Hello"\r\n'
-    )
+def test_a_mark_stays_over_what_did_not_run_and_the_encoding_of_a_source_too(chats):
     file = chats.root / "test_chats.py"
-    file.write_bytes(b"\xef\xbb\xbf" + test.encode())
-    convert(chats, "--apply")
-    assert file.read_bytes() == b"\xef\xbb\xbf" + test.replace('vcr("hello.yaml")', "agentreplay").encode()
+    text = "# é\n" + file.read_text(encoding="utf-8")
+    before = b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode()
+    file.write_bytes(before)
+    convert(chats, "--apply", "test_chats.py::test_marked[1]", "test_chats.py::test_once")
+    old, new = b'@pytest.mark.vcr("hello.yaml")\r\ndef test_once', b"@pytest.mark.agentreplay\r\ndef test_once"
+    assert file.read_bytes() == before.replace(old, new)
+    assert old in before
 
 
 def test_converting_is_a_recording(chats):

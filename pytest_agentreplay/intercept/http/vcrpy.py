@@ -6,6 +6,7 @@ snapshot answers. Neither writes the file of a cassette.
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from functools import partial
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
@@ -54,11 +55,18 @@ def opening(original: Seam) -> Seam:
     """The generator that patches, yields the cassette, and takes the patches back."""
 
     def _patch_generator(decorator: Any, cassette: Any) -> Generator[Any]:
+        from vcr.patch import CassettePatcherBuilder
+
         entry = OpenCassette(cassette, partial(original, decorator, cassette))
         entry.switch(inert=interceptions.is_running())
         OPEN_CASSETTES.append(entry)
         try:
-            yield cassette
+            with ExitStack() as own:  # those of the suite are in force while the rest is inert, too
+                # https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/patch.py
+                build = CassettePatcherBuilder(cassette)._build_patchers_from_mock_triples
+                for patcher in build(cassette.custom_patches):
+                    own.enter_context(patcher)
+                yield cassette
         finally:
             OPEN_CASSETTES.remove(entry)
             entry.switch(inert=True)
