@@ -111,17 +111,12 @@ def convert(project, *words, code=0, **environ):
     return done.stdout.partition("agentreplay: vcrpy ")[2].partition("\n===")[0]
 
 
+@pytest.mark.proves
 def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
-    before, source = read_cassettes(), (chats.root / "test_chats.py").read_text(encoding="utf-8")
-    report = convert(chats)
-    assert 'replace   test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
-    assert "with vcr.use_cassette" in report
-    assert "unneeded  1 cassette that no other test of this session plays, once the marks are replaced:\n" in report
-    assert report.rstrip().endswith("next      replace the marks: pytest --vcr=convert --apply")
-    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == source
-
-    chats.proves = True
+    before = read_cassettes()
     report = convert(chats, "--apply")
+    assert 'replaced  test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
+    assert "with vcr.use_cassette" in report
     assert "convert   7 tests converted, 6 not" in report
     assert len(chats.files) == 7
     for why in (
@@ -141,23 +136,21 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     assert 'pytestmark = [pytest.mark.vcr("hello.yaml")]' in changed, "it marks one that is not converted"
     assert '@pytest.mark.vcr("hello.yaml")\ndef test_reads' in changed
     assert read_cassettes() == before
-    snapshots = {file: file.read_bytes() for file in chats.files}
-
     (chats.root / "cassettes" / "form.yaml").unlink()
-    assert "replayed 7 tests" in ended(chats.replay("-W", "ignore", "-m", "not vcr")).stdout
-    chats.proves = False
-    assert "convert   0 tests converted, 5 not" in convert(chats, "--apply", "--deselect=test_chats.py::test_reads")
-    assert {file: file.read_bytes() for file in chats.files} == snapshots
-    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == changed
+    assert "replayed 6 tests" in ended(chats.replay("-W", "ignore", "-p", "no:recording", "-m", "not vcr")).stdout
 
 
 @pytest.mark.exhaustive
 @pytest.mark.proves
-def test_workers_of_xdist_convert_as_one_process_does(chats):
+def test_workers_of_xdist_convert_as_one_process_does_and_once_more_changes_nothing(chats):
     chats.plugins += ("xdist.plugin",)
     assert "convert   7 tests converted, 6 not" in convert(chats, "--apply", "-n2")
     changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
     assert changed.count("mark.agentreplay") == 6
+    snapshots = {file: file.read_bytes() for file in chats.files}
+    assert "convert   0 tests converted, 6 not" in convert(chats, "--apply")
+    assert {file: file.read_bytes() for file in chats.files} == snapshots
+    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == changed
 
 
 def test_the_calls_of_a_wider_fixture_are_converted_with_a_test_that_needs_them(chats):
@@ -190,6 +183,7 @@ def test_b(other_greeting):
 
 
 def test_a_stale_test_is_converted_as_it_asks_today_where_somebody_says_so(chats):
+    source = (chats.root / "test_chats.py").read_text(encoding="utf-8")
     report = convert(chats, "--accept-stale", "-k", "test_stale or test_plain")
     assert "convert   1 test converted, 0 not" in report
     kit = chats.snapshots[0].run.header.kit
@@ -197,7 +191,11 @@ def test_a_stale_test_is_converted_as_it_asks_today_where_somebody_says_so(chats
     [adopted] = kit["adopted"]
     assert adopted["requests"] == 1
     assert "--accept-stale" in adopted["reason"]
-    assert "cassettes/test_stale.yaml" in report.partition("unneeded  1 cassette that no other test")[2]
+    what = "unneeded  1 cassette that no other test of this session plays, once the marks are replaced:\n"
+    assert f"{what}          cassettes/test_stale.yaml\n" in report
+    assert "replace   test_chats.py:" in report
+    assert report.rstrip().endswith("next      replace the marks: pytest --vcr=convert --accept-stale --apply")
+    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == source
 
 
 def test_a_mark_stays_over_what_did_not_run_and_the_encoding_of_a_source_too(chats):
