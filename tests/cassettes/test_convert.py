@@ -1,9 +1,12 @@
 """`pytest --vcr=convert`: snapshots of what tests play from vcrpy, proved, and the marks that go for them."""
 
 import json
+from argparse import Namespace
+from types import SimpleNamespace
 
 import pytest
 
+from pytest_agentreplay.plugin.proofs import prepare_options
 from tests.support.finished import ended
 
 pytestmark = pytest.mark.env("main")
@@ -41,11 +44,6 @@ def test_form():
         async with aiohttp.ClientSession() as session, session.post("http://shop.invalid/", data={"a": 1, "b": "é"}) as reply:
             return await reply.text()
     assert asyncio.run(ask()) == "form"
-
-@pytest.mark.vcr("hello.yaml")
-def test_reads(vcr):
-    helpers.chat("hello")
-    assert len(vcr.requests) == 1
 
 class TestShop:
     pytestmark = [pytest.mark.vcr("hello.yaml")]
@@ -117,13 +115,12 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     report = convert(chats, "--apply")
     assert 'replaced  test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
     assert "with vcr.use_cassette" in report
-    assert "convert   7 tests converted, 6 not" in report
+    assert "convert   7 tests converted, 5 not" in report
     assert len(chats.files) == 7
     for why in (
         "test_stale: stale in 1 request: POST api.openai.com/v1/chat/completions: ",
         "test_goes_past_it: it made 1 request that no cassette answered",
         "test_would_record: vcrpy refused the call (",
-        "test_reads: it does not replay without its cassette: its calls replay, but its own assertions do not hold",
         "test_fails: it failed",
         "test_asks_nothing: it played no request",
     ):
@@ -134,7 +131,6 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
     assert changed.count("mark.agentreplay") == 6
     assert 'pytestmark = [pytest.mark.vcr("hello.yaml")]' in changed, "it marks one that is not converted"
-    assert '@pytest.mark.vcr("hello.yaml")\ndef test_reads' in changed
     assert read_cassettes() == before
     (chats.root / "cassettes" / "form.yaml").unlink()
     assert "replayed 6 tests" in ended(chats.replay("-W", "ignore", "-p", "no:recording", "-m", "not vcr")).stdout
@@ -144,11 +140,11 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
 @pytest.mark.proves
 def test_workers_of_xdist_convert_as_one_process_does_and_once_more_changes_nothing(chats):
     chats.plugins += ("xdist.plugin",)
-    assert "convert   7 tests converted, 6 not" in convert(chats, "--apply", "-n2")
+    assert "convert   7 tests converted, 5 not" in convert(chats, "--apply", "-n2")
     changed = (chats.root / "test_chats.py").read_text(encoding="utf-8")
     assert changed.count("mark.agentreplay") == 6
     snapshots = {file: file.read_bytes() for file in chats.files}
-    assert "convert   0 tests converted, 6 not" in convert(chats, "--apply")
+    assert "convert   0 tests converted, 5 not" in convert(chats, "--apply")
     assert {file: file.read_bytes() for file in chats.files} == snapshots
     assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == changed
 
@@ -196,6 +192,41 @@ def test_a_stale_test_is_converted_as_it_asks_today_where_somebody_says_so(chats
     assert "replace   test_chats.py:" in report
     assert report.rstrip().endswith("next      replace the marks: pytest --vcr=convert --accept-stale --apply")
     assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == source
+
+
+READS = """
+import pytest, helpers
+
+@pytest.fixture(scope="module")
+def vcr_cassette_dir():
+    return "cassettes"
+
+@pytest.mark.vcr("hello.yaml")
+def test_reads(vcr):
+    helpers.chat("hello")
+    assert len(vcr.requests) == 1
+"""
+
+
+@pytest.mark.exhaustive
+@pytest.mark.proves
+def test_what_reads_the_cassette_of_its_mark_is_kept(chats):
+    chats.write(test_chats=READS)
+    report = convert(chats, "--apply")
+    assert "kept      test_chats.py::test_reads: it does not replay without its cassette: " in report
+    assert "AttributeError: 'NoneType' object has no attribute 'requests'" in report
+    assert "convert   0 tests converted, 1 not" in report
+    assert (chats.root / "test_chats.py").read_text(encoding="utf-8") == READS
+    assert chats.files == []
+
+
+def test_the_proof_of_a_conversion_opens_no_cassette_of_a_mark(tmp_path):
+    plan = tmp_path / "plan.json"
+    plan.write_text('{"tests": []}', encoding="utf-8")
+    for mode, is_disabled in {"convert": True, None: False}.items():
+        option = Namespace(agentreplay_vcr=mode, disable_recording=False, agentreplay_proof=plan)
+        prepare_options(SimpleNamespace(option=option, rootpath=tmp_path, args=[]))
+        assert option.disable_recording is is_disabled
 
 
 def test_a_mark_stays_over_what_did_not_run_and_the_encoding_of_a_source_too(chats):
