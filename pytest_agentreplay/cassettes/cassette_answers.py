@@ -59,7 +59,7 @@ def answer(interception: Interception, recorder: Any, raw: RawCall, call: Call, 
         parts.append(kept)
         verdict = recorder.serve_outcome(call, kept, moment)
         verdict = replace(verdict, exchange=replace(verdict.exchange, outcome=reply))
-    if address := find_hidden(cassette, request, response, list_words(*parts)):
+    if address := find_hidden(cassette, request, response, parts):
         observed.note_problem(CannotFreeze(HIDDEN.format(redactor.hide(address)), path="$", kind="vcrpy"))
     return verdict
 
@@ -101,23 +101,23 @@ def list_bodies(call: HttpCall, recorded: list[Any]) -> list[Any]:
     return sorted(bodies, key=lambda body: body not in recorded)
 
 
-def find_hidden(cassette: Any, request: Any, response: Any, kept: set[str]) -> str:
+def find_hidden(cassette: Any, request: Any, response: Any, kept: list[HttpCall | HttpReply]) -> str:
     """Return method, host and path of a request where the cassette hides words of `kept` in it or in its response."""
     shown = cassette.filter_request(request)
     if not shown:  # it passes by the cassette
         return ""
-    words, address = list_words(read_request(request)) - list_words(read_request(shown)), shown
+    before, after = list_words(read_request(request)), list_words(read_request(shown))
     # Private, for the hooks of vcrpy 9 by which `filter_sensitive_data` hides values on disk only:
     # https://github.com/kevin1024/vcrpy/blob/master/vcr/cassette.py
-    hooks = getattr(cassette, "_before_save_interaction", ()) if response is not None else ()
-    if hooks:
+    hooks = getattr(cassette, "_before_save_interaction", ())
+    if hooks and response is not None:
         from vcr.cassette import _run_hooks
 
-        saved = _run_hooks(hooks, deepcopy(shown), deepcopy(response), cassette)
-        if saved is not None:
-            address, before = saved[0], list_words(read_request(shown), read_reply(response))
-            words |= before - list_words(read_request(saved[0]), read_reply(saved[1]))
-    return describe_address(address.method, address.uri) if words & kept else ""
+        shown, saved = _run_hooks(hooks, deepcopy(shown), deepcopy(response), cassette) or (shown, response)
+        before |= list_words(read_reply(response))
+        after = list_words(read_request(shown), read_reply(saved))
+    is_hiding = before - after and (before - after) & list_words(*kept)
+    return describe_address(shown.method, shown.uri) if is_hiding else ""
 
 
 def list_words(*parts: HttpCall | HttpReply) -> set[str]:

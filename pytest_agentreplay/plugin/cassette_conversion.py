@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 CONVERTED = "agentreplay_converted"
 BY_ITSELF: pytest.StashKey[bool] = pytest.StashKey()  # of a test that may be converted: whether it has opted in itself
 DONE = {"replace": "replaced", "delete": "deleted", "add": "added"}
-PACKAGES = "site-packages"
 
 
 @cache
@@ -47,10 +46,11 @@ def can_open_cassettes(item: pytest.Item) -> bool:
         return False
     # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
     several = item._fixtureinfo.name2fixturedefs.values()
-    owners = [item.obj, *getattr(item.cls, "__mro__", ()), *(each.func for fixtures in several for each in fixtures)]
-    files_of_owners = {getattr(sys.modules.get(owner.__module__), "__file__", None) or "" for owner in owners}
-    own = [file for file in files_of_owners if file.startswith(str(item.config.rootpath)) and PACKAGES not in file]
-    return item.get_closest_marker("vcr") is not None or any(map(names_vcrpy, own))
+    owners = [*getattr(item.cls, "__mro__", ()), *(each.func for fixtures in several for each in fixtures)]
+    modules = [getattr(sys.modules.get(owner.__module__), "__file__", None) or "" for owner in owners]
+    root = str(item.config.rootpath)
+    own = [file for file in modules if file.startswith(root) and "site-packages" not in file]
+    return item.get_closest_marker("vcr") is not None or any(map(names_vcrpy, {str(item.path), *own}))
 
 
 def choose_mode(item: pytest.Item, settings: Settings) -> Settings:
@@ -98,16 +98,13 @@ class CassetteConversion:
         """Give the last report what became of the test."""
         report = yield
         if call.when == "teardown":
-            files_played = [loaded.path for loaded in self.config.stash[keys.CASSETTES].opened]
-            # pytest-recording loads what a mark names into the cassette of the test, and from beside it.
-            named = [str(name) for mark in item.iter_markers("vcr") for name in mark.args] if files_played else []
+            paths = [Path(loaded.path) for loaded in self.config.stash[keys.CASSETTES].opened]
+            # What a mark names lies beside the cassette of the test, into which pytest-recording loads it.
+            paths += [paths[0].parent / str(name) for mark in item.iter_markers("vcr") for name in mark.args if paths]
             report.__dict__[CONVERTED] = {
                 "test": keys.get_nodeid(item),
                 "why": getattr(item.stash.get(keys.RUN_SESSION, None), "unconverted", None),
-                "cassettes": [
-                    *files_played,
-                    *(Path(files_played[0]).parent.joinpath(name).as_posix() for name in named),
-                ],
+                "cassettes": [path.as_posix() for path in paths],
                 "opted_in": item.stash.get(BY_ITSELF, False),
                 "partial": self.is_partial,
             }

@@ -63,7 +63,7 @@ class CassetteRecording(RecordingSession):
         if not (self._watch.opened or self.recorder.served):
             return None
         if ended is None or not ended.passed:
-            return "it was skipped" if ended is not None and ended.skipped else "it failed"
+            return "it was skipped" if ended is not None and ended.skipped else "it failed while it was recorded"
         if self.interception.observed.problems:
             return str(self.interception.observed.problems[0])
         if self._finding is not None:
