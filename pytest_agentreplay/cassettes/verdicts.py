@@ -35,7 +35,7 @@ Cause: TypeAlias = Literal["", "prompt or history", "parameter", "tool schema", 
 CAUSES: dict[Kind, Cause] = {Kind.NOISE: "", Kind.ORDER: "wrong interaction", Kind.SCHEMA: "tool schema"}
 CAUSES |= {Kind.MODEL: "parameter", Kind.SDK: "parameter"}
 CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", Kind.RESULT: "prompt or history"}
-WRONG_CAUSE = "vcrpy plays the first interaction that its match_on accepts and that was not played yet"
+WRONG_CAUSE = "the first interaction is played that match_on accepts and that was not played yet"
 
 
 @dataclass(frozen=True)
@@ -123,8 +123,8 @@ class LoadedCassette:
         for at, (request, (_, response)) in enumerate(zip(self.requests, self._data, strict=True)):
             if request.is_asking_model or at == index:
                 reply = read_reply(response) if request.is_asking_model else HttpReply(200)
-                reply = self.redaction.redact_outcome(request.call, reply)
-                exchanges[at] = Exchange(request.call, reply, 2 * at, 2 * at + 1)
+                outcome = self.redaction.redact_outcome(request.call, reply)
+                exchanges[at] = Exchange(request.call, outcome, 2 * at, 2 * at + 1)
         run = Run(Header(""), tuple(exchanges.values()))
         return ReplayProgress(run, READER, self._served, self.matching), exchanges[index]
 
