@@ -171,3 +171,19 @@ def test_a_watch_restores_what_it_has_wrapped_and_leaves_a_cassetter_that_is_too
     assert Cassette.play_response is not before["play_response"]
     restore()
     assert dict(vars(Cassette)) == before
+
+
+def test_a_comparison_reads_each_reply_once_and_none_of_megabytes_or_of_another_api(monkeypatch):
+    other = "https://api.example.org/v1/list"
+    large, small = ({**REPLY, "body": {"string": b"x" * size}} for size in (1 << 19, 99))
+    data = [(request(), small), (request(), large), (request(url=other), large)]
+    redaction, sizes = Redaction(Places({})), []
+    redact = redaction.redact_outcome
+    monkeypatch.setattr(
+        redaction, "redact_outcome", lambda call, reply: sizes.append(len(reply.body.data)) or redact(call, reply)
+    )
+    cassette = LoadedCassette("tape.yaml", data, Matching(READER, RULES), redaction)
+    assert sizes == [], "loading reads none"
+    for at, now in enumerate([edited(model="m-2"), edited(model="m-3"), request(b"{}", url=other)]):
+        assert cassette.compare(ComparedRequest(now, cassette), at)[0].verdict == "stale"
+    assert sizes == [99, 0, 0]
