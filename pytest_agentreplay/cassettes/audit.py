@@ -42,12 +42,6 @@ def read_baseline(root: Path) -> Rows | None:
         raise SettingsError(f"{what}: restore it, or delete it and run {AGAIN}") from None
 
 
-def write_baseline(root: Path, causes: Rows) -> None:
-    """Write the baseline, sorted. Raises CannotWrite."""
-    rows = ",\n".join(json.dumps([*key, cause], ensure_ascii=False) for key, cause in sorted(causes.items()))
-    files.write_whole(root / BASELINE, f'{{"version": 1, "stale": [\n{rows}\n]}}\n')
-
-
 class Audit:
     """The played requests of a session, by the ids of their tests."""
 
@@ -63,28 +57,25 @@ class Audit:
         for path, unplayed in opened:  # those of the first time: what no test has played, that test has not played
             self._unplayed.setdefault(path, {int(index): summary for index, summary in unplayed.items()})
 
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        """All plays."""
-        return [row for rows in self._rows.values() for row in rows]
-
     def compare(self) -> tuple[Rows, Rows, Rows]:
         """Return the causes of what is stale now; of that what is new; and of the baseline what is fixed."""
-        stale: Rows = {(row["test"], row["cassette"], row["index"]): row["cause"] for row in self.rows if row["cause"]}
-        before = self.baseline or {}
+        rows, before = (row for rows in self._rows.values() for row in rows if row["cause"]), self.baseline or {}
+        stale: Rows = {(row["test"], row["cassette"], row["index"]): row["cause"] for row in rows}
         new = {key: cause for key, cause in stale.items() if before.get(key) != cause}
         # A test that failed or was skipped may not have come so far.
         return stale, new, {x: before[x] for x in before if self._complete.get(x[0]) and x not in stale}
 
-    def accept(self) -> Rows:
-        """Take what is stale now as the baseline, and forget what is fixed."""
+    def accept(self, root: Path) -> None:
+        """Write a baseline of what is stale now, and of what is not fixed. Raises CannotWrite."""
         stale, _, fixed = self.compare()
         self.baseline = {key: cause for key, cause in (self.baseline or {}).items() if key not in fixed} | stale
-        return self.baseline
+        rows = ",\n".join(json.dumps([*row, self.baseline[row]], ensure_ascii=False) for row in sorted(self.baseline))
+        files.write_whole(root / BASELINE, f'{{"version": 1, "stale": [\n{rows}\n]}}\n')
 
     def count(self) -> dict[str, Any]:
         """Return the audit as `--json` prints it."""
-        rows, (stale, new, fixed), by_file = self.rows, self.compare(), dict[str, Counter[str]]()
+        rows, by_file = [row for rows in self._rows.values() for row in rows], dict[str, Counter[str]]()
+        stale, new, fixed = self.compare()
         for row in rows:
             by_file.setdefault(row["test"].partition("::")[0], Counter()).update({row["cause"]} - {""})
         played, verdicts = {(x["cassette"], x["index"]) for x in rows}, Counter(x["verdict"] for x in rows)
@@ -109,7 +100,7 @@ class Audit:
             return [f"{mode:<10}no test has played a request of vcrpy, so nothing was compared"]
         totals = [f"{counts[name]} {text}" for name, text in TOTALS.items() if counts[name]]
         compared = ", ".join(format_count(counts[name], name[:-1]) for name in ("tests", "requests", "cassettes"))
-        lines = [f"{mode:<10}{compared}: {'all equal' if counts['equal'] == len(self.rows) else ', '.join(totals)}"]
+        lines = [f"{mode:<10}{compared}: {'all equal' if counts['equal'] == counts['requests'] else ', '.join(totals)}"]
         if unplayed := counts["unplayed"]:
             places = format_count(len({row["cassette"] for row in unplayed}), "cassette")
             lines[0] += f"; {format_count(len(unplayed), 'interaction')} never played, in {places}"
@@ -120,9 +111,12 @@ class Audit:
             lines.append(f"{'':<10}{row.get('test', 'never played')}: {where}: {row['summary']}")
         if self.baseline is not None:
             states = ", ".join(f"{counts[state]} {state}" for state in ("known", "new", "fixed"))
-            lines.append(f"baseline  {BASELINE}: {states}")
+            lines.append(f"baseline  {BASELINE}: {states}{'; what is new fails the session' if new else ''}")
         wrapper = TextWrapper(width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False)
-        steps = {"see why:": f"pytest --vcr=strict {selecting(min(new)[0])}"} if new else {}
+        first = min(
+            new, key=lambda key: (new[key] == "wrong interaction", key), default=("",)
+        )  # strict plays the right one
+        steps = {"see why:": f"pytest --vcr=strict {selecting(first[0])}"} if new else {}
         steps |= {"take as known:" if new else "forget the fixed:": AGAIN} if new or fixed else {}
         typed = [f"{'' if at else 'next':<10}{what:<18}{step}" for at, (what, step) in enumerate(steps.items())]
         return [part for line in lines for part in wrapper.wrap(line)] + (typed if mode == "audit" else [])

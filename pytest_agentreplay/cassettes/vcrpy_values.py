@@ -45,11 +45,11 @@ def read_reply(response: JsonObject) -> HttpReply:
     )
 
 
-def flatten_headers(headers: Any, *, lower: bool = False) -> Iterator[tuple[str, str]]:
+def flatten_headers(headers: Any) -> Iterator[tuple[str, str]]:
     """Yield the headers as pairs; a value may be a list, or one text, as bytes too."""
     for name, values in headers.items():
         for value in values if isinstance(values, list | tuple) else (values,):
-            yield to_text(name).lower() if lower else to_text(name), to_text(value)
+            yield to_text(name), to_text(value)
 
 
 def to_text(value: Any) -> str:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.cassettes.vcrpy_values import flatten_headers, read_reply, read_request
+from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request, to_text
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diagnose import describe_change
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
@@ -35,7 +35,7 @@ CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", 
 WRONG_CAUSE = "vcrpy plays the first interaction that its match_on accepts and that was not played yet"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Play:
     """One played request, as plain data that crosses xdist.
 
@@ -72,22 +72,23 @@ class ComparedRequest:
         """The key of the request, by which its secrets match up to renaming."""
         return self._cassette.matching.key_alone(self.call)
 
+    def is_plainly_equal(self, other: ComparedRequest) -> bool:
+        """Return whether both are the same but for the form of JSON and headers that only one has, as most are."""
+        now, recorded = self.request, other.request
+        shared = [name for name in now.headers if name.lower() in MATCHED_HEADERS and name in recorded.headers]
+        if (now.method, now.uri) != (recorded.method, recorded.uri) or any(
+            to_text(now.headers[name]) != to_text(recorded.headers[name]) for name in shared
+        ):
+            return False
+        if now.body == recorded.body:
+            return True
+        trees = [parse(body, exact=True) for body in (now.body, recorded.body) if isinstance(body, bytes)]
+        forms = [canonical(tree) for tree in trees if not isinstance(tree, NotJson)]
+        return len(forms) == 2 and forms[0] == forms[1]
+
     def is_equal(self, other: ComparedRequest) -> bool:
-        """Return whether both are the same request. Most are byte for byte, and cost no look at any rule."""
-        return is_plainly_equal(self.request, other.request) or self.key == other.key
-
-
-def is_plainly_equal(now: Any, recorded: Any) -> bool:
-    """Return whether two requests of vcrpy are the same, but for the form of JSON and headers that only one has."""
-    headers, others = (dict(flatten_headers(request.headers, lower=True)) for request in (now, recorded))
-    shared = MATCHED_HEADERS & headers.keys() & others.keys()
-    if (now.method, now.uri) != (recorded.method, recorded.uri) or any(headers[x] != others[x] for x in shared):
-        return False
-    if now.body == recorded.body:
-        return True
-    trees = [parse(body, exact=True) for body in (now.body, recorded.body) if isinstance(body, bytes)]
-    forms = [canonical(tree) for tree in trees if not isinstance(tree, NotJson)]
-    return len(forms) == 2 and forms[0] == forms[1]
+        """Return whether both are the same request by our rules."""
+        return self.is_plainly_equal(other) or self.key == other.key
 
 
 class LoadedCassette:
@@ -110,9 +111,9 @@ class LoadedCassette:
             exchanges.append(Exchange(request.call, reply, 2 * start, 2 * start + 1))
         return ReplayProgress(Run(Header(""), tuple(exchanges)), READER, self._served, self.matching)
 
-    def compare(self, request: Any, index: int) -> tuple[Play, Divergence | None]:
-        """Return the verdict on a `request` that was answered with an interaction; and why, where it is not equal."""
-        now, divergence, play = ComparedRequest(request, self), None, Play(self.path, index, "equal")
+    def compare(self, now: ComparedRequest, index: int) -> tuple[Play, Divergence | None]:
+        """Return the verdict on a request that was answered with an interaction; and why, where it is not equal."""
+        divergence, play = None, Play(self.path, index, "equal")
         if not now.is_equal(self.requests[index]):
             divergence = self._explain(now, index)
             name, cause = self.progress.name(self.requests[index].call), CAUSES.get(divergence.kind, "other")

@@ -6,14 +6,14 @@ A test plays in its fixtures too, so what it has played goes with its last repor
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.cassettes.audit import Audit, read_baseline, write_baseline
+from pytest_agentreplay.cassettes.audit import Audit, read_baseline
 from pytest_agentreplay.cassettes.watching import CassetteWatch
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.errors import AgentReplayError, SettingsError
@@ -87,7 +87,7 @@ class CassetteSession:
         self.has_passed = report.passed and self.has_passed
         if call.when == "teardown":
             opened = [(cassette.path, cassette.list_unplayed()) for cassette in self.watch.opened if cassette.requests]
-            plays = [*map(asdict, self.watch.plays)]
+            plays = [*map(vars, self.watch.plays)]
             report.__dict__[PLAYED] = keys.get_nodeid(item), plays, opened, self.has_passed
             self.has_passed = True
             self.watch.begin_test()
@@ -100,14 +100,10 @@ class CassetteSession:
         test, finding = keys.get_nodeid(item), describe_comparison(divergence, "", "")
         texts = {"called from": divergence.origin, "cassette": f"{play.cassette}, interaction {play.index + 1}"}
         texts["others"] = f"{len(others)} more requests of this test are not the recorded ones" if others else ""
-        rewrites = "record_mode" in item.config.option and item.get_closest_marker("vcr") is not None
-        steps = {
-            "record it again" if rewrites else f"delete {play.cassette}, and record it again": (
-                f"pytest {'--record-mode=rewrite ' if rewrites else ''}{selecting(test)}"
-            ),
-            "see all of it": f"pytest -vv --vcr=strict {selecting(test)}",
-            "list all that are stale": "pytest --vcr=audit",
-        }
+        again, how = f"delete {play.cassette}, and record it again", "pytest"
+        if "record_mode" in item.config.option and item.get_closest_marker("vcr") is not None:
+            again, how = "record it again", "pytest --record-mode=rewrite"
+        steps = {again: f"{how} {selecting(test)}", "list all that are stale": "pytest --vcr=audit"}
         lines = [Line("text", text, label) for label, text in texts.items() if text]
         lines += [Line("next", typed, label) for label, typed in steps.items()]
         finding = replace(finding, test=test, lines=(*finding.lines, *lines))
@@ -124,7 +120,7 @@ class CassetteSession:
         if self.is_worker or self.mode != "audit":
             return
         if self.config.option.agentreplay_accept_stale:
-            write_baseline(self.config.rootpath, self.audit.accept())
+            self.audit.accept(self.config.rootpath)
         elif self.audit.baseline is not None and self.audit.compare()[1]:
             fail_session(session)
 

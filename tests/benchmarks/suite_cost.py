@@ -1,6 +1,6 @@
 """What whole sessions of pytest cost: CPU per test of the bare SDK, vcrpy by pytest-recording, and ours.
 
-    python tests/benchmarks/suite_cost.py [--rounds 3] [--tests 300] [--only three|ten] [--tree CHECKOUT]
+    python tests/benchmarks/suite_cost.py [--rounds 3] [--tests 300] [--only three|ten|audit] [--tree CHECKOUT]
 
 The official openai SDK asks a world in memory (`world.py`), one client for all tests. Each row is run with one test and
 with all of them, in fresh processes that take turns; what is printed is the least of each, the difference shared out
@@ -55,6 +55,12 @@ WAYS = {
     "ours, replay": (*OURS, "--replay=model"),
 }
 """In this order: a replay reads what the recording before it has written."""
+AUDIT = {
+    "vcrpy, recording": WAYS["vcrpy, recording"],
+    "vcrpy, replay": (*VCRPY, "--record-mode=none"),
+    "vcrpy, audited": ("-p", "pytest_agentreplay.plugin", "-p", "pytest_recording.plugin", "--vcr=audit"),
+    "vcrpy, strict": ("-p", "pytest_agentreplay.plugin", "-p", "pytest_recording.plugin", "--vcr=strict"),
+}
 OF_TEN = ("bare SDK", "ours, recording without proof", "ours, replay")
 
 
@@ -113,12 +119,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--tests", type=int, default=300)
-    parser.add_argument("--only", choices=["three", "ten"])
+    parser.add_argument("--only", choices=["three", "ten", "audit"])
     parser.add_argument("--tree", type=Path, default=HERE.parents[1])
     words = parser.parse_args()
     suites = {
         "three": (f"{words.tests} tests of 3 calls", 3, WAYS, ("bare SDK", "vcrpy, recording")),
         "ten": (f"{words.tests} tests of 10 calls", 10, {name: WAYS[name] for name in OF_TEN}, ("bare SDK",)),
+        "audit": (f"{words.tests} tests of 3 calls on vcrpy", 3, AUDIT, ("vcrpy, replay",)),
     }
     for name, (title, calls, ways, against) in suites.items():
         if words.only in {None, name}:

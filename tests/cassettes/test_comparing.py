@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cassettes.verdicts import LoadedCassette
+from pytest_agentreplay.cassettes.verdicts import ComparedRequest, LoadedCassette
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
@@ -32,9 +32,10 @@ def request(body=ASKED, url=URL, headers=HEADERS, method="POST"):
     return Request(method, url, data, dict(headers))
 
 
-def compare(now, *recorded, index=0):
-    data = [(each, REPLY) for each in recorded]
-    return LoadedCassette("tape.yaml", data, Matching(READER, RULES), Redaction(Places({}))).compare(now, index)[0]
+def compare(now, *recorded, reply=REPLY):
+    data = [(each, reply) for each in recorded]
+    cassette = LoadedCassette("tape.yaml", data, Matching(READER, RULES), Redaction(Places({})))
+    return cassette.compare(ComparedRequest(now, cassette), 0)[0]
 
 
 def edited(**changes):
@@ -146,5 +147,4 @@ def test_replies_of_the_first_cassettes_are_read():
         "headers": {"content-type": ["application/json"]},
         "content": "{}",
     }
-    cassette = LoadedCassette("tape.yaml", [(request(), old)], Matching(READER, RULES), Redaction(Places({})))
-    assert cassette.compare(edited(model="m-2"), 0)[0].cause == "model"
+    assert compare(edited(model="m-2"), request(), reply=old).cause == "model"

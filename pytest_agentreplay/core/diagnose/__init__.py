@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.core.model import Call, Exchange
 
 __all__ = [
-    "describe_change",
     "explain_miss",
     "explain_missing",
     "explain_order",
