@@ -7,23 +7,20 @@ from __future__ import annotations
 
 import ast
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef
-Owner: TypeAlias = "ast.ClassDef | FunctionNode | None"
-OPENS = re.compile(r"(?i)\b\w*(?:vcr|cassette)\w*(?:\.use_cassette)?(?:\(|$)")
-"""A context manager or decorator that opens a cassette, by its name."""
+FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+OPENS = re.compile(r"(?i)^[\w.]*(?:vcr|cassette)\w*$")
+"""The name of a context manager or decorator that opens a cassette."""
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A place of a source: `start` and `end` in its text, its `line` from 1, and `new`, which comes there.
+class MarkChange(NamedTuple):
+    """A place of a source: `start` and `end` in its text, its `line` from 1, `old`, and `new`, which comes there.
 
-    `old` is what goes. What opens a cassette in code is named and left (`new` is None): it does nothing any more.
+    What opens a cassette in code is named and left (`new` is None): it does nothing any more.
     """
 
     start: int
@@ -33,9 +30,9 @@ class Change:
     new: str | None
 
 
-def apply(text: str, changes: Collection[Change]) -> str:
+def apply_changes(text: str, changes: Collection[MarkChange]) -> str:
     """Return the text with all changes made."""
-    for change in sorted(changes, key=lambda change: change.start, reverse=True):
+    for change in sorted(changes, key=lambda change: change[:2], reverse=True):
         if change.new is not None:
             text = text[: change.start] + change.new + text[change.end :]
     return text
@@ -43,118 +40,82 @@ def apply(text: str, changes: Collection[Change]) -> str:
 
 def plan_changes(
     text: str, converted: Collection[str], left: Collection[str] = (), opted_in: Collection[str] = ()
-) -> tuple[list[Change], list[str]]:
+) -> tuple[list[MarkChange], list[str]]:
     """Return the changes of a test file by which its `converted` tests play no cassette, and tests to mark elsewhere.
 
     Tests are named below the module: "test_a", "TestShop::test_b". A mark goes only where it marks none but converted
-    ones; `left` are the others that ran or were deselected. A test that has not `opted_in` otherwise gets our mark.
+    ones; `left` are others that were collected. A test that has not `opted_in` otherwise gets our mark.
     """
-    return _Source(text, converted, left, opted_in).plan()
+    lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)  # as Python counts them
+    owners = [*_list_owners(ast.parse(text))]
+    tests = {*converted, *left} | {path for path, _ in owners if path.split("::")[-1].startswith("test")}
+    done, marked, changes = {*converted} - {*left}, {*opted_in}, list[MarkChange]()
+    imports = [each for each in ast.walk(owners[0][1]) if isinstance(each, ast.Import | ast.ImportFrom)]
+    names = {(getattr(each, "module", ""), a.name): a.asname or a.name for each in imports for a in each.names}
+    prefixes = [f"{names['', 'pytest']}.mark"] if ("", "pytest") in names else []
+    prefixes += [names["pytest", "mark"]] if ("pytest", "mark") in names else []
+
+    ours, theirs = ([f"{prefix}.{name}" for prefix in prefixes] for name in ("agentreplay", "vcr"))
+
+    def locate(line: int, column: int) -> int:
+        # The columns of `ast` count bytes of UTF-8.
+        return sum(map(len, lines[: line - 1])) + len(lines[line - 1].encode()[:column].decode())
+
+    def add(node: ast.expr, new: str | None) -> None:
+        start, end = locate(node.lineno, node.col_offset), locate(node.end_lineno or 0, node.end_col_offset or 0)
+        if new == "":  # the line too
+            start, end = locate(node.lineno, 0), locate((node.end_lineno or 0) + 1, 0)
+        changes.append(MarkChange(start, end, node.lineno, lines[node.lineno - 1].strip(), new))
+
+    for path, node in owners:
+        under = {test for test in tests if not path or test == path or test.startswith(f"{path}::")}
+        marks = [*_list_marks(node)] if under and under <= done else []
+        if any(name in ours for _, name in marks):
+            marked |= under
+        for mark, name in marks:
+            if name in theirs:
+                is_needless = under <= marked and mark in getattr(node, "decorator_list", ())
+                add(mark, "" if is_needless else f"{name.removesuffix('vcr')}agentreplay")
+                marked |= under
+    for path, node in owners:
+        if path in done and isinstance(node, FUNCTION):
+            if path not in marked and prefixes:
+                line = min(each.lineno for each in (node, *node.decorator_list))
+                indent, ending = re.findall(r"^\s*|[\r\n]*$", lines[line - 1])[:2]
+                at = locate(line, 0)
+                changes.append(MarkChange(at, at, line, "", f"{indent}@{prefixes[0]}.agentreplay{ending}"))
+                marked.add(path)
+            for opening, name in _list_openings(node):
+                if name not in theirs:
+                    add(opening, None)
+    return sorted(changes, key=lambda change: change[:2]), sorted(done - marked)
 
 
-class _Source:
-    def __init__(self, text: str, converted: Collection[str], left: Collection[str], opted_in: Collection[str]) -> None:
-        self.text, self.tree = text, ast.parse(text)
-        self.lines = re.findall(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+", text)  # as Python counts them
-        self.starts = [0]
-        for line in self.lines:
-            self.starts.append(self.starts[-1] + len(line))
-        self.converted, self.opted_in = {*converted} - {*left}, {*opted_in}
-        self.owners = [*_list_owners(self.tree)]
-        functions = {path for path, node in self.owners if isinstance(node, FunctionNode)}
-        self.tests = {*converted, *left} | {path for path in functions if path.split("::")[-1].startswith("test")}
-        names = [
-            (module.module if isinstance(module, ast.ImportFrom) else "", alias)
-            for module in ast.walk(self.tree)
-            if isinstance(module, ast.Import | ast.ImportFrom)
-            for alias in module.names
-        ]
-        self.prefixes = [f"{a.asname or a.name}.mark" for module, a in names if not module and a.name == "pytest"]
-        self.prefixes += [a.asname or a.name for module, a in names if module == "pytest" and a.name == "mark"]
-
-    def plan(self) -> tuple[list[Change], list[str]]:
-        changes: list[Change] = []
-        marked = {*self.opted_in}
-        for path, node in self.owners:
-            under = {test for test in self.tests if not path or test == path or test.startswith(f"{path}::")}
-            if not under or not under <= self.converted:
-                continue
-            decorators = [] if node is None else node.decorator_list
-            is_marked = under <= marked or any(self._is_mark(each, "agentreplay") for each in decorators)
-            for mark in filter(self._is_mark, [*decorators, *self._list_module_marks(path)]):
-                if is_deleted := is_marked and mark in decorators:
-                    changes.append(self._change(mark, "", whole_lines=is_deleted))
-                else:
-                    name = mark.func if isinstance(mark, ast.Call) else mark
-                    changes.append(self._change(mark, f"{ast.unparse(name).rpartition('.')[0]}.agentreplay"))
-                is_marked = True
-            marked |= under if is_marked else set()
-        for path, node in self.owners:
-            if path in self.converted and isinstance(node, FunctionNode):
-                if path not in marked:
-                    changes.append(self._add_mark(node))
-                changes += [self._change(each, None) for each in _list_openings(node)]
-        if not self.prefixes and any(change.new and not change.old for change in changes):
-            changes.append(self._import_pytest())
-        elsewhere = sorted(self.converted - marked - {path for path, _ in self.owners})
-        return sorted(changes, key=lambda change: change.start), elsewhere
-
-    def _is_mark(self, node: ast.expr, name: str = "vcr") -> bool:
-        node = node.func if isinstance(node, ast.Call) else node
-        return isinstance(node, ast.Attribute) and node.attr == name and ast.unparse(node.value) in self.prefixes
-
-    def _list_module_marks(self, path: str) -> Iterator[ast.expr]:
-        """Yield the marks in `pytestmark` of the module or of a class."""
-        body = next((node.body for owner, node in self.owners if owner == path and node is not None), self.tree.body)
-        for node in body:
-            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark":
-                yield from node.value.elts if isinstance(node.value, ast.List | ast.Tuple) else [node.value]
-
-    def _offset(self, line: int, column: int) -> int:
-        """Return where a position of `ast` is in the text; its columns count bytes of UTF-8."""
-        return self.starts[line - 1] + len(self.lines[line - 1].encode()[:column].decode())
-
-    def _change(self, node: ast.expr, new: str | None, *, whole_lines: bool = False) -> Change:
-        start, end = (self._offset(node.lineno, node.col_offset), self._offset(node.end_lineno, node.end_col_offset))  # type: ignore[arg-type]
-        if whole_lines:
-            start, end = self.starts[node.lineno - 1], self.starts[node.end_lineno]  # type: ignore[index]
-        return Change(start, end, node.lineno, self.lines[node.lineno - 1].strip(), new)
-
-    def _add_mark(self, node: FunctionNode) -> Change:
-        line = min(each.lineno for each in (node, *node.decorator_list))
-        below = self.lines[line - 1]
-        indent, ending = re.match(r"[ \t]*", below)[0], below[len(below.rstrip("\r\n")) :] or "\n"  # type: ignore[index]
-        mark = f"{indent}@{(self.prefixes or ['pytest.mark'])[0]}.agentreplay{ending}"
-        return Change(self.starts[line - 1], self.starts[line - 1], line, "", mark)
-
-    def _import_pytest(self) -> Change:
-        body = self.tree.body
-        for node in body:
-            is_docstring = node is body[0] and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-            if not is_docstring and not (isinstance(node, ast.ImportFrom) and node.module == "__future__"):
-                break
-        line = min(each.lineno for each in (node, *getattr(node, "decorator_list", ())))
-        ending = self.lines[line - 1][len(self.lines[line - 1].rstrip("\r\n")) :]
-        return Change(self.starts[line - 1], self.starts[line - 1], line, "", f"import pytest{ending}")
+def _list_owners(node: ast.AST, path: str = "") -> Iterator[tuple[str, ast.AST]]:
+    """Yield the module, its classes and functions, outermost first, by their names below the module."""
+    if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        yield path, node
+    if not isinstance(node, FUNCTION):
+        for child in ast.iter_child_nodes(node):
+            name = getattr(child, "name", "") if isinstance(child, ast.stmt) else ""
+            yield from _list_owners(child, f"{path}::{name}".strip(":") if name else path)
 
 
-def _list_owners(node: ast.AST, path: str = "") -> Iterator[tuple[str, Owner]]:
-    """Yield module, classes and functions outermost first, by their names below the module."""
-    if isinstance(node, ast.Module):
-        yield "", None
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.ClassDef | FunctionNode):
-            name = f"{path}::{child.name}".removeprefix("::")
-            yield name, child
-            if isinstance(child, ast.ClassDef):
-                yield from _list_owners(child, name)
-        elif isinstance(child, ast.stmt):
-            yield from _list_owners(child, path)
+def _list_marks(node: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the decorators of a class or function and what its `pytestmark` holds, each with its dotted name."""
+    values: list[ast.expr] = [*getattr(node, "decorator_list", ())]
+    for statement in getattr(node, "body", ()):
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "pytestmark":
+            values += getattr(statement.value, "elts", None) or [statement.value]
+    for value in values:
+        yield value, ast.unparse(value.func if isinstance(value, ast.Call) else value)
 
 
-def _list_openings(function: FunctionNode) -> Iterator[ast.expr]:
-    """Yield the decorators and context managers of a test that open a cassette."""
-    inside = (node for node in ast.walk(function) if isinstance(node, ast.With | ast.AsyncWith))
-    for expression in (*function.decorator_list, *(item.context_expr for node in inside for item in node.items)):
-        if OPENS.search(ast.unparse(expression).partition("(")[0] + "(") and ".mark." not in ast.unparse(expression):
-            yield expression
+def _list_openings(function: ast.AST) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the decorators and context managers of a test that open a cassette, each with its dotted name."""
+    blocks = [each for each in ast.walk(function) if isinstance(each, ast.With | ast.AsyncWith)]
+    values = [*getattr(function, "decorator_list", ()), *(item.context_expr for each in blocks for item in each.items)]
+    for value in values:
+        name = re.sub(r"\(.*\)", "", ast.unparse(value))
+        if OPENS.search(name):
+            yield value, name

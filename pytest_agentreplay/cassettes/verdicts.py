@@ -94,8 +94,6 @@ class ComparedRequest:
 class LoadedCassette:
     """The interactions of a cassette as they were loaded, and which of them were played."""
 
-    files: tuple[str, ...] = ()  # that of the cassette, and those that were loaded into it
-
     def __init__(self, path: str, data: Iterable[tuple[Any, Any]], matching: Matching, redaction: Redaction) -> None:
         self.path, self.matching, self.redaction = path, matching, redaction
         self._data, self._served = list(data), set[int]()

@@ -97,9 +97,6 @@ class CassetteWatch:
             # `path` is public since vcrpy 9: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
             path = self._rules[1].hide(near(Path(os.path.abspath(cassette._path)), self._root))  # noqa: PTH100
             self._cassettes[cassette] = LoadedCassette(path, cassette.data, *self._rules)
-            # pytest-recording loads the files that a mark names into its own cassette.
-            paths = (cassette._path, *getattr(cassette._persister, "extra_paths", ()))
-            self._cassettes[cassette].files = tuple(near(Path(os.path.abspath(file)), self._root) for file in paths)  # noqa: PTH100
             self.opened.append(self._cassettes[cassette])
         return self._cassettes[cassette]
 

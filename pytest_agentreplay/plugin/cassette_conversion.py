@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import inspect
 import re
+import sys
 import tokenize
 from collections import defaultdict
-from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,70 +19,57 @@ from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import format_count
-from pytest_agentreplay.runs.conversion_session import NO_CASSETTE, ConversionSession
+from pytest_agentreplay.runs.cassette_recording import CassetteRecording
 from pytest_agentreplay.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
 
-    from pytest_agentreplay.report.summary import RecordingSummary
+    from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
 CONVERTED = "agentreplay_converted"
+BY_ITSELF: pytest.StashKey[bool] = pytest.StashKey()  # of a test that may be converted: whether it has opted in itself
 DONE = {"replace": "replaced", "delete": "deleted", "add": "added"}
-KEEPS_CASSETTE = "; it reads the fixture vcr, so it keeps its cassette"
 
 
 @cache
-def names_cassettes(file: str) -> bool:
-    """Return whether a source speaks of cassettes: of vcrpy in any spelling."""
+def names_vcrpy(file: str) -> bool:
+    """Return whether a source speaks of vcrpy or its cassettes, in any spelling."""
     return re.search(rb"(?i)vcr|cassette", files.read_if_there(Path(file)) or b"") is not None
 
 
 def can_open_cassettes(item: pytest.Item) -> bool:
-    """Return whether the test is marked `vcr`, or something that it may use from its module or fixtures names vcrpy."""
-    function = getattr(item, "obj", None)
-    if function is None or getattr(function, "is_hypothesis_test", False):
+    """Return whether the test is marked `vcr`, or the source of it, a base class or a fixture names vcrpy."""
+    if getattr(getattr(item, "obj", None), "is_hypothesis_test", not hasattr(item, "obj")):
         return False
-    if item.get_closest_marker("vcr") is not None:
-        return True
     # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
-    info = getattr(item, "_fixtureinfo", None)
-    fixtures = [each.func for each in (info.name2fixturedefs.values() if info else ()) for each in each]
-    module = vars(getattr(item, "module", None) or object).values()
-    bases = [base.__init__ for base in getattr(getattr(item, "cls", None), "__mro__", ())]
-    codes = [getattr(inspect.unwrap(each), "__code__", None) for each in (*fixtures, *module, *bases) if callable(each)]
+    several = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).values()
+    owners = [
+        *(each.func for fixtures in several for each in fixtures),
+        *getattr(getattr(item, "cls", 0), "__mro__", ()),
+    ]
+    modules = [getattr(sys.modules.get(owner.__module__), "__file__", None) or "" for owner in owners]
     root = str(item.config.rootpath)
-    sources = {str(item.path), *(code.co_filename for code in codes if code and code.co_filename.startswith(root))}
-    return any(map(names_cassettes, sorted(sources)))
+    own = [file for file in modules if file.startswith(root) and "site-packages" not in file]
+    return item.get_closest_marker("vcr") is not None or any(map(names_vcrpy, {str(item.path), *own}))
 
 
 def choose_mode(item: pytest.Item, settings: Settings) -> Settings:
     """Return the settings of a test: recorded where it is to be converted, else as ever, and never recorded live."""
-    as_ever = settings._replace(record_missing=False, converts=False)
-    if settings.mode != "replay" or not can_open_cassettes(item):
-        return as_ever
     snapshot = keys.store_of(item.config).path_of(item.path, keys.get_nodeid(item))
-    return as_ever if keys.has_opted_in(item) and files.exists(snapshot) else settings._replace(mode="record")
+    by_itself = item.stash.get(BY_ITSELF, None)
+    if settings.mode == "replay" and (by_itself is False or (by_itself and not files.exists(snapshot))):
+        return settings._replace(mode="record")
+    return settings._replace(record_missing=False, converts=False)
 
 
-def make_session(item: pytest.Item, place: Location, settings: Settings) -> ConversionSession:
-    """Return the session of a test that is to be converted, not yet open."""
+def make_session(item: pytest.Item, place: Location, settings: Settings) -> CassetteRecording:
+    """Return the session of a test that is converted, not yet open."""
     config = item.config
-    accepts = bool(config.option.agentreplay_accept_stale)
-    return ConversionSession(
-        place, settings, keys.store_of(config), config.stash[keys.CASSETTES], accepts_stale=accepts
-    )
-
-
-@dataclass
-class TestFile:
-    """The functions of one test file, as the session has seen them."""
-
-    converted: set[str] = field(default_factory=set)
-    left: set[str] = field(default_factory=set)
-    opted_in: set[str] = field(default_factory=set)
+    watch, accepts = config.stash[keys.CASSETTES], bool(config.option.agentreplay_accept_stale)
+    return CassetteRecording(place, settings, keys.store_of(config), watch=watch, accepts_stale=accepts)
 
 
 class CassetteConversion:
@@ -93,25 +79,19 @@ class CassetteConversion:
         """No test has run."""
         self.config = config
         self.tests: dict[str, dict[str, Any]] = {}
-        self.collected: list[str] = []
+        # Whether tests of a function may be missing: a mark above these stays.
+        self.is_partial = bool(getattr(config.option, "maxfail", 0)) or any("[" in word for word in config.args)
 
-    def pytest_deselected(self, items: list[pytest.Item]) -> None:
-        """Remember what does not run: a mark above it stays."""
-        self.collected += map(keys.get_nodeid, items)
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Have sessions of ours begun for the tests that may be converted."""
+        for item in filter(can_open_cassettes, items):
+            item.stash[BY_ITSELF] = keys.is_opted_in(item)
+            item.stash[keys.OPTED_IN] = True
 
-    def pytest_collection_finish(self, session: pytest.Session) -> None:
-        """Remember what is to run."""
-        self.collected += map(keys.get_nodeid, session.items)
-
-    def pytest_sessionfinish(self) -> None:
-        """Have the process that prints know what was collected."""
-        if hasattr(self.config, "workeroutput"):
-            self.config.workeroutput[CONVERTED] = self.collected
-
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Take what a worker of xdist has collected."""
-        self.collected += getattr(node, "workeroutput", {}).get(CONVERTED, ())
+    def pytest_deselected(self) -> None:
+        """Remember that some tests do not run."""
+        self.is_partial = True
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(
@@ -120,15 +100,15 @@ class CassetteConversion:
         """Give the last report what became of the test."""
         report = yield
         if call.when == "teardown":
-            run_session = item.stash.get(keys.RUN_SESSION, None)
-            arguments = getattr(getattr(item, "_fixtureinfo", None), "argnames", ())
-            why = run_session.why if isinstance(run_session, ConversionSession) else None
             report.__dict__[CONVERTED] = {
                 "test": keys.get_nodeid(item),
-                "why": None if why == NO_CASSETTE and item.get_closest_marker("vcr") is None else why,
-                "cassettes": [file for loaded in self.config.stash[keys.CASSETTES].opened for file in loaded.files],
-                "opted_in": keys.has_opted_in(item),
-                "advice": KEEPS_CASSETTE if "vcr" in arguments else "",
+                "why": getattr(item.stash.get(keys.RUN_SESSION, None), "unconverted", None),
+                "cassettes": [loaded.path for loaded in self.config.stash[keys.CASSETTES].opened],
+                # pytest-recording loads what a mark names into the cassette of the test.
+                "named": [Path(str(name)).name for mark in item.iter_markers("vcr") for name in mark.args],
+                "opted_in": item.stash.get(BY_ITSELF, False),
+                "reads": "vcr" in getattr(getattr(item, "_fixtureinfo", None), "argnames", ()),
+                "partial": self.is_partial,
             }
         return report
 
@@ -140,86 +120,78 @@ class CassetteConversion:
     @pytest.hookimpl(trylast=True)
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print what was converted, and what is to be deleted for it; the proofs are there by now."""
-        if hasattr(self.config, "workerinput"):  # a worker of xdist prints to nobody
-            return
-        lines = [*self.report()]
-        terminalreporter.section("agentreplay: vcrpy", sep="-")
-        for row in map(keys.get_redaction(self.config).hide, lines):
-            terminalreporter.line(escape_output(escape_line(row)))
+        if not hasattr(self.config, "workerinput"):  # a worker of xdist prints to nobody
+            rows = [*map(keys.get_redaction(self.config).hide, self.report())]
+            terminalreporter.section("agentreplay: vcrpy", sep="-")
+            for row in rows:
+                terminalreporter.line(escape_output(escape_line(row)))
 
     def report(self) -> Iterator[str]:
         """Yield the lines of the report; the snapshots of tests that are not proved go."""
         summaries = {summary.test: summary for summary in self.config.stash[keys.REPORT].summaries}
-        refused: dict[str, str] = {}
-        sources: dict[str, TestFile] = defaultdict(TestFile)
-        needed, converted_from, converted = set[str](), set[str](), set[str]()
-        names_parameters = any("[" in str(word) for word in self.config.args)  # the others are not even collected
+        groups: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))  # by file
+        cassettes, kept, needed, count = set[str](), dict[str, str](), set[str](), 0
         for test, facts in self.tests.items():
-            file, _, name = test.partition("::")
-            function, why = name.partition("[")[0], facts["why"]
-            summary = summaries.get(test)
-            if why == "" and (why := explain_unproved(summary.recording if summary is not None else None)):
-                if summary is not None and summary.recording is not None:
-                    files.delete(Path(summary.file), self.config.rootpath)
-                why += facts["advice"]
+            why = facts["why"]
+            if why == "" and (why := explain_unproved(summaries[test])):
+                files.delete(Path(summaries[test].file), self.config.rootpath)
+                why += "; it reads the fixture vcr, so it keeps its cassette" * facts["reads"]
             if why:
-                refused[test] = why
-            if why == "":
-                converted.add(test)
-                converted_from |= {*facts["cassettes"]}
-                sources[file].converted.add(function)
-            else:
-                needed |= {*facts["cassettes"]}
-            if facts["opted_in"]:
-                sources[file].opted_in.add(function)
-        for test in self.collected:
+                kept[test] = why
+            count += why == ""
+            cassettes |= {*facts["cassettes"]}
+            needed |= {*facts["named"], *facts["cassettes"]} if why != "" else set()
             file, _, name = test.partition("::")
-            if test not in converted or ("[" in name and names_parameters):
-                sources[file].left.add(name.partition("[")[0])
-        for file, source in sources.items():
-            if source.converted:
-                yield from self.change_source(file, source)
-        for test, why in refused.items():
-            yield f"kept      {test}: {why}"
-        yield f"{'convert':<10}{format_count(len(converted), 'test')} converted, {len(refused)} not"
-        unneeded = [file for file in sorted(converted_from - needed) if files.exists(self.config.rootpath / file)]
+            function, parameters, _ = name.partition("[")
+            groups[file]["converted" if why == "" else "left"].add(function)
+            if facts["partial"] and parameters:
+                groups[file]["left"].add(function)
+            if facts["opted_in"]:
+                groups[file]["opted_in"].add(function)
+        used = {fixture for test, facts in self.tests.items() if facts["why"] == "" for fixture in summaries[test].uses}
+        for summary in summaries.values():
+            if summary.fixture is not None and summary.is_new and summary.test not in used:
+                files.delete(Path(summary.file), self.config.rootpath)
+        for file, group in groups.items():
+            if group["converted"]:
+                yield from self.change_source(file, group)
+        yield from (f"kept      {test}: {why}" for test, why in kept.items())
+        yield f"convert   {format_count(count, 'test')} converted, {len(kept)} not"
+        unneeded = [file for file in sorted(cassettes - needed) if Path(file).name not in needed]
+        unneeded = [file for file in unneeded if files.exists(self.config.rootpath / file)]
         if unneeded:
             yield f"unneeded  {format_count(len(unneeded), 'cassette')} that no other test of this session plays:"
-            yield from (f"{'':<10}{path}" for path in unneeded)
-        if any("stale in " in why for why in refused.values()):
+        yield from (f"{'':<10}{file}" for file in unneeded)
+        if any(why.startswith("stale") for why in kept.values()):
             yield "next      convert the stale ones as they ask today: pytest --vcr=convert --accept-stale"
-        if converted:
+        if count:
             yield "next      pytest --replay=model"
 
-    def change_source(self, file: str, source: TestFile) -> Iterator[str]:
+    def change_source(self, file: str, functions: dict[str, set[str]]) -> Iterator[str]:
         """Yield what to delete in a test file and what to put there; with --apply it is written."""
-        path = self.config.rootpath / file
-        applies = getattr(self.config.option, "agentreplay_apply", False)
+        path, applies = self.config.rootpath / file, getattr(self.config.option, "agentreplay_apply", False)
         try:
             with tokenize.open(path) as opened:
                 encoding = opened.encoding
             text = files.read(path).decode(encoding)
-            changes, elsewhere = marks.plan_changes(text, source.converted, source.left, source.opted_in)
-            if applies and (changed := marks.apply(text, changes)) != text:
+            changes, elsewhere = marks.plan_changes(text, **functions)
+            if applies and (changed := marks.apply_changes(text, changes)) != text:
                 ast.parse(changed)
                 files.write_whole(path, changed.encode(encoding))
         except (AgentReplayError, SyntaxError, ValueError, OSError) as error:
-            yield f"kept      {file}: its marks stay, replace them yourself: {error}"
+            yield f"add       the mark agentreplay in {file} yourself: {error}"
             return
         for change in changes:
             new, old = (change.new or "").strip(), change.old
             word = "replace" if new and old else "delete" if old else "add"
             word = DONE[word] if applies and change.new is not None else word
             yield f"{word:<10}{file}:{change.line}: {f'{old}, by {new}' if new and old else old or new}"
-        for test in elsewhere:
-            yield f"add       @pytest.mark.agentreplay to {file}::{test}, which is defined elsewhere"
+        yield from (f"add       {file}::{test}: the mark agentreplay, by hand" for test in elsewhere)
 
 
-def explain_unproved(recording: RecordingSummary | None) -> str:
-    """Return why a recording is no proved snapshot, or ""."""
-    if recording is None:
-        return "nothing was recorded"
-    if recording.proof is None or (recording.proof.replays and not recording.proof.skipped):
+def explain_unproved(summary: SessionSummary) -> str:
+    """Return why a recording is no proved snapshot, or ""; without proofs it is taken as it is."""
+    proof = summary.recording.proof if summary.recording is not None else None
+    if proof is None or (proof.replays and not proof.skipped):
         return ""
-    why = (recording.proof.skipped or recording.proof.why).partition("\n")[0]
-    return f"its snapshot does not replay: {why}"
+    return f"its snapshot does not replay: {(proof.skipped or proof.why).partition(chr(10))[0]}"

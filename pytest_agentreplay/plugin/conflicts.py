@@ -24,9 +24,9 @@ OUR_MODULE = "pytest_agentreplay.plugin"
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
 
 REWRITE = (
-    "--record-mode=rewrite would delete the cassettes of the tests that are recorded, and nothing would write them\n"
+    "rewriting deletes the recordings of vcrpy first, and none is written: agentreplay records or replays the tests\n"
     "  to have the snapshots:   leave --record-mode=rewrite out\n"
-    "  to have the cassettes:   leave --snapshot-record out, and add --agentreplay-mode=off"
+    "  to have those of vcrpy:  add --agentreplay-mode=off"
 )
 
 
@@ -113,7 +113,10 @@ def switch_off(plugin: str) -> str:
     return f"-p no:{plugin}" + (f" -p {ENTRY_POINT}" if f"pytest_{plugin}" == ENTRY_POINT else "")
 
 
-def is_rewriting(config: pytest.Config) -> bool:
-    """Return whether pytest-recording deletes the cassettes of marked tests and records them anew."""
-    rewrites = config.getoption("--record-mode", default=None) == "rewrite"
-    return rewrites and not config.getoption("--disable-recording")
+def is_rewriting(config: pytest.Config, item: pytest.Item | None = None) -> bool:
+    """Return whether pytest-recording deletes what it has of marked tests, or of the test `item`, first."""
+    option = config.getoption
+    if option("--disable-recording", default=True) or (item and item.get_closest_marker("vcr") is None):
+        return False
+    modes = [mark.kwargs.get("record_mode") for mark in item.iter_markers("vcr")] if item else []
+    return "rewrite" in {option("--record-mode"), *modes}

@@ -87,31 +87,17 @@ def begin_next(config: pytest.Config) -> None:
 
 
 def is_opted_in(item: pytest.Item) -> bool:
-    """Return whether the test opted in, or plays cassettes of vcrpy that are converted. A case has its own way."""
+    """Return whether the test opted in: by fixture, by marker, or by folder. A case has its own way."""
     opted_in = item.stash.get(OPTED_IN, None)
     if opted_in is None:
-        opted_in = "agentreplay_case" not in item.keywords and (has_opted_in(item) or is_candidate(item))
+        opted_in = "agentreplay_case" not in item.keywords and (
+            "agentreplay" in getattr(item, "fixturenames", ())
+            or item.get_closest_marker("agentreplay") is not None
+            or item.config.stash[SETTINGS].covers(item.path, item.config.rootpath)
+            or is_recorded_late(item)
+        )
         item.stash[OPTED_IN] = opted_in
     return opted_in
-
-
-def has_opted_in(item: pytest.Item) -> bool:
-    """Return whether the test opted in itself: by fixture, by marker, or by folder."""
-    return (
-        "agentreplay" in getattr(item, "fixturenames", ())
-        or item.get_closest_marker("agentreplay") is not None
-        or item.config.stash[SETTINGS].covers(item.path, item.config.rootpath)
-        or is_recorded_late(item)
-    )
-
-
-def is_candidate(item: pytest.Item) -> bool:
-    """Return whether the test is to be converted, as far as can be seen before it runs."""
-    if not item.config.stash[SETTINGS].converts:
-        return False
-    from pytest_agentreplay.plugin.cassette_conversion import can_open_cassettes
-
-    return can_open_cassettes(item)
 
 
 def is_recorded_late(item: pytest.Item) -> bool:

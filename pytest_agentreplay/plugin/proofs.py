@@ -412,7 +412,7 @@ class ProofPlanRunner:
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> Generator[None]:
         """Keep the tests of the plan, whatever other plugins deselect: they did run when they were recorded."""
         before = [item for item in items if self.is_planned(item)]
-        for item in before:  # one on cassettes of vcrpy has no marker of ours yet
+        for item in before:  # one that vcrpy serves has no marker of ours yet
             item.stash[keys.OPTED_IN] = True
         if self.reverses:  # plugins that order tests have the last word
             items.reverse()

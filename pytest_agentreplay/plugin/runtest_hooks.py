@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged, SettingsError
+from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
 from pytest_agentreplay.plugin import conflicts, keys
 from pytest_agentreplay.plugin.keys import begin_next, is_opted_in, take_out
 
@@ -78,10 +78,8 @@ def pytest_runtest_setup(item: pytest.Item) -> Generator[None, Any, Any]:
             raise pytest.skip.Exception(IN_SETUP, _use_item_location=True) from None
         if (run_session := item.stash.get(keys.RUN_SESSION, None)) is None:
             raise
-        from pytest_agentreplay.plugin.item_session import drop_skipped, explain_refused_setup, make_unfit_failure
+        from pytest_agentreplay.plugin.item_session import drop_skipped, explain_refused_setup
 
-        if isinstance(raised, SettingsError):
-            raise make_unfit_failure(item, raised) from None
         if (error := explain_refused_setup(item, run_session, raised)) is None:
             drop_skipped(item, run_session, raised)
             raise

@@ -88,7 +88,7 @@ class RecordingSession(RunSession):
             self.interception.order = self.order = pacing = Pacing(recorder, self.interception)
             self.keep_time(pacing, pacing.read_ns, pacing.read_passed, clocks=False)
         if self.backend_class is RecordBackend:  # a fork asks its recording first
-            self.interception.scope.answers = self._answer_from_cassette
+            self.interception.scope.answers = self._answer_from_vcrpy
         self.recording = RecordingSummary()
         self.details: JsonObject = {}  # what else the header says
         self._locale = read_locale(place.environ)
@@ -97,8 +97,8 @@ class RecordingSession(RunSession):
         self._replaced: bytes | None = None
         self._saved = ""
 
-    def _answer_from_cassette(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
-        """Return the reply of the innermost open cassette of vcrpy; None where the network is asked."""
+    def _answer_from_vcrpy(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
+        """Return the reply of vcrpy, as it plays here; None where the network is asked."""
         from pytest_agentreplay.cassettes.cassette_answers import answer
 
         return answer(self.interception, self.recorder, raw, call, moment)

@@ -251,7 +251,7 @@ class Settings(NamedTuple):
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
                 frozen = f"model frozen, {tools}, clock {clock}, network closed ({level}){hosts}"
                 missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
-                missing = "; tests that play cassettes are CONVERTED" if self.converts else missing
+                missing = "; tests on vcrpy are CONVERTED" if self.converts else missing
                 return f"agentreplay: {frozen}{missing}"
 
 
@@ -414,7 +414,7 @@ def neighbours_of(value: object, name: str, *, on_ci: bool) -> int:
 
 
 def is_converting(options: Mapping[str, Any]) -> bool:
-    """Return whether tests that play cassettes of vcrpy are recorded from these."""
+    """Return whether tests on vcrpy are recorded from what it plays."""
     return options.get("agentreplay_vcr") == "convert"
 
 

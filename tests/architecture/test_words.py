@@ -19,7 +19,9 @@ EXCEPT = {
     "docs/glossary.md": "another tool's word for a snapshot",  # it says that we do not use it
     "docs/how-to/from-vcrpy.md": "another tool's word for a snapshot",  # whoever has them calls them so
 }
-OF_CASSETTES = re.compile(r"cassette|docs/architecture\.md|settings/tables\.py|plugin/(keys|__init__)\.py|CHANGELOG")
+OF_CASSETTES = re.compile(
+    r"cassette|http/vcrpy|intercept/registry|runs/recording_session|docs/architecture\.md|settings/tables\.py|plugin/(keys|__init__)\.py|CHANGELOG"
+)
 """Files about suites on vcrpy, which call its files as it does."""
 SEEN = {
     "another tool's word for a snapshot": "it plays the Cassette",

@@ -2,13 +2,13 @@
 
 import pytest
 
-from pytest_agentreplay.cassettes.marks import apply, plan_changes
+from pytest_agentreplay.cassettes.marks import apply_changes, plan_changes
 
 pytestmark = pytest.mark.env("main")
 
 
 def convert(text, *converted, left=(), opted_in=()):
-    return apply(text, plan_changes(text, converted, left, opted_in)[0])
+    return apply_changes(text, plan_changes(text, converted, left, opted_in)[0])
 
 
 CASES = {
@@ -46,11 +46,6 @@ CASES = {
         'import vcr, pytest\n\ndef test_a():\n    with vcr.use_cassette("a"): ...\n',
         "\n\ndef",
         "\n\n@pytest.mark.agentreplay\ndef",
-    ),
-    "no mark, nor pytest": (
-        '"""Doc."""\nfrom __future__ import annotations\nimport vcr\n\n@vcr.use_cassette("a")\ndef test_a(): ...\n',
-        "import vcr\n\n@",
-        "import pytest\nimport vcr\n\n@pytest.mark.agentreplay\n@",
     ),
 }
 
@@ -107,3 +102,4 @@ def test_what_opens_a_cassette_in_code_is_named_and_left():
     assert [(change.line, change.new) for change in changes] == [(4, None), (7, None)]
     assert changes[1].old.startswith("with pytest.raises")
     assert elsewhere == ["TestB::test_b"], "a base class in another file has it"
+    assert plan_changes(text.replace("import pytest", "import vcr"), ["test_a"])[1] == ["test_a"], "no pytest here"

@@ -178,7 +178,7 @@ class RecordBackend:
         return divergence
 
     def serve_outcome(self, call: Call, outcome: Outcome, moment: Moment) -> Replayed:
-        """Record `call` with an outcome that is there already; it ends when that was handed over."""
+        """Record `call` with an outcome that is there already, and took no time; it ends when that was handed over."""
         start = self.begin(call, moment)
         with self._lock:
             self.served[start] = start

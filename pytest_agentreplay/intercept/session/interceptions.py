@@ -282,8 +282,8 @@ def open_for(interception: Interception | None) -> None:
     """Make `interception` the one of the running test (None: no test)."""
     global _running  # noqa: PLW0603  one process runs one test at a time; threads without a stamp need to find it
     _running = interception
-    for cassette in OPEN_CASSETTES if interception is None else reversed(OPEN_CASSETTES):
-        cassette.switch(inert=interception is not None)
+    for entry in OPEN_CASSETTES if interception is None else reversed(OPEN_CASSETTES):
+        entry.switch(inert=interception is not None)
     if interception is not None:
         thread_starts.stamp_threads()
         exits.install_excepthooks()

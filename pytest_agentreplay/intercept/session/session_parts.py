@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 OPEN_CASSETTES: list[Any] = []
-"""Of `intercept.http.vcrpy`: the cassettes of vcrpy that are open in this process, the innermost last."""
+"""What vcrpy plays from in this process, as `intercept.http.vcrpy` keeps it, the innermost last."""
 
 
 class Redactor(Protocol):
@@ -116,7 +116,7 @@ class CallScope:
         takes: Return whether an HTTP call is this test's own; None for all. The others go through.
         hosts: Hosts that the test may reach.
         changes: What a live run changes in requests to models.
-        answers: What answers a call that is recorded while a cassette of vcrpy is open; it may have no answer.
+        answers: What answers a call that is recorded while vcrpy plays; it may have no answer.
     """
 
     def __init__(self) -> None:
