@@ -30,7 +30,8 @@ UNSIGNED = re.compile("[eE][0-9]+")
 
 _TAG = "tag:yaml.org,2002:"
 _TEXTS = frozenset({f"{_TAG}str", f"{_TAG}python/unicode", f"{_TAG}python/str"})
-_PLAIN = frozenset({f"{_TAG}map", f"{_TAG}seq", "!"})
+_PLAIN = frozenset({f"{_TAG}map", f"{_TAG}seq", "!", f"{_TAG}python/tuple", f"{_TAG}python/object/new:_io.BytesIO"})
+"""vcrpy writes the body of a request that was an open file as a BytesIO, with its bytes in a tuple, `state`."""
 
 
 def load(text: str, *, file: str, error: Refusal) -> Json:

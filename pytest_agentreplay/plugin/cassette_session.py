@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pytest_agentreplay.cassettes.audit import Audit, read_baseline
+from pytest_agentreplay.cassettes.cassetter import CassetterWatch
 from pytest_agentreplay.cassettes.watching import CassetteWatch
 from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.errors import AgentReplayError, SettingsError
@@ -46,7 +47,7 @@ def check_options(options: Mapping[str, object], mode: str | None) -> None:
         if options.get(f"agentreplay_{flag}") and flag not in MODES.get(mode or "", ()):
             fitting = " or ".join(f"--vcr={name}" for name, flags in MODES.items() if flag in flags)
             raise SettingsError(f"--{flag.replace('_', '-')} goes with {fitting}")
-    if find_spec("vcr") is None:
+    if find_spec("vcr") is None and (mode == "convert" or find_spec("cassetter") is None):
         raise SettingsError(f"--vcr={mode} needs vcrpy, which is not installed: pip install vcrpy")
     for name, _, value in (word.partition("=") for word in PLAYS_NOTHING.split()):
         if str(options.get(name)) == value:
@@ -65,12 +66,13 @@ class CassetteSession:
             check_options(vars(config.option), self.mode)
             matching = make_matching(Location("", root, root, {}, {}), config.stash[keys.SETTINGS])
             self.audit = Audit(read_baseline(root) if self.mode == "audit" and not self.is_worker else None)
+            watch_class = CassetterWatch if find_spec("cassetter") else CassetteWatch
+            matching.digests, is_strict = False, self.mode != "audit"
+            self.watch = watch_class(root, matching, keys.get_redaction(config), is_strict=is_strict)
+            config.add_cleanup(self.watch.install())
         except AgentReplayError as error:
             raise pytest.UsageError(str(error)) from None
-        matching.digests, is_strict = False, self.mode != "audit"
-        self.watch = CassetteWatch(root, matching, keys.get_redaction(config), is_strict=is_strict)
         config.stash[keys.CASSETTES] = self.watch
-        config.add_cleanup(self.watch.install())
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[Any]) -> Generator[None, Any, Any]:

@@ -12,6 +12,7 @@ from openai import OpenAI
 
 from pytest_agentreplay.demo.server import Ask, ModelServer
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
+from pytest_agentreplay.interchange.opening import text_of
 from pytest_agentreplay.interchange.reading import traces
 from tests.interchange.neutral import packed, tools
 
@@ -141,6 +142,43 @@ def test_forms_of_older_releases(form):
     trace = read(data)
     assert (trace.source.fidelity, trace.output) == (fidelity, "On its way ✅")
     assert json.loads(trace.model_calls[0].request.body.data) == ASKED
+
+
+def cassetter(at, body, url=CHAT, **came):
+    request = {"method": "POST", "uri": url, "headers": TYPES, "body": {"type": "json", "content": ASKED}}
+    response = {"status": 200, "headers": TYPES, "body": body} | came
+    return {"request": request, "response": response, "recorded_at": f"2026-11-28T13:40:{at}+00:00"}
+
+
+def test_bodies_of_cassetter_and_their_order_which_is_that_of_time():
+    stream = f"data: {text(REPLY | {'object': 'chat.completion.chunk', 'choices': []})}\n\ndata: [DONE]\n\n"
+    bodies = {
+        "20": ({"type": "json", "content": REPLY}, text(REPLY)),
+        "10": ({"type": "text", "content": stream}, stream),
+        "15": ({"type": "binary", "content": text(REPLY).encode().hex()}, text(REPLY)),
+        "12": ({"type": "binary", "content": "no hex"}, "no hex"),
+        "30": ({"type": "none"}, ""),
+    }
+    trace = read(recording(*(cassetter(at, body) for at, (body, _) in bodies.items())))
+    received = [call.response.body.data.decode() for call in trace.model_calls]
+    assert received[:3] == [bodies[at][1] for at in ("10", "12", "15")]
+    assert (json.loads(received[3]), received[4]) == (REPLY, "")
+    assert (trace.source.format, trace.source.fidelity) == ("cassetter", "body-json")
+    assert [call.ended for call in trace.model_calls] == sorted(call.ended for call in trace.model_calls)
+    alone = {"version": 1, "interactions": [], "grpc_interactions": [{"request": {}, "response": {}}]}
+    with pytest.raises(TraceError, match=r"no call of a model.*calls of gRPC are left out: 1"):
+        read(yaml.safe_dump(alone).encode())
+
+
+def test_a_recording_in_toml_is_redacted_and_read_as_json_and_a_key_of_many_parts_is_refused():
+    table = '[[interactions]]\n[interactions.request]\nuri = "https://a.example"\nseen = 2026-11-28\n'
+    whole = text_of(f"version = 1\n{table}[interactions.response]\nstatus = 200\n".encode())
+    seen = {"uri": "https://a.example", "seen": "2026-11-28"}
+    assert json.loads(whole)["interactions"] == [{"request": seen, "response": {"status": 200}}]
+    hostile = table + ".".join(["a"] * 100_000) + " = 1"  # tomllib takes the square of it in memory
+    assert text_of(hostile.encode()) == hostile
+    words = yaml.safe_dump({"body": f"{table}not TOML"}, default_style="|")
+    assert text_of(words.encode()) == words
 
 
 def test_replies_that_failed_broke_off_or_cannot_be_unpacked_are_told_and_kept():

@@ -1,8 +1,8 @@
-"""HTTP as somebody recorded it: HAR, vcrpy and go-vcr.
+"""HTTP as somebody recorded it: HAR, vcrpy, go-vcr and cassetter.
 
-HAR 1.2 is what a proxy or a browser saw, with times, of many runs in one file. vcrpy and go-vcr write requests and
-replies in the order in which a test made them, a file a test: both write YAML; vcrpy also JSON. Neither knows when
-something happened, nor of which tool.
+HAR 1.2 is what a proxy or a browser saw, with times, of many runs in one file. The others write requests and replies, a
+file a test: YAML, vcrpy also JSON, cassetter also TOML. None knows when a request was sent, nor of which tool it was;
+cassetter notes when a reply had come.
 """
 
 from __future__ import annotations
@@ -263,17 +263,34 @@ def _har_headers(side: JsonObject, content: JsonObject, data: bytes) -> Headers:
 
 
 LOSS = "neither times nor a session: the order is that of the file"
+CASSETTER_LOSS = "neither times of requests nor a session, nor the text of JSON: only its values"
+_NO_HTTP = {"grpc_interactions": "calls of gRPC", "ws_interactions": "WebSocket connections"}
+"""Lists in a recording of cassetter that are not read."""
+
+
+def _read_file(opened: Opened) -> JsonObject:
+    return obj(opened.rows[0]) if len(opened.rows) == 1 else {}
 
 
 def _interactions(opened: Opened) -> list[JsonObject]:
-    """The interactions of a file. Some serializers keep requests and replies in two lists."""
-    found = obj(opened.rows[0]) if len(opened.rows) == 1 else {}
-    if isinstance(found.get("interactions"), list):
-        return objects(found["interactions"])
+    """Return the interactions of a file, in order of time where it has times: cassetter sorts them by URL.
+
+    Some serializers keep requests and replies in two lists.
+    """
+    file = _read_file(opened)
+    if isinstance(file.get("interactions"), list):
+        return sorted(objects(file["interactions"]), key=lambda call: string(call.get("recorded_at")))
     return [
         {"request": asked, "response": told}
-        for asked, told in zip(objects(found.get("requests")), objects(found.get("responses")), strict=False)
+        for asked, told in zip(objects(file.get("requests")), objects(file.get("responses")), strict=False)
     ]
+
+
+def _is_cassetter(opened: Opened) -> bool:
+    """Return whether a status is a number, which vcrpy writes as an object, or there are calls of another protocol."""
+    statuses = [obj(call.get("response")).get("status") for call in _interactions(opened)]
+    is_http = _is_python(opened) and any(isinstance(status, int) for status in statuses)
+    return is_http or not _NO_HTTP.keys().isdisjoint(_read_file(opened))
 
 
 def _is_python(opened: Opened) -> bool:
@@ -286,9 +303,12 @@ def _is_go(opened: Opened) -> bool:
 
 def _read_tests(name: str) -> Callable[[Opened], list[Trace]]:
     def read(opened: Opened) -> list[Trace]:
-        calls = heard(_interaction(one, go=name == "go-vcr") for one in _interactions(opened))
-        source = Source(format=name, version=str(obj(next(iter(opened.rows), None)).get("version") or ""))
-        return _traces(opened, calls, source, LOSS, together=True)
+        file = _read_file(opened)
+        calls = heard(_interaction(call, name) for call in _interactions(opened))
+        left_out = [f"{what} are left out: {len(arr(file[key]))}" for key, what in _NO_HTTP.items() if file.get(key)]
+        calls = replace(calls, losses=(*left_out, *calls.losses))
+        source = Source(format=name, version=str(file.get("version") or ""))
+        return _traces(opened, calls, source, CASSETTER_LOSS if name == "cassetter" else LOSS, together=True)
 
     return read
 
@@ -301,11 +321,12 @@ def _traces(opened: Opened, calls: RecordedReply, source: Source, *losses: str, 
     return runs.traces(calls.rows, source, *losses, *calls.losses, together=together, missing=calls.missing)
 
 
-def _interaction(interaction: JsonObject, *, go: bool) -> RecordedCalls:
+def _interaction(interaction: JsonObject, recorder: str) -> RecordedCalls:
     request, response = obj(interaction.get("request")), obj(interaction.get("response"))
-    (sent, sent_exact), (received, received_exact) = _body(request), _body(response)
+    read_body = _typed_body if recorder == "cassetter" else _body
+    (sent, sent_exact), (received, received_exact) = read_body(request), read_body(response)
     method, status = string(request.get("method")).upper(), response.get("status")
-    if go:
+    if recorder == "go-vcr":
         url, method = request.get("url"), method or "GET"
         code, reason, version = response.get("code"), string(status).partition(" ")[2], string(response.get("proto"))
         # Hooks that tidy a recording leave the length alone: a body of another one has been written anew.
@@ -313,11 +334,12 @@ def _interaction(interaction: JsonObject, *, go: bool) -> RecordedCalls:
         exact = all(side.get("content_length") in (None, -1, len(data)) for side, data in sides)
     else:
         url, version, exact = request.get("uri"), "", sent_exact and received_exact
-        code, reason = obj(status).get("code", response.get("status_code")), string(obj(status).get("message"))
+        code, reason = obj(status).get("code", response.get("status_code", status)), string(obj(status).get("message"))
     code = code if isinstance(code, int) else 0
     reply = HttpReply(code, reason, version or "HTTP/1.1", _headers(response), Body(received))
     call = HttpCall(method, string(url), _headers(request), Body(sent))
-    return RecordedCalls(request=call, response=reply if response else None, exact=exact)
+    ended = moment(interaction.get("recorded_at"))
+    return RecordedCalls(request=call, response=reply if response else None, exact=exact, ended=ended)
 
 
 def _headers(side: JsonObject) -> Headers:
@@ -337,12 +359,29 @@ def _body(side: JsonObject) -> tuple[bytes, bool]:
     return b"", True
 
 
+def _typed_body(side: JsonObject) -> tuple[bytes, bool]:
+    """Return the bytes of a body of cassetter, and whether they are those that were recorded.
+
+    JSON is parsed in YAML and a text in TOML, without its white space; texts are in Unicode's NFC; bytes are hex.
+    """
+    body = obj(side.get("body"))
+    kind, content = body.get("type", side.get("body_type")), body.get("content", side.get("body_content"))
+    if kind == "json" and body:
+        return wire.compact(content), False
+    text = string(content).encode("utf-8", "replace")
+    if kind == "binary" and _HEX.fullmatch(string(content)) and not len(text) % 2:
+        return bytes.fromhex(string(content)), True
+    return text, not text
+
+
 def _bytes(value: Json) -> tuple[bytes, bool]:
     if isinstance(value, str):
         try:
             return value.encode("utf-8", "surrogateescape"), True  # a surrogate stands for a byte of a !!binary
         except UnicodeEncodeError:
             return value.encode("utf-8", "replace"), False
+    if isinstance(value, dict) and value.keys() == {"state"} and (state := arr(value["state"])):
+        return _bytes(state[0])  # of a BytesIO: its bytes, the position in them, its attributes
     packed = string(obj(value).get("base64_string"))
     if packed:
         try:
@@ -358,6 +397,7 @@ def _bytes(value: Json) -> tuple[bytes, bool]:
 
 FORMATS = (
     Format("har", "HAR of a proxy or a browser", 19, _fits_har, _read_har),
+    Format("cassetter", "recording of cassetter", 19.5, _is_cassetter, _read_tests("cassetter")),
     Format("vcrpy", "recording of vcrpy", 20, _is_python, _read_tests("vcrpy")),
     Format("go-vcr", "recording of go-vcr", 20, _is_go, _read_tests("go-vcr")),
 )
