@@ -104,7 +104,7 @@ class Audit:
         if unplayed := counts["unplayed"]:
             places = format_count(len({row["cassette"] for row in unplayed}), "cassette")
             lines[0] += f"; {format_count(len(unplayed), 'interaction')} never played, in {places}"
-        lines += [f"stale     {join(counts['by_cause'])}"] if counts["by_cause"] else []
+        lines += [f"by cause  {join(counts['by_cause'])}"] if counts["by_cause"] else []
         lines += [f"{'':<10}{sum(n.values())} in {file}: {join(n)}" for file, n in counts["by_file"].items()]
         for row in (*counts["plays"], *unplayed) if verbosity > 0 else ():
             where = f"{row['cassette']}, interaction {row['index'] + 1}"

@@ -1,7 +1,7 @@
 """Compares the request that a test makes with the recorded one that vcrpy answers it with, by the rules of replays.
 
 A cassette may lack headers that its serializer, or an older vcrpy, left out. So only headers are compared that some
-request of the cassette has.
+request of the cassette has; where it keeps even "user-agent", a header that it lacks was not sent.
 """
 
 from __future__ import annotations
@@ -11,18 +11,21 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request, to_text
+from pytest_agentreplay.core.align.evidence import compare, features
 from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.core.diagnose import describe_change
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.model import Exchange, Header, RawCall, Run
+from pytest_agentreplay.core.model import Exchange, Header, HttpReply, RawCall, Run
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
+from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from pytest_agentreplay.core.align.evidence import Features
     from pytest_agentreplay.core.matching import Matching
     from pytest_agentreplay.core.redaction import Redaction
 
@@ -68,16 +71,26 @@ class ComparedRequest:
         return self._cassette.redaction.redact_call(RawCall(call))
 
     @cached_property
+    def is_asking_model(self) -> bool:
+        """Whether a model is asked."""
+        return self.request.method == "POST" and is_model(read_request(self.request), READER)
+
+    @cached_property
+    def features(self) -> Features:
+        """What tells the request from others."""
+        return features(read_request(self.request))
+
+    @cached_property
     def key(self) -> str:
         """The key of the request, by which its secrets match up to renaming."""
         return self._cassette.matching.key_alone(self.call)
 
     def is_plainly_equal(self, other: ComparedRequest) -> bool:
-        """Return whether both are the same but for the form of JSON and headers that only one has, as most are."""
+        """Return whether both are the same but for the form of JSON, as most are."""
         now, recorded = self.request, other.request
-        shared = [name for name in now.headers if name.lower() in MATCHED_HEADERS and name in recorded.headers]
         if (now.method, now.uri) != (recorded.method, recorded.uri) or any(
-            to_text(now.headers[name]) != to_text(recorded.headers[name]) for name in shared
+            to_text(now.headers.get(name, "")) != to_text(recorded.headers.get(name, ""))
+            for name in self._cassette.header_names & MATCHED_HEADERS
         ):
             return False
         if now.body == recorded.body:
@@ -98,46 +111,69 @@ class LoadedCassette:
         self.path, self.matching, self.redaction = path, matching, redaction
         self._data, self._served = list(data), set[int]()
         self.header_names = {name.lower() for request, _ in self._data for name in request.headers}
+        self.header_names |= MATCHED_HEADERS if "user-agent" in self.header_names else set()
         self.requests = [ComparedRequest(request, self) for request, _ in self._data]
 
-    @cached_property
-    def progress(self) -> ReplayProgress:
-        """The cassette as a recorded run, redacted."""
-        exchanges = []
-        for start, (request, (_, response)) in enumerate(zip(self.requests, self._data, strict=True)):
-            reply = self.redaction.redact_outcome(request.call, read_reply(response))
-            exchanges.append(Exchange(request.call, reply, 2 * start, 2 * start + 1))
-        return ReplayProgress(Run(Header(""), tuple(exchanges)), READER, self._served, self.matching)
+    def make_progress(self, index: int) -> tuple[ReplayProgress, Exchange]:
+        """Return a recorded run, redacted, and the interaction `index` in it.
+
+        Only calls of models tell what came before: no reply of another API is read, which may have megabytes.
+        """
+        exchanges = {}
+        for at, (request, (_, response)) in enumerate(zip(self.requests, self._data, strict=True)):
+            if request.is_asking_model or at == index:
+                reply = read_reply(response) if request.is_asking_model else HttpReply(200)
+                reply = self.redaction.redact_outcome(request.call, reply)
+                exchanges[at] = Exchange(request.call, reply, 2 * at, 2 * at + 1)
+        run = Run(Header(""), tuple(exchanges.values()))
+        return ReplayProgress(run, READER, self._served, self.matching), exchanges[index]
 
     def compare(self, now: ComparedRequest, index: int) -> tuple[Play, Divergence | None]:
         """Return the verdict on a request that was answered with an interaction; and why, where it is not equal."""
         divergence, play = None, Play(self.path, index, "equal")
         if not now.is_equal(self.requests[index]):
-            divergence = self._explain(now, index)
-            name, cause = self.progress.name(self.requests[index].call), CAUSES.get(divergence.kind, "other")
-            if cause == "parameter" and name != self.progress.name(now.call):
-                cause = "model" if self.progress.is_model_call(now.call) else "other"
-            address, what = (
-                describe_address(now.call.method, now.call.url),
-                divergence.summary.removeprefix(f"{name}: "),
-            )
-            summary = self.redaction.hide(f"{address}: {what}")
-            verdict: Verdict = "wrong interaction" if cause == "wrong interaction" else "stale" if cause else "noise"
-            play = Play(self.path, index, verdict, cause, summary)
+            play, divergence = self._explain(now, index)
         self._served.add(2 * index)
         return play, divergence
 
-    def _explain(self, now: ComparedRequest, index: int) -> Divergence:
-        progress, call = self.progress, now.call
-        recorded = progress.run.exchanges[index]
-        own = next((number for number, other in enumerate(self.requests, 1) if now.is_equal(other)), None)
+    def _explain(self, now: ComparedRequest, index: int) -> tuple[Play, Divergence]:
+        progress, recorded = self.make_progress(index)
+        call, name = now.call, progress.name(recorded.call)
         change = progress.explain_change(recorded, call)
+        own = next((number for number, other in enumerate(self.requests, 1) if now.is_equal(other)), None)
         if own is None:
             change = replace(change, cause=change.cause.partition(". Compare the versions")[0])  # which no cassette has
         else:
             what = f"{progress.name(call)}: this is interaction {own}, and interaction {index + 1} was played"
             change = replace(change, kind=Kind.ORDER, what=what, cause=WRONG_CAUSE)
-        return describe_change(progress, change, recorded, call)
+        cause = CAUSES.get(change.kind, "other")
+        if cause == "parameter" and name != progress.name(call):
+            cause = "model" if progress.is_model_call(call) else "other"
+        summary = f"{describe_address(call.method, call.url)}: {change.what.removeprefix(f'{name}: ')}"
+        verdict: Verdict = "wrong interaction" if cause == "wrong interaction" else "stale" if cause else "noise"
+        play = Play(self.path, index, verdict, cause, self.redaction.hide(summary))
+        return play, describe_change(progress, change, recorded, call)
+
+    def sort_nearest(self, now: ComparedRequest, rows: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+        """Return `rows`, the interactions that vcrpy would take, those that are equal or else the nearest one first.
+
+        So the owner of a reply gets it, though a changed request that runs at the same time comes first.
+        """
+        recorded = dict(enumerate(self.requests))  # without those of this session
+        for is_same in (now.is_plainly_equal, now.is_equal):  # a key costs more, and is seldom needed
+            nearest = {at for at, _ in rows if at in recorded and is_same(recorded[at])}
+            if nearest:
+                break
+        else:
+            best = rows[0][0]
+            for at, _ in rows[1:]:
+                if (
+                    at in recorded
+                    and compare(now.features, recorded[at].features, recorded[best].features).favours == 1
+                ):
+                    best = at
+            nearest = {best}
+        return sorted(rows, key=lambda row: row[0] not in nearest)
 
     def list_unplayed(self) -> dict[int, str]:
         """Return the interactions that were not played, as "POST HOST/PATH" by their numbers."""

@@ -28,7 +28,7 @@ class CassetteWatch:
         plays: Those of the running test.
         divergences: Of the plays that are stale or of the wrong interaction, what differs.
         opened: The cassettes that were loaded for the running test.
-        prefers_equal: Whether an equal request is answered before one that vcrpy would take by its `match_on` alone.
+        prefers_equal: Whether the nearest interaction is played, of those that `match_on` accepts.
         is_offline: Whether vcrpy is kept from asking the network.
     """
 
@@ -70,20 +70,17 @@ class CassetteWatch:
                 self._compare(cassette, loaded, request, index)
             return response
 
-        def list_equal_first(cassette: Any, request: Any) -> Iterator[tuple[int, Any]]:
-            matching = list(responses(cassette, request))
-            if len(matching) > 1:
+        def list_nearest_first(cassette: Any, request: Any) -> Iterator[tuple[int, Any]]:
+            matching, repeats = list(responses(cassette, request)), cassette.allow_playback_repeats
+            due = [row for row in matching if repeats or not cassette.play_counts[row[0]]]
+            if len(due) > 1:
                 loaded = self.find_cassette(cassette)
-                now, known = ComparedRequest(cassette.filter_request(request), loaded), dict(enumerate(loaded.requests))
-                for is_same in (now.is_plainly_equal, now.is_equal):  # a key costs more, and is seldom needed
-                    matching.sort(key=lambda row: row[0] in known and is_same(known[row[0]]), reverse=True)
-                    if matching[0][0] in known and is_same(known[matching[0][0]]):
-                        break
-            return iter(matching)
+                due = loaded.sort_nearest(ComparedRequest(cassette.filter_request(request), loaded), due)
+            return iter(due or matching)
 
         replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
         if self.prefers_equal:
-            replacing["_responses"] = list_equal_first
+            replacing["_responses"] = list_nearest_first
         if self.is_offline:
             replacing["write_protected"] = property(lambda _: True)
         patcher = mock.patch.multiple(Cassette, **replacing)

@@ -23,6 +23,7 @@ from pytest_agentreplay.plugin.session_report import fail_session
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.finding import Finding, Line, map_texts
 from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.offline_session import make_matching
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.settings.parsers import refuse_unknown
@@ -35,6 +36,11 @@ PLUGIN = "agentreplay-cassettes"
 PLAYED = "agentreplay_vcr"
 MODES = {"audit": ("accept_stale", "json"), "strict": (), "convert": ("accept_stale", "apply")}
 """The modes, and the flags of ours that mean something in each."""
+HEADERS = {
+    "audit": "what vcrpy plays is compared, and no test changes",
+    "strict": "a request that is not the recorded one fails its test, vcrpy plays offline",
+    "convert": "what vcrpy plays is written as snapshots, offline",
+}
 PLAYS_NOTHING = "disable_recording=True record_mode=all record_mode=rewrite disable_vcr=True vcr_record=all"
 """Options of pytest-recording and pytest-vcr under which no cassette is played."""
 
@@ -101,7 +107,9 @@ class CassetteSession:
         self.watch.divergences = []
         test, finding = keys.get_nodeid(item), describe_comparison(divergence, "", "")
         texts = {"called from": divergence.origin, "cassette": f"{play.cassette}, interaction {play.index + 1}"}
-        texts["others"] = f"{len(others)} more requests of this test are not the recorded ones" if others else ""
+        texts["others"] = (
+            f"{format_count(len(others), 'request')} more of this test differ from the cassette" if others else ""
+        )
         again, how = f"delete {play.cassette}, and record it again", "pytest"
         if "record_mode" in item.config.option and item.get_closest_marker("vcr") is not None:
             again, how = "record it again", "pytest --record-mode=rewrite"
@@ -125,6 +133,10 @@ class CassetteSession:
             self.audit.accept(self.config.rootpath)
         elif self.audit.baseline is not None and self.audit.compare()[1]:
             fail_session(session)
+
+    def pytest_report_header(self) -> str:
+        """Return the line that says what becomes of requests that vcrpy plays."""
+        return f"agentreplay: {HEADERS[self.mode]} (--vcr={self.mode})"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Print the report, or one line of JSON."""

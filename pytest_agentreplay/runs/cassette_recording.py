@@ -48,6 +48,7 @@ class CassetteRecording(RecordingSession):
         if stale:
             mark: Any = {"reason": ACCEPTED, "requests": len(stale), "at": f"{datetime.now(UTC):%Y-%m-%d}"}
             self.details["adopted"] = [mark]
+        self.unconverted = "its snapshot could not be written"  # where that raises
         super().end()
         self.unconverted = "" if self.recording.is_new else self.recording.why
 

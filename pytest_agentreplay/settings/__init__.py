@@ -251,7 +251,6 @@ class Settings(NamedTuple):
                 level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
                 frozen = f"model frozen, {tools}, clock {clock}, network closed ({level}){hosts}"
                 missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
-                missing = "; tests on vcrpy are CONVERTED" if self.converts else missing
                 return f"agentreplay: {frozen}{missing}"
 
 

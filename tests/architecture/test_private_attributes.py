@@ -9,7 +9,7 @@ import pytest
 from tests.support.package_sources import PACKAGE, trees
 
 PACKAGES = (
-    "core/backends/", "core/case_backend/", "core/diagnose/", "intercept/environment/", "intercept/ordering/",
+    "cassettes/", "core/backends/", "core/case_backend/", "core/diagnose/", "intercept/environment/", "intercept/ordering/",
     "intercept/session/", "plugin/", "report/", "runs/",
 )  # fmt: skip
 PUBLIC = {"_asdict", "_exit", "_fields", "_getframe", "_make", "_replace"}

@@ -102,7 +102,7 @@ def test_another_order_is_the_wrong_interaction_and_what_is_not_asked_for_was_ne
 def test_the_report_names_causes_and_files_and_commands(marked):
     with edited(marked, "app.py", "Be brief.", "Be short."):
         said = marked.run("-v", "--vcr=audit").stdout.partition("agentreplay: vcrpy")[2]
-    assert "\naudit     4 tests, 4 requests, 4 cassettes: 4 stale\nstale     4 prompt or history\n" in said
+    assert "\naudit     4 tests, 4 requests, 4 cassettes: 4 stale\nby cause  4 prompt or history\n" in said
     assert "\n          4 in test_marked.py: 4 prompt or history\n" in said
     assert "test_marked.py::test_aiohttp: cassettes/test_marked/test_aiohttp.yaml" in said
     command = re.search(r"\nnext      see why:          pytest (--vcr=strict test_marked.py::test_aiohttp)\n", said)[1]

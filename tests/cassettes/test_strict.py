@@ -55,6 +55,8 @@ def test_set_up(set_up):
     pass
 
 def order(names):
+    names = [f"{name}. Where is it?" for name in names]
+    names[0] = os.environ.get("FIRST", names[0])
     return sorted(names, reverse="REVERSED" in os.environ)
 
 @pytest.mark.vcr
@@ -121,6 +123,11 @@ def test_requests_in_another_order_get_their_own_replies(turns):
     assert "1 passed" in done.stdout
     assert "8 requests, 1 cassette: all equal" in done.stdout
     assert turns.server.hits == hits
+
+
+def test_a_changed_request_takes_the_reply_of_no_other_that_runs_beside_it(turns):
+    done = turns.run("--vcr=strict", "-k", "parallel", FIRST="A. Where is it?", REVERSED="1")
+    assert "8 requests, 1 cassette: 6 equal, 2 stale" in done.stdout, "one of each group"
 
 
 def test_workers_and_a_session_without_a_terminal_fail_alike(turns):
