@@ -234,6 +234,7 @@ NOISE = [
     ("I am {{user}}.", "You are root.", ""),
     ("see {{root}}/a.md", "see {{root}}/b.md", ""),
     ("first one then two", "first two then one", ""),
+    ("rows:  a,  b,  c", "rows:\n\na,\n\nb,\n\nc", ""),
 ]
 
 

@@ -121,8 +121,8 @@ def _describe_text_noise(recorded: str, now: str) -> str:
     if not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
-    words = _WORD.findall(old)
-    shuffled = len(words) > 1 and Counter(words) == Counter(_WORD.findall(new))
+    words, others = _WORD.findall(old), _WORD.findall(new)
+    shuffled = words != others and Counter(words) == Counter(others)  # else only what stands between them differs
     return ORDER if shuffled and _is_member_list(old) and _is_member_list(new) else ""
 
 
