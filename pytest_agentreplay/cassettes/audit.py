@@ -97,7 +97,7 @@ class Audit:
         """Return the report in lines of `width`, but for the commands at its end."""
         counts, (_, new, fixed) = self.count(), self.compare()
         if not counts["requests"]:
-            return [f"{mode:<10}no test has played a request of vcrpy, so nothing was compared"]
+            return [f"{mode:<10}no test has played a request of a cassette, so nothing was compared"]
         totals = [f"{counts[name]} {text}" for name, text in TOTALS.items() if counts[name]]
         compared = ", ".join(format_count(counts[name], name[:-1]) for name in ("tests", "requests", "cassettes"))
         lines = [f"{mode:<10}{compared}: {'all equal' if counts['equal'] == counts['requests'] else ', '.join(totals)}"]

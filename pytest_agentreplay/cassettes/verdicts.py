@@ -35,7 +35,9 @@ Cause: TypeAlias = Literal["", "prompt or history", "parameter", "tool schema", 
 CAUSES: dict[Kind, Cause] = {Kind.NOISE: "", Kind.ORDER: "wrong interaction", Kind.SCHEMA: "tool schema"}
 CAUSES |= {Kind.MODEL: "parameter", Kind.SDK: "parameter"}
 CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", Kind.RESULT: "prompt or history"}
-WRONG_CAUSE = "vcrpy plays the first interaction that its match_on accepts and that was not played yet"
+WRONG_CAUSE = "the first interaction is played that match_on accepts and that was not played yet"
+LONGEST_REPLY = 1 << 18
+"""Bytes; a longer reply is images or vectors, is in no later request, and takes redaction a second for 2 to 10 MB."""
 
 
 @dataclass(frozen=True)
@@ -109,24 +111,28 @@ class LoadedCassette:
 
     def __init__(self, path: str, data: Iterable[tuple[Any, Any]], matching: Matching, redaction: Redaction) -> None:
         self.path, self.matching, self.redaction = path, matching, redaction
-        self._data, self._served = list(data), set[int]()
+        self._data, self._served, self._exchanges = list(data), set[int](), dict[int, Exchange]()
         self.header_names = {name.lower() for request, _ in self._data for name in request.headers}
         self.header_names |= MATCHED_HEADERS if "user-agent" in self.header_names else set()
         self.requests = [ComparedRequest(request, self) for request, _ in self._data]
 
     def make_progress(self, index: int) -> tuple[ReplayProgress, Exchange]:
-        """Return a recorded run, redacted, and the interaction `index` in it.
-
-        Only calls of models tell what came before: no reply of another API is read, which may have megabytes.
-        """
-        exchanges = {}
-        for at, (request, (_, response)) in enumerate(zip(self.requests, self._data, strict=True)):
-            if request.is_asking_model or at == index:
-                reply = read_reply(response) if request.is_asking_model else HttpReply(200)
-                reply = self.redaction.redact_outcome(request.call, reply)
-                exchanges[at] = Exchange(request.call, reply, 2 * at, 2 * at + 1)
+        """Return a recorded run, redacted, of the calls of models and of the interaction `index`; and that in it."""
+        numbers = [at for at, request in enumerate(self.requests) if at == index or request.is_asking_model]
+        exchanges = {at: self._read_exchange(at) for at in numbers}
         run = Run(Header(""), tuple(exchanges.values()))
         return ReplayProgress(run, READER, self._served, self.matching), exchanges[index]
+
+    def _read_exchange(self, at: int) -> Exchange:
+        """Return an interaction, redacted, with a reply whose texts a later request of a model may hold."""
+        if at not in self._exchanges:
+            request, (_, response) = self.requests[at], self._data[at]
+            reply = read_reply(response) if request.is_asking_model else HttpReply(200)
+            if len(reply.body.data) > LONGEST_REPLY:
+                reply = HttpReply(200)
+            outcome = self.redaction.redact_outcome(request.call, reply)
+            self._exchanges[at] = Exchange(request.call, outcome, 2 * at, 2 * at + 1)
+        return self._exchanges[at]
 
     def compare(self, now: ComparedRequest, index: int) -> tuple[Play, Divergence | None]:
         """Return the verdict on a request that was answered with an interaction; and why, where it is not equal."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import os
+import sys
+from contextlib import ExitStack
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -28,13 +31,11 @@ class CassetteWatch:
         plays: Those of the running test.
         divergences: Of the plays that are stale or of the wrong interaction, what differs.
         opened: The cassettes that were loaded for the running test.
-        prefers_equal: Whether the nearest interaction is played, of those that `match_on` accepts.
-        is_offline: Whether vcrpy is kept from asking the network.
+        is_strict: Whether cassettes only play, and of the interactions that `match_on` accepts the nearest one.
     """
 
     def __init__(self, root: Path, matching: Matching, redaction: Redaction, *, is_strict: bool = False) -> None:
-        self.prefers_equal = self.is_offline = is_strict
-        self._root, self._rules = root, (matching, redaction)
+        self.is_strict, self._root, self._rules = is_strict, root, (matching, redaction)
         self._cassettes: WeakKeyDictionary[Any, LoadedCassette] = WeakKeyDictionary()
         self.begin_test()
 
@@ -47,6 +48,7 @@ class CassetteWatch:
     def install(self) -> Callable[[], None]:
         """Wrap the methods; return what restores them."""
         from vcr.cassette import Cassette
+        from vcr.record_mode import RecordMode
         from vcr.request import Request
 
         # What a comparison imports and caches is loaded now, and in no event loop.
@@ -57,6 +59,9 @@ class CassetteWatch:
         load, play, responses = Cassette._load, Cassette.play_response, Cassette._responses
 
         def watch_load(cassette: Any) -> None:
+            __tracebackhide__ = True
+            if self.is_strict:
+                cassette.record_mode = RecordMode.NONE
             load(cassette)
             self.find_cassette(cassette)
 
@@ -78,15 +83,22 @@ class CassetteWatch:
                 due = loaded.sort_nearest(ComparedRequest(cassette.filter_request(request), loaded), due)
             return iter(due or matching)
 
+        patches = ExitStack()
         replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
-        if self.prefers_equal:
+        if self.is_strict:
             replacing["_responses"] = list_nearest_first
-        if self.is_offline:
-            replacing["write_protected"] = property(lambda _: True)
-        patcher = mock.patch.multiple(Cassette, **replacing)
-        patcher.start()
-        stop: Callable[[], None] = patcher.stop
-        return stop
+            if "pytest_recording" in sys.modules:
+                # Its mode `rewrite` deletes a cassette before vcrpy loads it.
+                # https://github.com/kiwicom/pytest-recording/blob/v0.13.4/src/pytest_recording/_vcr.py
+                _vcr: Any = import_module("pytest_recording._vcr")
+
+                merge = _vcr.merge_kwargs
+                only_play = mock.patch.object(
+                    _vcr, "merge_kwargs", lambda *parts: merge(*parts) | {"record_mode": "none"}
+                )
+                patches.enter_context(only_play)
+        patches.enter_context(mock.patch.multiple(Cassette, **replacing))
+        return patches.close
 
     def find_cassette(self, cassette: Any) -> LoadedCassette:
         """Return what was loaded of an open cassette."""
@@ -108,5 +120,5 @@ class CassetteWatch:
             play, divergence = Play(loaded.path, index, "stale", "other", summary), Divergence(Kind.REQUEST, summary)
         self.plays.append(play)
         if divergence is not None and play.verdict != "noise":
-            origin = find_agents_line(str(self._root)) if self.prefers_equal else ""
+            origin = find_agents_line(str(self._root)) if self.is_strict else ""
             self.divergences.append((play, replace(divergence, origin=origin)))

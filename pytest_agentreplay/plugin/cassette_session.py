@@ -37,9 +37,9 @@ PLAYED = "agentreplay_vcr"
 MODES = {"audit": ("accept_stale", "json"), "strict": (), "convert": ("accept_stale", "apply")}
 """The modes, and the flags of ours that mean something in each."""
 HEADERS = {
-    "audit": "what vcrpy plays is compared, and no test changes",
-    "strict": "a request that is not the recorded one fails its test, vcrpy plays offline",
-    "convert": "what vcrpy plays is written as snapshots, offline",
+    "audit": "what cassettes play is compared, and no test changes",
+    "strict": "a request that is not the recorded one fails its test, cassettes play offline",
+    "convert": "what cassettes play is written as snapshots, offline",
 }
 PLAYS_NOTHING = "disable_recording=True record_mode=all record_mode=rewrite disable_vcr=True vcr_record=all"
 """Options of pytest-recording and pytest-vcr under which no cassette is played."""
@@ -135,7 +135,7 @@ class CassetteSession:
             fail_session(session)
 
     def pytest_report_header(self) -> str:
-        """Return the line that says what becomes of requests that vcrpy plays."""
+        """Return the line that says what becomes of requests that cassettes play."""
         return f"agentreplay: {HEADERS[self.mode]} (--vcr={self.mode})"
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
@@ -144,7 +144,7 @@ class CassetteSession:
             terminalreporter.line(json.dumps(self.audit.count()))
         elif self.mode != "convert":
             width, verbosity = self.config.get_terminal_writer().fullwidth, self.config.get_verbosity()
-            terminalreporter.section("agentreplay: vcrpy", sep="-")
+            terminalreporter.section("agentreplay: cassettes", sep="-")
             for line in self.audit.format_lines(self.mode, width, verbosity):
                 terminalreporter.line(escape_output(escape_line(line)))
 

@@ -7,7 +7,6 @@ from tests.support.small_projects import edited
 
 pytestmark = pytest.mark.env("cassetter")
 
-APP = APP.replace("import aiohttp, httpx, openai, requests", "import httpx, openai")
 TESTS = """
 import os, re
 import cassetter, pytest, app
@@ -23,8 +22,8 @@ def vcr_config():
     return {"uri_normalizer": lambda uri: re.sub("run=[0-9a-f]+", "", uri), "filter_headers": ["x-api-key", "authorization"]}
 
 @pytest.mark.vcr
-def test_openai(vcr):
-    first, second, third = (app.by_openai(question) for question in os.environ.get("ASKED", "one one two").split())
+def test_asked(vcr):
+    first, second, third = (app.by_httpx(question) for question in os.environ.get("ASKED", "one one two").split())
     assert first != second
     assert vcr.play_count in (0, 3)
 
@@ -39,7 +38,7 @@ def test_orders():
     assert len(set(found.values())) == 2
 
 def test_opened():
-    with cassetter.use_cassette("opened.yaml", record_mode="once"):
+    with cassetter.use_cassette("opened.yaml", record_mode=os.environ.get("MODE", "once")):
         assert ask("five")
 """
 
@@ -62,49 +61,40 @@ def test_an_unchanged_suite_is_equal_though_what_is_filtered_and_normalised_is_a
     assert found | {"tests": 4, "requests": 7, "equal": 7, "cassettes": 4, "plays": [], "unplayed": []} == found
 
 
-CHANGES = {
-    "prompt or history": ("Be brief.", "Be short."),
-    "model": ('"m-1"', '"m-2"'),
-    "parameter": ('{"temperature": 0}', '{"temperature": 1}'),
-    "tool schema": ("Find it.", "Find an order."),
-}
-
-
-@pytest.mark.parametrize("cause", CHANGES)
-def test_a_change_is_stale_and_fails_no_test(suite, cause):
-    with edited(suite, "app.py", *CHANGES[cause]):
+def test_a_change_is_stale_and_fails_no_test(suite):
+    with edited(suite, "app.py", '"m-1"', '"m-2"'):
         found = audit(suite)
-    assert (found["stale"], found["by_cause"]) == (7, {cause: 7})
+    assert (found["stale"], found["by_cause"]) == (7, {"model": 7})
 
 
 def test_another_order_is_played_wrong_and_right_under_strict(suite):
     found = audit(suite, SWAPPED="1")
     assert (found["equal"], found["wrong_interaction"], found["stale"]) == (5, 2, 0)
-    done = suite.run("--vcr=strict", SWAPPED="1")
-    assert done.returncode == 0, done.stdout + done.stderr
-    done = suite.run("--vcr=strict", "-k", "openai", ASKED="one one one")
+    done = suite.run("--vcr=strict", SWAPPED="1", ASKED="one one one")
+    assert "1 failed, 3 passed" in done.stdout
     assert "turn 3/3" in done.stdout, "an interaction that was played is not played again while there is another"
     assert "play_count" not in done.stdout
 
 
-def test_strict_fails_a_stale_request_and_asks_no_network(suite):
-    hits = suite.server.hits
-    with edited(suite, "app.py", "Be brief.", "Be short."):
-        done = suite.run("--vcr=strict", "-k", "toml", SECRET="hunter2-of-now")
-    assert done.returncode == 1
-    assert "[AR-PROMPT]" in done.stdout
-    assert 'recorded  "You help customers. Be brief."' in done.stdout
-    assert "hunter2" not in done.stdout
-    opened = suite.root / "opened.yaml"
-    opened.unlink()
+def test_strict_fails_a_stale_request_asks_no_network_and_keeps_cassettes(suite):
+    hits, [toml] = suite.server.hits, suite.root.rglob("two.toml")
+    kept = toml.read_bytes()
+    toml.unlink()
+    words = ("--vcr=strict", "--record-mode=new_episodes", "-k", "opened or toml")
     try:
-        done = suite.run("--vcr=strict", "--record-mode=verify", "-k", "opened or toml")
-        assert not opened.exists()
+        with edited(suite, "app.py", "Be brief.", "Be short."):
+            done = suite.run(*words, MODE="rewrite", SECRET="hunter2-of-now")
+        assert not toml.exists()
     finally:
-        opened.write_bytes(suite.tapes[opened])
-    assert (done.returncode, suite.server.hits) == (1, hits)
+        toml.write_bytes(kept)
+    assert "2 failed" in done.stdout
     assert "NoMatchError" in done.stdout
-    assert "1 failed, 1 passed" in done.stdout
+    report = done.stdout.partition("_ test_opened _")[2].partition("short test summary")[0]
+    assert "[AR-PROMPT]" in report
+    assert 'recorded  "You help customers. Be brief."' in report
+    assert "hunter2" not in report
+    assert suite.server.hits == hits
+    assert {file: file.read_bytes() for file in suite.root.rglob("*.yaml")} == suite.tapes
 
 
 def test_an_older_cassetter_and_a_conversion_are_refused_in_a_line(suite):

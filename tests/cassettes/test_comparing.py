@@ -1,12 +1,16 @@
 """A played request beside the recorded one: what is equal, and what a difference is called."""
 
 import json
+import sys
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentreplay.cassettes.cassetter import CassetterWatch
 from pytest_agentreplay.cassettes.verdicts import ComparedRequest, LoadedCassette
+from pytest_agentreplay.cassettes.watching import CassetteWatch
 from pytest_agentreplay.core.matching import Matching
 from pytest_agentreplay.core.redaction import Redaction
 from pytest_agentreplay.core.redaction.places import Places
@@ -32,9 +36,12 @@ def request(body=ASKED, url=URL, headers=HEADERS, method="POST"):
     return Request(method, url, data, dict(headers))
 
 
+def make_rules():
+    return Matching(READER, RULES), Redaction(Places({}))
+
+
 def compare(now, *recorded, reply=REPLY):
-    data = [(each, reply) for each in recorded]
-    cassette = LoadedCassette("tape.yaml", data, Matching(READER, RULES), Redaction(Places({})))
+    cassette = LoadedCassette("tape.yaml", [(each, reply) for each in recorded], *make_rules())
     return cassette.compare(ComparedRequest(now, cassette), 0)[0]
 
 
@@ -148,3 +155,35 @@ def test_replies_of_the_first_cassettes_are_read():
         "content": "{}",
     }
     assert compare(edited(model="m-2"), request(), reply=old).cause == "model"
+
+
+@pytest.mark.parametrize("is_strict", [False, True])
+@pytest.mark.parametrize("watch_class", [CassetteWatch, CassetterWatch])
+def test_a_watch_restores_what_it_has_wrapped_and_leaves_a_cassetter_that_is_too_old(
+    watch_class, is_strict, tmp_path, monkeypatch
+):
+    from vcr.cassette import Cassette
+
+    older = SimpleNamespace(Cassette=type("Cassette", (), {"load": None}))
+    monkeypatch.setitem(sys.modules, "cassetter", SimpleNamespace(cassette=older))
+    before = dict(vars(Cassette))
+    restore = watch_class(tmp_path, *make_rules(), is_strict=is_strict).install()
+    assert Cassette.play_response is not before["play_response"]
+    restore()
+    assert dict(vars(Cassette)) == before
+
+
+def test_a_comparison_reads_each_reply_once_and_none_of_megabytes_or_of_another_api(monkeypatch):
+    other = "https://api.example.org/v1/list"
+    large, small = ({**REPLY, "body": {"string": b"x" * size}} for size in (1 << 19, 99))
+    data = [(request(), small), (request(), large), (request(url=other), large)]
+    redaction, sizes = Redaction(Places({})), []
+    redact = redaction.redact_outcome
+    monkeypatch.setattr(
+        redaction, "redact_outcome", lambda call, reply: sizes.append(len(reply.body.data)) or redact(call, reply)
+    )
+    cassette = LoadedCassette("tape.yaml", data, Matching(READER, RULES), redaction)
+    assert sizes == [], "loading reads none"
+    for at, now in enumerate([edited(model="m-2"), edited(model="m-3"), request(b"{}", url=other)]):
+        assert cassette.compare(ComparedRequest(now, cassette), at)[0].verdict == "stale"
+    assert sizes == [99, 0, 0]
