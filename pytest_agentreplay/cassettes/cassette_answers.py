@@ -96,7 +96,10 @@ def list_bodies(call: HttpCall, recorded: list[Any]) -> list[Any]:
             bodies.append(json.loads(data))
     if "form-urlencoded" in kind:
         text = data.decode("latin-1")
-        bodies += [body for body in recorded if isinstance(body, dict) and urlencode(body, doseq=True) == text]
+        for body in recorded:
+            with suppress(TypeError, ValueError):  # neither a mapping nor pairs
+                pairs = [(name, value) for name, value in (body.items() if isinstance(body, dict) else body)]
+                bodies += [body] if urlencode(pairs, doseq=True) == text else []
         bodies.append(dict(parse_qsl(text, keep_blank_values=True)))
     return sorted(bodies, key=lambda body: body not in recorded)
 

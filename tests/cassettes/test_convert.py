@@ -40,10 +40,11 @@ def test_once():
 @pytest.mark.vcr("form.yaml")
 def test_form():
     import aiohttp
-    async def ask():
-        async with aiohttp.ClientSession() as session, session.post("http://shop.invalid/", data={"a": 1, "b": "é"}) as reply:
+    async def ask(form):
+        async with aiohttp.ClientSession() as session, session.post("http://shop.invalid/", data=form) as reply:
             return await reply.text()
-    assert asyncio.run(ask()) == "form"
+    assert asyncio.run(ask({"a": 1, "b": "é"})) == "mapping"
+    assert asyncio.run(ask([("a", "1"), ("a", "2")])) == "pairs"
 
 class TestShop:
     pytestmark = [pytest.mark.vcr("hello.yaml")]
@@ -97,7 +98,8 @@ def chats(suite, write_cassette):
     rows = [("POST", CHAT, body, 200, {"content-type": ["application/json"]}, json.dumps(reply))]
     for name in ("hello", "test_stale"):
         write_cassette(name, *rows)
-    write_cassette("form", ("POST", "http://shop.invalid/", {"a": 1, "b": "é"}, 200, {}, "form"))
+    forms = {"mapping": {"a": 1, "b": "é"}, "pairs": [["a", "1"], ["a", "2"]]}
+    write_cassette("form", *[("POST", "http://shop.invalid/", body, 200, {}, name) for name, body in forms.items()])
     suite.write(helpers=HELPERS, test_chats=TESTS.replace("import httpx,", "import httpx, vcr.errors,"))
     (suite.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n", encoding="utf-8")
     return suite
@@ -115,7 +117,7 @@ def test_a_suite_is_converted_and_what_is_not_says_why(chats, read_cassettes):
     report = convert(chats, "--apply")
     assert 'replaced  test_chats.py:10: @pytest.mark.vcr("hello.yaml"), by pytest.mark.agentreplay' in report
     assert "with vcr.use_cassette" in report
-    assert "convert   7 tests converted, 5 not" in report
+    assert "convert   7 tests converted, 5 not" in report, report
     assert len(chats.files) == 7
     for why in (
         "test_stale: stale in 1 request: POST api.openai.com/v1/chat/completions: ",
