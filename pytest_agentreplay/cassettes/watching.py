@@ -7,6 +7,7 @@ import sys
 from contextlib import ExitStack
 from dataclasses import replace
 from importlib import import_module
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -76,12 +77,15 @@ class CassetteWatch:
             return response
 
         def list_nearest_first(cassette: Any, request: Any) -> Iterator[tuple[int, Any]]:
-            matching, repeats = list(responses(cassette, request)), cassette.allow_playback_repeats
-            due = [row for row in matching if repeats or not cassette.play_counts[row[0]]]
-            if len(due) > 1:
-                loaded = self.find_cassette(cassette)
-                due = loaded.sort_nearest(ComparedRequest(cassette.filter_request(request), loaded), due)
-            return iter(due or matching)
+            loaded, (rows, ahead) = self.find_cassette(cassette), tee(responses(cassette, request))
+            due = (at for at, _ in ahead if cassette.allow_playback_repeats or not cassette.play_counts[at])
+            first = next(due, None)
+            if first is None or ComparedRequest(request, loaded).is_plainly_equal(loaded.requests[first]):
+                return rows
+            numbers = [first, *due]
+            if len(numbers) > 1:
+                first = loaded.find_nearest(ComparedRequest(cassette.filter_request(request), loaded), numbers)
+            return iter(sorted(rows, key=lambda row: row[0] != first))
 
         patches = ExitStack()
         replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
