@@ -101,6 +101,12 @@ class ComparedRequest:
         return self._cassette.matching.key_alone(self.call)
 
     @cached_property
+    def headers(self) -> list[str]:
+        """The values of the headers that are matched as they stand."""
+        names = sorted(self._cassette.header_names & MATCHED_HEADERS)
+        return [to_text(self.request.headers.get(name, "")) for name in names]
+
+    @cached_property
     def json(self) -> str | None:
         """The canonical form of a body of JSON."""
         body = self.request.body
@@ -110,12 +116,11 @@ class ComparedRequest:
     def is_plainly_equal(self, other: ComparedRequest) -> bool:
         """Return whether both are the same but for the form of JSON, as most are."""
         now, recorded = self.request, other.request
-        if (now.method, now.uri) != (recorded.method, recorded.uri) or any(
-            to_text(now.headers.get(name, "")) != to_text(recorded.headers.get(name, ""))
-            for name in self._cassette.header_names & MATCHED_HEADERS
-        ):
-            return False
-        return now.body == recorded.body or (self.json is not None and self.json == other.json)
+        return (
+            (now.method, now.uri) == (recorded.method, recorded.uri)
+            and (now.body == recorded.body or (self.json is not None and self.json == other.json))
+            and self.headers == other.headers
+        )
 
     def is_equal(self, other: ComparedRequest) -> bool:
         """Return whether both are the same request by our rules."""
