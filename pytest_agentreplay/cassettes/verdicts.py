@@ -123,8 +123,8 @@ class ComparedRequest:
         )
 
     def is_equal(self, other: ComparedRequest) -> bool:
-        """Return whether both are the same request by our rules."""
-        return self.is_plainly_equal(other) or self.sent_key == other.sent_key or self.key == other.key
+        """Return whether both are the same request by our rules, secrets included."""
+        return self.is_plainly_equal(other) or self.sent_key == other.sent_key
 
 
 class LoadedCassette:
@@ -158,7 +158,8 @@ class LoadedCassette:
     def compare(self, now: ComparedRequest, index: int) -> tuple[Play, Divergence | None]:
         """Return the verdict on a request that was answered with an interaction; and why, where it is not equal."""
         divergence, play = None, Play(self.path, index, "equal")
-        if not now.is_equal(self.requests[index]):
+        recorded = self.requests[index]
+        if not now.is_equal(recorded) and now.key != recorded.key:
             play, divergence = self._explain(now, index)
         self._served.add(2 * index)
         return play, divergence
@@ -186,10 +187,9 @@ class LoadedCassette:
 
         So the owner of a reply gets it, though a changed request that runs at the same time comes first.
         """
-        for is_same in (now.is_plainly_equal, now.is_equal):  # a key costs more, and is seldom needed
-            for at in numbers:
-                if is_same(self.requests[at]):
-                    return at
+        for at in numbers:
+            if now.is_equal(self.requests[at]):
+                return at
         best, *others = numbers
         for at in others:
             if compare(now.features, self.requests[at].features, self.requests[best].features).favours == 1:
