@@ -6,71 +6,123 @@ Nothing here changes which interaction vcrpy chooses: the suite's matchers, filt
 from __future__ import annotations
 
 import json
+import re
 import threading
 from contextlib import suppress
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, unquote_plus, urlencode
 
-from pytest_agentreplay.cassettes.vcrpy_values import read_reply
+from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request
+from pytest_agentreplay.cassettes.verdicts import describe_address
 from pytest_agentreplay.core.matching.address import header
 from pytest_agentreplay.core.model import HttpCall, HttpReply
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_agentreplay.core.backends.backend import Moment, Replayed
     from pytest_agentreplay.core.model import Call, RawCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
+HIDDEN = (
+    "a filter of the suite hides a value of {} that the snapshot would show: name its field, or its form, in "
+    "agentreplay-policy.yaml (docs/how-to/redact.md)"
+)
+WORD = re.compile(r"""[\w.@-]{4,}(?![\w.@-]|":|=[^=&\s"])""")  # no name of a field, which a filter drops with its value
 _PLAYING = threading.Lock()  # between the question whether there is a reply and the reply
 
 
 def answer(interception: Interception, recorder: Any, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
     """Record `call` with the reply of the innermost open cassette; return None where the network is asked.
 
-    Raises what vcrpy raises for a request that its cassette has not, and then the run is not written.
+    Raises what vcrpy raises for a request that its cassette has not. Then, and where a filter of the suite hides a
+    value that our redaction keeps, the run is not written.
     """
-    if not isinstance(raw.native, HttpCall):
+    if not isinstance(raw.native, HttpCall) or not isinstance(call, HttpCall):
         return None
+    cassette, observed, redactor = OPEN_CASSETTES[-1].cassette, interception.observed, interception.redactor
     try:
         with _PLAYING:
-            reply = find_reply(OPEN_CASSETTES[-1].cassette, raw.native)
+            request, response = play(cassette, raw.native)
     except Exception as refused:
-        why = interception.redactor.hide(str(refused).strip().partition("\n")[0])
-        interception.observed.note_problem(CannotFreeze(f"vcrpy refused the call ({why})", path="$", kind="vcrpy"))
+        why = redactor.hide(str(refused).strip().partition("\n")[0])
+        observed.note_problem(CannotFreeze(f"vcrpy refused the call ({why})", path="$", kind="vcrpy"))
         raise
-    if reply is None:
-        return None
-    verdict: Replayed = recorder.serve_outcome(call, interception.redactor.redact_outcome(call, reply), moment)
-    return replace(verdict, exchange=replace(verdict.exchange, outcome=reply))
+    parts: list[HttpCall | HttpReply] = [call]
+    verdict: Replayed | None = None
+    if response is not None:
+        reply = fit_headers(read_reply(response), is_head=raw.native.method == "HEAD")
+        kept: Any = redactor.redact_outcome(call, reply)
+        parts.append(kept)
+        verdict = recorder.serve_outcome(call, kept, moment)
+        verdict = replace(verdict, exchange=replace(verdict.exchange, outcome=reply))
+    if address := find_hidden(cassette, request, response, list_words(*parts)):
+        observed.note_problem(CannotFreeze(HIDDEN.format(redactor.hide(address)), path="$", kind="vcrpy"))
+    return verdict
 
 
-def find_reply(cassette: Any, call: HttpCall) -> HttpReply | None:
-    """Return what the cassette has for `call`, as vcrpy's stubs do; None where these ask the network."""
+def play(cassette: Any, call: HttpCall) -> tuple[Any, Any]:
+    """Return `call` as vcrpy has it, and the response that its stubs give; None where these ask the network."""
     from vcr.errors import CannotOverwriteExistingCassetteException
     from vcr.request import Request
 
-    requests = [Request(call.method, call.url, body, dict(call.headers)) for body in list_bodies(call)]
+    bodies = list_bodies(call, [request.body for request in cassette.requests])
+    requests = [Request(call.method, call.url, body, dict(call.headers)) for body in bodies]
     for request in requests:
         if cassette.can_play_response_for(request):
-            return fit_headers(read_reply(cassette.play_response(request)), is_head=call.method == "HEAD")
+            return request, cassette.play_response(request)
     if cassette.write_protected and cassette.filter_request(requests[0]):
         raise CannotOverwriteExistingCassetteException(cassette=cassette, failed_request=requests[0])
-    return None
+    return requests[0], None
 
 
-def list_bodies(call: HttpCall) -> Iterator[Any]:
-    """Yield the body as each stub of vcrpy may have recorded it: that of aiohttp keeps the object of its caller."""
+def list_bodies(call: HttpCall, recorded: list[Any]) -> list[Any]:
+    """Return the body as each stub of vcrpy may have recorded it, those first that are recorded.
+
+    The stub of aiohttp keeps the object of its caller.
+    """
     data, kind = call.body.data, header(call.headers, "content-type")
-    yield from (data,) if data else (None, b"")
+    bodies: list[Any] = [data] if data else [None, b""]
     if "json" in kind:
         with suppress(ValueError):
-            yield json.loads(data)
+            bodies.append(json.loads(data))
     if "form-urlencoded" in kind:
-        yield dict(parse_qsl(data.decode("latin-1"), keep_blank_values=True))
+        text = data.decode("latin-1")
+        bodies += [body for body in recorded if isinstance(body, dict) and urlencode(body, doseq=True) == text]
+        bodies.append(dict(parse_qsl(text, keep_blank_values=True)))
+    return sorted(bodies, key=lambda body: body not in recorded)
+
+
+def find_hidden(cassette: Any, request: Any, response: Any, kept: set[str]) -> str:
+    """Return method, host and path of a request where the cassette hides words of `kept` in it or in its response."""
+    shown = cassette.filter_request(request)
+    if not shown:  # it passes by the cassette
+        return ""
+    words, address = list_words(read_request(request)) - list_words(read_request(shown)), shown
+    # Private, for the hooks of vcrpy 9 by which `filter_sensitive_data` hides values on disk only:
+    # https://github.com/kevin1024/vcrpy/blob/master/vcr/cassette.py
+    hooks = getattr(cassette, "_before_save_interaction", ()) if response is not None else ()
+    if hooks:
+        from vcr.cassette import _run_hooks
+
+        saved = _run_hooks(hooks, deepcopy(shown), deepcopy(response), cassette)
+        if saved is not None:
+            address, before = saved[0], list_words(read_request(shown), read_reply(response))
+            words |= before - list_words(read_request(saved[0]), read_reply(saved[1]))
+    return describe_address(address.method, address.uri) if words & kept else ""
+
+
+def list_words(*parts: HttpCall | HttpReply) -> set[str]:
+    """Return the words of URLs and bodies but for names of fields, whatever the encoding of a form or of JSON is."""
+    words = set[str]()
+    for part in parts:
+        text = part.body.data.decode(errors="replace")
+        with suppress(ValueError):
+            text = json.dumps(json.loads(text), ensure_ascii=False)
+        words.update(WORD.findall(unquote_plus(f"{getattr(part, 'url', '')} {text}")))
+    return words
 
 
 def fit_headers(reply: HttpReply, *, is_head: bool) -> HttpReply:

@@ -126,6 +126,7 @@ PATCHES: dict[str, str] = {
     "trio._core._run": "ordering.anyio_trio",
     "urllib3.connectionpool": "http.urllib3",
     "vcr.cassette": "http.vcrpy",
+    "pytest_recording._vcr": "http.vcrpy",
     "aiohttp.client": "websocket.aiohttp",
     "websockets.asyncio.client": "websocket.websockets_asyncio",
     "websockets.sync.client": "websocket.websockets_sync",

@@ -129,8 +129,6 @@ def pytest_configure(config: pytest.Config) -> None:
         base = config.stash[keys.SETTINGS] = resolve_settings(config)
     except (SettingsError, pytest.PytestDeprecationWarning) as error:  # with -W error the warning is one
         raise pytest.UsageError(str(error)) from None
-    if is_recording(base) and conflicts.is_rewriting(config):
-        raise pytest.UsageError(conflicts.REWRITE)
     # The order counts: of hooks that want to be first, that of the last plugin is called first.
     register = config.pluginmanager.register
     if config.option.agentreplay_proof is not None:
@@ -174,8 +172,11 @@ def pytest_configure(config: pytest.Config) -> None:
         vars(option).get(f"agentreplay_{name}") not in {None, False}
         for name in ("vcr", "accept_stale", "apply", "json")
     ):
+        from pytest_agentreplay.intercept.http import vcrpy
+        from pytest_agentreplay.intercept.registry import when_imported
         from pytest_agentreplay.plugin.cassette_session import PLUGIN, CassetteSession
 
+        when_imported("pytest_recording._vcr", vcrpy.patch)
         register(CassetteSession(config), PLUGIN)
     if config.option.agentreplay_neighbours is not None and not hasattr(config, "workerinput"):
         from pytest_agentreplay.plugin import trial_items

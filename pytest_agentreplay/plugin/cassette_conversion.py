@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 CONVERTED = "agentreplay_converted"
 BY_ITSELF: pytest.StashKey[bool] = pytest.StashKey()  # of a test that may be converted: whether it has opted in itself
 DONE = {"replace": "replaced", "delete": "deleted", "add": "added"}
+PACKAGES = "site-packages"
 
 
 @cache
@@ -42,18 +43,14 @@ def names_vcrpy(file: str) -> bool:
 
 def can_open_cassettes(item: pytest.Item) -> bool:
     """Return whether the test is marked `vcr`, or the source of it, a base class or a fixture names vcrpy."""
-    if getattr(getattr(item, "obj", None), "is_hypothesis_test", not hasattr(item, "obj")):
+    if not isinstance(item, pytest.Function) or getattr(item.obj, "is_hypothesis_test", False):
         return False
     # pytest 8.4-9: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/python.py
-    several = getattr(getattr(item, "_fixtureinfo", None), "name2fixturedefs", {}).values()
-    owners = [
-        *(each.func for fixtures in several for each in fixtures),
-        *getattr(getattr(item, "cls", 0), "__mro__", ()),
-    ]
-    modules = [getattr(sys.modules.get(owner.__module__), "__file__", None) or "" for owner in owners]
-    root = str(item.config.rootpath)
-    own = [file for file in modules if file.startswith(root) and "site-packages" not in file]
-    return item.get_closest_marker("vcr") is not None or any(map(names_vcrpy, {str(item.path), *own}))
+    several = item._fixtureinfo.name2fixturedefs.values()
+    owners = [item.obj, *getattr(item.cls, "__mro__", ()), *(each.func for fixtures in several for each in fixtures)]
+    files_of_owners = {getattr(sys.modules.get(owner.__module__), "__file__", None) or "" for owner in owners}
+    own = [file for file in files_of_owners if file.startswith(str(item.config.rootpath)) and PACKAGES not in file]
+    return item.get_closest_marker("vcr") is not None or any(map(names_vcrpy, own))
 
 
 def choose_mode(item: pytest.Item, settings: Settings) -> Settings:
@@ -79,6 +76,7 @@ class CassetteConversion:
         """No test has run."""
         self.config = config
         self.tests: dict[str, dict[str, Any]] = {}
+        self.is_pending = False  # whether a mark is to be replaced or added
         # Whether tests of a function may be missing: a mark above these stays.
         self.is_partial = bool(getattr(config.option, "maxfail", 0)) or any("[" in word for word in config.args)
 
@@ -100,14 +98,17 @@ class CassetteConversion:
         """Give the last report what became of the test."""
         report = yield
         if call.when == "teardown":
+            files_played = [loaded.path for loaded in self.config.stash[keys.CASSETTES].opened]
+            # pytest-recording loads what a mark names into the cassette of the test, and from beside it.
+            named = [str(name) for mark in item.iter_markers("vcr") for name in mark.args] if files_played else []
             report.__dict__[CONVERTED] = {
                 "test": keys.get_nodeid(item),
                 "why": getattr(item.stash.get(keys.RUN_SESSION, None), "unconverted", None),
-                "cassettes": [loaded.path for loaded in self.config.stash[keys.CASSETTES].opened],
-                # pytest-recording loads what a mark names into the cassette of the test.
-                "named": [Path(str(name)).name for mark in item.iter_markers("vcr") for name in mark.args],
+                "cassettes": [
+                    *files_played,
+                    *(Path(files_played[0]).parent.joinpath(name).as_posix() for name in named),
+                ],
                 "opted_in": item.stash.get(BY_ITSELF, False),
-                "reads": "vcr" in getattr(getattr(item, "_fixtureinfo", None), "argnames", ()),
                 "partial": self.is_partial,
             }
         return report
@@ -130,25 +131,26 @@ class CassetteConversion:
         """Yield the lines of the report; the snapshots of tests that are not proved go."""
         summaries = {summary.test: summary for summary in self.config.stash[keys.REPORT].summaries}
         groups: defaultdict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))  # by file
-        cassettes, kept, needed, count = set[str](), dict[str, str](), set[str](), 0
+        kept, unneeded, needed, used = dict[str, str](), set[str](), set[str](), set[str]()
         for test, facts in self.tests.items():
             why = facts["why"]
             if why == "" and (why := explain_unproved(summaries[test])):
                 files.delete(Path(summaries[test].file), self.config.rootpath)
-                why += "; it reads the fixture vcr, so it keeps its cassette" * facts["reads"]
+            facts["why"] = why
             if why:
                 kept[test] = why
-            count += why == ""
-            cassettes |= {*facts["cassettes"]}
-            needed |= {*facts["named"], *facts["cassettes"]} if why != "" else set()
             file, _, name = test.partition("::")
             function, parameters, _ = name.partition("[")
-            groups[file]["converted" if why == "" else "left"].add(function)
-            if facts["partial"] and parameters:
+            if why == "":
+                unneeded.update(facts["cassettes"])
+                used.update(summaries[test].uses)
+                groups[file]["converted"].add(function)
+            else:
+                needed.update(facts["cassettes"])
+            if why != "" or (facts["partial"] and parameters):
                 groups[file]["left"].add(function)
             if facts["opted_in"]:
                 groups[file]["opted_in"].add(function)
-        used = {fixture for test, facts in self.tests.items() if facts["why"] == "" for fixture in summaries[test].uses}
         for summary in summaries.values():
             if summary.fixture is not None and summary.is_new and summary.test not in used:
                 files.delete(Path(summary.file), self.config.rootpath)
@@ -156,16 +158,21 @@ class CassetteConversion:
             if group["converted"]:
                 yield from self.change_source(file, group)
         yield from (f"kept      {test}: {why}" for test, why in kept.items())
+        count = sum(facts["why"] == "" for facts in self.tests.values())
         yield f"convert   {format_count(count, 'test')} converted, {len(kept)} not"
-        unneeded = [file for file in sorted(cassettes - needed) if Path(file).name not in needed]
-        unneeded = [file for file in unneeded if files.exists(self.config.rootpath / file)]
-        if unneeded:
-            yield f"unneeded  {format_count(len(unneeded), 'cassette')} that no other test of this session plays:"
-        yield from (f"{'':<10}{file}" for file in unneeded)
-        if any(why.startswith("stale") for why in kept.values()):
-            yield "next      convert the stale ones as they ask today: pytest --vcr=convert --accept-stale"
-        if count:
-            yield "next      pytest --replay=model"
+        paths = [path for path in sorted(unneeded - needed) if files.exists(self.config.rootpath / path)]
+        if paths:
+            once = ", once the marks are replaced" if self.is_pending else ""
+            yield f"unneeded  {format_count(len(paths), 'cassette')} that no other test of this session plays{once}:"
+        yield from (f"{'':<10}{path}" for path in paths)
+        stale = any(why.startswith("stale") for why in kept.values())
+        again = "pytest --vcr=convert" + " --accept-stale" * self.config.option.agentreplay_accept_stale
+        if stale:
+            yield f"next      convert the stale ones as they ask today: {again} --accept-stale"
+        if self.is_pending:
+            yield f"next      replace the marks: {again} --apply"
+        elif count:
+            yield "next      replay what was converted: pytest --replay=model"
 
     def change_source(self, file: str, functions: dict[str, set[str]]) -> Iterator[str]:
         """Yield what to delete in a test file and what to put there; with --apply it is written."""
@@ -185,6 +192,7 @@ class CassetteConversion:
             new, old = (change.new or "").strip(), change.old
             word = "replace" if new and old else "delete" if old else "add"
             word = DONE[word] if applies and change.new is not None else word
+            self.is_pending |= not applies and change.new is not None
             yield f"{word:<10}{file}:{change.line}: {f'{old}, by {new}' if new and old else old or new}"
         yield from (f"add       {file}::{test}: the mark agentreplay, by hand" for test in elsewhere)
 
@@ -194,4 +202,4 @@ def explain_unproved(summary: SessionSummary) -> str:
     proof = summary.recording.proof if summary.recording is not None else None
     if proof is None or (proof.replays and not proof.skipped):
         return ""
-    return f"its snapshot does not replay: {(proof.skipped or proof.why).partition(chr(10))[0]}"
+    return f"it does not replay without its cassette: {(proof.skipped or proof.why).partition(chr(10))[0]}"

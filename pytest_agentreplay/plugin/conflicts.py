@@ -23,12 +23,6 @@ OUR_MODULE = "pytest_agentreplay.plugin"
 
 FLAG = "another plugin has --replay here; say --agentreplay-mode=model"
 
-REWRITE = (
-    "rewriting deletes the recordings of vcrpy first, and none is written: agentreplay records or replays the tests\n"
-    "  to have the snapshots:   leave --record-mode=rewrite out\n"
-    "  to have those of vcrpy:  add --agentreplay-mode=off"
-)
-
 
 def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
     """Add our own flags, or those that other plugins are known to have too; one that is taken is left to them."""
@@ -111,12 +105,3 @@ def explain_foreign_fixture(item: pytest.Item) -> str:
 def switch_off(plugin: str) -> str:
     """Return the words that switch `plugin` off and leave us on: `-p no:NAME` takes "pytest_NAME" along."""
     return f"-p no:{plugin}" + (f" -p {ENTRY_POINT}" if f"pytest_{plugin}" == ENTRY_POINT else "")
-
-
-def is_rewriting(config: pytest.Config, item: pytest.Item | None = None) -> bool:
-    """Return whether pytest-recording deletes what it has of marked tests, or of the test `item`, first."""
-    option = config.getoption
-    if option("--disable-recording", default=True) or (item and item.get_closest_marker("vcr") is None):
-        return False
-    modes = [mark.kwargs.get("record_mode") for mark in item.iter_markers("vcr")] if item else []
-    return "rewrite" in {option("--record-mode"), *modes}

@@ -19,7 +19,7 @@ from _pytest.outcomes import OutcomeException
 
 from pytest_agentreplay import errors
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError
-from pytest_agentreplay.plugin import conflicts, keys
+from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.collected import make_suite
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redactors, get_settings, is_opted_in, store_of
 from pytest_agentreplay.plugin.reports import list_exception_chain, make_failure
@@ -89,8 +89,6 @@ def make_session(item: pytest.Item) -> RunSession | None:
         settings = settings._replace(trial=orders.get_trial(item))
     if keys.LIVE in item.stash:
         settings = settings.in_cell(item.stash[keys.LIVE][0])
-    if settings.mode != "off" and conflicts.is_rewriting(item.config, item):
-        raise SettingsError(conflicts.REWRITE)
     if settings.converts:
         from pytest_agentreplay.plugin import cassette_conversion
 

@@ -362,7 +362,10 @@ def prove_fixture(fixture: str, chosen: list[SessionSummary], results: ProofResu
 
 def prepare_options(config: pytest.Config) -> None:
     """Put options back, and collect the files of the plan."""
-    for name, value in NEUTRAL.items():
+    is_converting = config.option.agentreplay_vcr == "convert"
+    # A converted test has to replay without the mark that opens its cassette.
+    without_cassettes = {"disable_recording": True, "disable_vcr": True} if is_converting else {}
+    for name, value in (NEUTRAL | without_cassettes).items():
         if name in config.option:
             setattr(config.option, name, value)
     tests = json.loads(Path(config.option.agentreplay_proof).read_bytes())["tests"]

@@ -277,3 +277,59 @@ def test_rewriting_keeps_the_cassette_of_a_test_of_ours(suite, write_cassette):
     assert file.exists()
     ended(suite.replay("--record-mode=rewrite", "--disable-recording"))
     assert file.exists()
+
+
+HIDDEN = """
+import json
+import httpx, pytest, vcr
+from vcr.request import Request
+
+def hide_path(request):
+    request.uri = request.uri.replace("acme-4711-secret", "customer")
+    return request
+
+ROWS = {
+    "query": ({"filter_query_parameters": ["customer"]}, "GET", "?customer=acme-4711-secret&q=caf%C3%A9%20hello", {}),
+    "form": ({"filter_post_data_parameters": [("customer", "x")]}, "POST", "", {"data": {"customer": "acme 4711secret"}}),
+    "json": ({"filter_post_data_parameters": ["customer"]}, "POST", "", {"json": {"customer": "acme-4711-secret"}}),
+    "path": ({"before_record_request": hide_path}, "GET", "acme-4711-secret", {}),
+    "saved": ({"filter_sensitive_data": {"WORDS": "words-4711-secret"}}, "GET", "", {}),
+    "header": ({"filter_headers": ["x-customer"]}, "GET", "", {"headers": {"x-customer": "acme-4711-secret"}}),
+    "redacted": ({"filter_query_parameters": ["api_key"]}, "GET", "?api_key=sk-proj-4711secret4711secret4711", {}),
+    "form encoding": ({"filter_post_data_parameters": ["b"]}, "POST", "?q=caf%C3%A9%20hello", {"json": {"a": "caf\u00e9", "n": 1.50}}),
+}
+
+@pytest.mark.parametrize("row", ROWS)
+def test_asks(agentreplay, row):
+    options, method, rest, more = ROWS[row]
+    with vcr.use_cassette("cassettes/a.yaml", record_mode="none", match_on=["method", "host"], **options):
+        assert "words" in httpx.request(method, f"http://shop.invalid/{rest}", **more).text
+"""
+POLICY = """
+schemaVersion: "1.0"
+names:
+  customer: [customer]
+patterns:
+  - category: account
+    regex: (acme|words)-4711-secret
+"""
+
+
+def test_what_a_filter_of_the_suite_hides_is_not_written_unless_it_is_redacted(suite, write_cassette):
+    rows = [(method, "http://shop.invalid/", None, 200, {}, "the WORDS words") for method in ("GET", "POST")]
+    write_cassette("a", *rows)
+    suite.write(test_a=HIDDEN)
+    refused = ended(suite.record(), 1)
+    assert "4711" not in "\n".join(line for line in refused.stdout.splitlines() if "hides a value" in line)
+    for row, address in {
+        "query": "GET shop.invalid/",
+        "form": "POST shop.invalid/",
+        "path": "GET shop.invalid/customer",
+    }.items():
+        assert f"a filter of the suite hides a value of {address} that the snapshot would show" in refused.stdout, row
+    assert "5 failed, 3 passed" in refused.stdout, refused.stdout
+    assert not any(b"secret" in file.read_bytes() for file in suite.files)
+    (suite.root / "agentreplay-policy.yaml").write_text(POLICY, encoding="utf-8")
+    assert "8 passed" in ended(suite.record()).stdout
+    assert not any(b"secret" in file.read_bytes() for file in suite.files)
+    ended(suite.offline())

@@ -222,6 +222,7 @@ NOISE = [
     ("http://localhost:43121/x", "http://localhost:39001/x", "a port"),
     ("object at 0x7f00aa11bb22", "object at 0x7f99aa11bb33", "a random id"),
     ("session sess_a8Kd92jfLs01", "session sess_Qp02kd83Ls9x", "a random id"),
+    ("call pyd_ai_2155ddd4a1b24c6f", "call pyd_ai_48354cfba1b24c6e", "a random id"),
     ("tags {'new', 'eu'} here", "tags {'eu', 'new'} here", "the order of a set"),
     ("tags: new; eu; vip.", "tags: vip; new; eu.", "the order of a set"),
     ("tags:\n- new\n- eu\nThat is all.", "tags:\n- eu\n- new\nThat is all.", "the order of a set"),
@@ -234,6 +235,7 @@ NOISE = [
     ("I am {{user}}.", "You are root.", ""),
     ("see {{root}}/a.md", "see {{root}}/b.md", ""),
     ("first one then two", "first two then one", ""),
+    ("rows:  a,  b,  c", "rows:\n\na,\n\nb,\n\nc", ""),
 ]
 
 

@@ -12,7 +12,8 @@ A block is known by the language of its fence, and by a title:
 
 `<!-- not run: reason -->` right above a fence leaves it out (Python is compiled all the same), `<!-- in a checkout -->` runs it in a copy of this
 repository, `<!-- the model drifts -->` has the model ask for no refund while its commands run. `<!-- starts from: page.md -->` lays the files of another page out first, `<!-- brings: file -->` a file that
-the repository ships, `<!-- environment: model -->` a page that is run in this environment of tests/envs, not in main. Whatever is none of these fails.
+the repository ships, `<!-- environment: model -->` a page that is run in this environment of tests/envs, not in main, `<!-- plugin: MODULE -->` loads a
+plugin of pytest that its reader has. Whatever is none of these fails.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ FENCE = re.compile(
 )
 STARTS_FROM = re.compile(r"^<!-- starts from: (\S+) -->$", re.MULTILINE)
 ENVIRONMENT = re.compile(r"^<!-- environment: (\w+) -->$", re.MULTILINE)
+PLUGIN = re.compile(r"^<!-- plugin: (\S+) -->$", re.MULTILINE)
 BRINGS = re.compile(r"^<!-- brings: (\S+) -->$", re.MULTILINE)
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
 CHECKOUT = ("pyproject.toml", "conftest.py", "cases", "docs/examples", "tests/envs")
@@ -57,7 +59,7 @@ PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
 FOREIGN = words(". cat cd cp env export gh git grep head ip pip python python3 rm sed unshare")
 MODULES = {"pytest": "pytest", "agentreplay": "pytest_agentreplay"}
 """Programs that are forked, where nothing in the command needs a shell."""
-LIVE = ("--snapshot-record", "--replay=off", "--replay=live", "AGENTREPLAY=record")
+LIVE = ("--snapshot-record", "--record-mode", "--replay=off", "--replay=live", "AGENTREPLAY=record")
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ class PlayedPage:
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
-            "PYTEST_PLUGINS": ",".join(PLUGINS),
+            "PYTEST_PLUGINS": ",".join([*PLUGINS, *PLUGIN.findall(page.read_text(encoding="utf-8"))]),
             "PYTEST_ADDOPTS": "-p no:cacheprovider -W error -W ignore::ResourceWarning --strict-config --strict-markers",
             "OPENAI_BASE_URL": f"{server.url}/v1",
             "OPENAI_API_KEY": "sk-desk-0123456789abcdef",

@@ -62,7 +62,7 @@ _SPAN = re.compile(
     r"|/(?:home|Users)/[^\s\"'<>,;:]+|[A-Za-z]:\\+(?:Users|Temp)\\[^\s\"'<>,;:]+)"
     r"|(?P<port>(?<=[A-Za-z0-9\]]):\d{4,5}\b)"
     r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])(?!\w{40}\b)[0-9a-f]{8,64}\b"
-    r"|\b[A-Za-z]{2,12}[_-](?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
+    r"|\b(?:[A-Za-z]{2,12}[_-]){1,3}(?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
 )
 _WORD = re.compile(r"[\w.@/-]+")
 _MARK = re.compile(r"\{\{(?:(?:real|link)?(?:root|cwd|tmp|tempdir|home)|host|user)(?::[a-z0-9-]+)?\}\}")
@@ -121,8 +121,8 @@ def _describe_text_noise(recorded: str, now: str) -> str:
     if not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
-    words = _WORD.findall(old)
-    shuffled = len(words) > 1 and Counter(words) == Counter(_WORD.findall(new))
+    words, others = _WORD.findall(old), _WORD.findall(new)
+    shuffled = words != others and Counter(words) == Counter(others)  # else only what stands between them differs
     return ORDER if shuffled and _is_member_list(old) and _is_member_list(new) else ""
 
 

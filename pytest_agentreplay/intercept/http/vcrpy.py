@@ -7,6 +7,7 @@ snapshot answers. Neither writes the file of a cassette.
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session import interceptions
@@ -19,9 +20,14 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.patching import Seam
 
+REWRITING = {"all", "rewrite"}
+
 
 def patch(library: ModuleType) -> None:
-    """Wrap what opens and saves cassettes (`vcr.cassette`). Twice does nothing."""
+    """Wrap what opens and saves cassettes: `vcr.cassette`, or `pytest_recording._vcr`. Twice does nothing."""
+    if library.__name__ == "pytest_recording._vcr":
+        wrap(library, "use_cassette", using)
+        return
     # Private in vcrpy 6 to 9, and all that opens a cassette passes it:
     # https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
     wrap(library.CassetteContextDecorator, "_patch_generator", opening)
@@ -63,3 +69,18 @@ def opening(original: Seam) -> Seam:
 def saving(original: Seam) -> Seam:
     """What writes the file: not while a run is open, which has asked the cassette for replies, or left it unused."""
     return lambda *args, **more: None if interceptions.is_running() else original(*args, **more)
+
+
+def using(original: Seam) -> Seam:
+    """What opens the cassette of a mark, in no record mode by which its file goes before it was played."""
+
+    def use_cassette(name: str, folder: str, mode: str, marks: list[Any], options: Any, *more: Any) -> Any:
+        modes = [mark.kwargs["record_mode"] for mark in marks if "record_mode" in mark.kwargs]
+        is_compared = any(getattr(config.option, "agentreplay_vcr", None) for config in more)
+        if [*modes, options.get("record_mode", mode)][0] in REWRITING and (is_compared or interceptions.is_running()):
+            # --vcr is about what is there, and a recording of ours asks the network as that of vcrpy would have done.
+            first = SimpleNamespace(args=(), kwargs={"record_mode": "once" if is_compared else "all"})
+            marks = [first, *marks]
+        return original(name, folder, mode, marks, options, *more)
+
+    return use_cassette
