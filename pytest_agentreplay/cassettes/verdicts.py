@@ -37,7 +37,7 @@ CAUSES: dict[Kind, Cause] = {Kind.NOISE: "", Kind.ORDER: "wrong interaction", Ki
 CAUSES |= {Kind.MODEL: "parameter", Kind.SDK: "parameter"}
 CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", Kind.RESULT: "prompt or history"}
 WRONG_CAUSE = "the first interaction is played that match_on accepts and that was not played yet"
-LONGEST_READ = 1 << 18
+LONGEST_READ, LONGEST_UPLOAD = 1 << 18, 1 << 13
 """Bytes; no text of a longer reply, or of a longer body that asks no model, is read: 2 to 10 MB take a second."""
 
 
@@ -76,7 +76,7 @@ class ComparedRequest:
     def call(self) -> Any:
         """The request as it may be shown, an `HttpCall`; of a long body that asks no model size and digest."""
         call, body = self.sent, self.sent.body
-        if len(body.data) > LONGEST_READ and not self.is_asking_model:
+        if len(body.data) > (LONGEST_UPLOAD if self.json is None else LONGEST_READ) and not self.is_asking_model:
             call = replace(call, body=Body(f"{len(body.data)} bytes, SHA-256 {body.sha256}".encode()))
         return self._cassette.redaction.redact_call(RawCall(call))
 

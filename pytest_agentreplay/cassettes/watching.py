@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import ExitStack
 from dataclasses import replace
-from importlib import import_module
 from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -87,22 +84,13 @@ class CassetteWatch:
                 first = loaded.find_nearest(ComparedRequest(cassette.filter_request(request), loaded), numbers)
             return iter(sorted(rows, key=lambda row: row[0] != first))
 
-        patches = ExitStack()
         replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
         if self.is_strict:
             replacing["_responses"] = list_nearest_first
-            if "pytest_recording" in sys.modules:
-                # Its mode `rewrite` deletes a cassette before vcrpy loads it.
-                # https://github.com/kiwicom/pytest-recording/blob/v0.13.4/src/pytest_recording/_vcr.py
-                _vcr: Any = import_module("pytest_recording._vcr")
-
-                merge = _vcr.merge_kwargs
-                only_play = mock.patch.object(
-                    _vcr, "merge_kwargs", lambda *parts: merge(*parts) | {"record_mode": "none"}
-                )
-                patches.enter_context(only_play)
-        patches.enter_context(mock.patch.multiple(Cassette, **replacing))
-        return patches.close
+        patcher = mock.patch.multiple(Cassette, **replacing)
+        patcher.start()
+        stop: Callable[[], None] = patcher.stop
+        return stop
 
     def find_cassette(self, cassette: Any) -> LoadedCassette:
         """Return what was loaded of an open cassette."""
