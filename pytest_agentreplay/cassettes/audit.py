@@ -63,7 +63,8 @@ class Audit:
         stale: Rows = {(row["test"], row["cassette"], row["index"]): row["cause"] for row in rows}
         new = {key: cause for key, cause in stale.items() if before.get(key) != cause}
         # A test that failed or was skipped may not have come so far.
-        return stale, new, {x: before[x] for x in before if self._complete.get(x[0]) and x not in stale}
+        fixed = {key: before[key] for key in before if self._complete.get(key[0]) and key not in stale}
+        return stale, new, fixed
 
     def accept(self, root: Path) -> None:
         """Write a baseline of what is stale now, and of what is not fixed. Raises CannotWrite."""
@@ -74,54 +75,82 @@ class Audit:
 
     def count(self) -> dict[str, Any]:
         """Return the audit as `--json` prints it."""
-        rows, by_file = [row for rows in self._rows.values() for row in rows], dict[str, Counter[str]]()
+        rows = [row for rows in self._rows.values() for row in rows]
+        verdicts = Counter(row["verdict"] for row in rows)
+        unplayed = self._list_unplayed({(row["cassette"], row["index"]) for row in rows})
         stale, new, fixed = self.compare()
+        by_file: dict[str, Counter[str]] = {}
         for row in rows:
-            by_file.setdefault(row["test"].partition("::")[0], Counter()).update({row["cause"]} - {""})
-        played, verdicts = {(x["cassette"], x["index"]) for x in rows}, Counter(x["verdict"] for x in rows)
-        unplayed = [(path, at, text) for path, texts in self._unplayed.items() for at, text in texts.items()]
-        unplayed = sorted(row for row in unplayed if row[:2] not in played)
-        counts = {name: verdicts[name.replace("_", " ")] for name in TOTALS}
-        counts |= {"tests": len({x["test"] for x in rows}), "requests": len(rows), "cassettes": len(self._unplayed)}
-        counts |= {"never_played": len(unplayed), "known": len(stale) - len(new), "new": len(new), "fixed": len(fixed)}
-        largest = sorted(by_file.items(), key=lambda pair: (-pair[1].total(), pair[0]))
+            if row["cause"]:
+                by_file.setdefault(row["test"].partition("::")[0], Counter())[row["cause"]] += 1
+        largest = sorted(by_file, key=lambda file: (-by_file[file].total(), file))
         return {
-            **counts,
-            "by_cause": dict(sum(by_file.values(), Counter[str]()).most_common()),
-            "by_file": {file: dict(causes.most_common()) for file, causes in largest if causes},
+            **{name: verdicts[name.replace("_", " ")] for name in TOTALS},
+            "tests": len({row["test"] for row in rows}),
+            "requests": len(rows),
+            "cassettes": len(self._unplayed),
+            "never_played": len(unplayed),
+            "known": len(stale) - len(new),
+            "new": len(new),
+            "fixed": len(fixed),
+            "by_cause": dict(Counter(row["cause"] for row in rows if row["cause"]).most_common()),
+            "by_file": {file: dict(by_file[file].most_common()) for file in largest},
             "plays": [row for row in rows if row["verdict"] != "equal"],
-            "unplayed": [dict(zip(("cassette", "index", "summary"), row, strict=True)) for row in unplayed],
+            "unplayed": unplayed,
         }
+
+    def _list_unplayed(self, played: set[tuple[str, int]]) -> list[dict[str, Any]]:
+        return [
+            {"cassette": path, "index": at, "summary": summary}
+            for path, summaries in sorted(self._unplayed.items())
+            for at, summary in sorted(summaries.items())
+            if (path, at) not in played
+        ]
 
     def format_lines(self, mode: str, width: int, verbosity: int) -> list[str]:
         """Return the report in lines of `width`, but for the commands at its end."""
-        counts, (_, new, fixed) = self.count(), self.compare()
+        counts = self.count()
         if not counts["requests"]:
             return [f"{mode:<10}no test has played a request of a cassette, so nothing was compared"]
-        totals = [f"{counts[name]} {text}" for name, text in TOTALS.items() if counts[name]]
-        compared = ", ".join(format_count(counts[name], name[:-1]) for name in ("tests", "requests", "cassettes"))
-        lines = [f"{mode:<10}{compared}: {'all equal' if counts['equal'] == counts['requests'] else ', '.join(totals)}"]
-        if unplayed := counts["unplayed"]:
-            places = format_count(len({row["cassette"] for row in unplayed}), "cassette")
-            lines[0] += f"; {format_count(len(unplayed), 'interaction')} never played, in {places}"
-        lines += [f"by cause  {join(counts['by_cause'])}"] if counts["by_cause"] else []
-        lines += [f"{'':<10}{sum(n.values())} in {file}: {join(n)}" for file, n in counts["by_file"].items()]
-        for row in (*counts["plays"], *unplayed) if verbosity > 0 else ():
+        lines = [f"{mode:<10}{format_totals(counts)}"]
+        if counts["by_cause"]:
+            lines.append(f"by cause  {join(counts['by_cause'])}")
+        for file, causes in counts["by_file"].items():
+            lines.append(f"{'':<10}{sum(causes.values())} in {file}: {join(causes)}")
+        for row in (*counts["plays"], *counts["unplayed"]) if verbosity > 0 else ():
             where = f"{row['cassette']}, interaction {row['index'] + 1}"
             lines.append(f"{'':<10}{row.get('test', 'never played')}: {where}: {row['summary']}")
         if self.baseline is not None:
-            states = ", ".join(f"{counts[state]} {state}" for state in ("known", "new", "fixed"))
-            lines.append(f"baseline  {BASELINE}: {states}{'; what is new fails the session' if new else ''}")
+            fails = "; what is new fails the session" if counts["new"] else ""
+            lines.append(f"baseline  {BASELINE}: {join({x: counts[x] for x in ('known', 'new', 'fixed')})}{fails}")
         wrapper = TextWrapper(width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False)
-        first = min(
-            new, key=lambda key: (new[key] == "wrong interaction", key), default=("",)
-        )  # strict plays the right one
-        steps = {"see why:": f"pytest --vcr=strict {selecting(first[0])}"} if new else {}
-        steps |= {"take as known:" if new else "forget the fixed:": AGAIN} if new or fixed else {}
-        typed = [f"{'' if at else 'next':<10}{what:<18}{step}" for at, (what, step) in enumerate(steps.items())]
-        return [part for line in lines for part in wrapper.wrap(line)] + (typed if mode == "audit" else [])
+        wrapped = [part for line in lines for part in wrapper.wrap(line)]
+        return wrapped + self._format_commands() if mode == "audit" else wrapped
+
+    def _format_commands(self) -> list[str]:
+        """Return what to type next."""
+        _, new, fixed = self.compare()
+        steps = []
+        if new:
+            # Strict plays the right interaction, so it has nothing to say of a wrong one.
+            test, *_ = min(new, key=lambda key: (new[key] == "wrong interaction", key))
+            steps.append(("see why:", f"pytest --vcr=strict {selecting(test)}"))
+        if new or fixed:
+            steps.append(("take as known:" if new else "forget the fixed:", AGAIN))
+        return [f"{'' if at else 'next':<10}{what:<18}{command}" for at, (what, command) in enumerate(steps)]
 
 
-def join(causes: Mapping[str, int]) -> str:
-    """Return counts by cause: "6 prompt or history, 1 parameter"."""
-    return ", ".join(f"{count} {cause}" for cause, count in causes.items())
+def format_totals(counts: Mapping[str, Any]) -> str:
+    """Return what was compared, and how many requests are what."""
+    compared = ", ".join(format_count(counts[name], name[:-1]) for name in ("tests", "requests", "cassettes"))
+    totals = ", ".join(f"{counts[name]} {text}" for name, text in TOTALS.items() if counts[name])
+    line = f"{compared}: {'all equal' if counts['equal'] == counts['requests'] else totals}"
+    if unplayed := counts["unplayed"]:
+        places = format_count(len({row["cassette"] for row in unplayed}), "cassette")
+        line += f"; {format_count(len(unplayed), 'interaction')} never played, in {places}"
+    return line
+
+
+def join(numbers: Mapping[str, int]) -> str:
+    """Return counts by name: "6 prompt or history, 1 parameter"."""
+    return ", ".join(f"{count} {name}" for name, count in numbers.items())

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request, to_text
 from pytest_agentreplay.core.align.evidence import compare, features
-from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.core.canonical_json import NOT_JSON, NotJson, canonical, parse
 from pytest_agentreplay.core.diagnose import describe_change
 from pytest_agentreplay.core.diagnose.progress import ReplayProgress
 from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.core.matching.address import split
-from pytest_agentreplay.core.model import Exchange, Header, HttpReply, RawCall, Run
+from pytest_agentreplay.core.model import Body, Exchange, Header, HttpReply, RawCall, Run
 from pytest_agentreplay.core.rules import MATCHED_HEADERS
 from pytest_agentreplay.core.turns import is_model
 from pytest_agentreplay.dialects import READER
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.core.align.evidence import Features
     from pytest_agentreplay.core.matching import Matching
+    from pytest_agentreplay.core.model import HttpCall
     from pytest_agentreplay.core.redaction import Redaction
 
 Verdict: TypeAlias = Literal["equal", "noise", "stale", "wrong interaction"]
@@ -36,8 +37,8 @@ CAUSES: dict[Kind, Cause] = {Kind.NOISE: "", Kind.ORDER: "wrong interaction", Ki
 CAUSES |= {Kind.MODEL: "parameter", Kind.SDK: "parameter"}
 CAUSES |= {Kind.PROMPT: "prompt or history", Kind.HISTORY: "prompt or history", Kind.RESULT: "prompt or history"}
 WRONG_CAUSE = "the first interaction is played that match_on accepts and that was not played yet"
-LONGEST_REPLY = 1 << 18
-"""Bytes; a longer reply is images or vectors, is in no later request, and takes redaction a second for 2 to 10 MB."""
+LONGEST_READ, LONGEST_UPLOAD = 1 << 18, 1 << 13
+"""Bytes; no text of a longer reply, or of a longer body that asks no model, is read: 2 to 10 MB take a second."""
 
 
 @dataclass(frozen=True)
@@ -66,44 +67,64 @@ class ComparedRequest:
         self.request, self._cassette = request, cassette
 
     @cached_property
-    def call(self) -> Any:
-        """The request as it may be shown, with the headers that are compared: an `HttpCall`."""
+    def sent(self) -> HttpCall:
+        """The request with the headers that are compared; it may hold secrets."""
         call, names = read_request(self.request), self._cassette.header_names
-        call = replace(call, headers=tuple(pair for pair in call.headers if pair[0].lower() in names))
+        return replace(call, headers=tuple(pair for pair in call.headers if pair[0].lower() in names))
+
+    @cached_property
+    def call(self) -> Any:
+        """The request as it may be shown, an `HttpCall`; of a long body that asks no model size and digest."""
+        call, body = self.sent, self.sent.body
+        if len(body.data) > (LONGEST_UPLOAD if self.json is None else LONGEST_READ) and not self.is_asking_model:
+            call = replace(call, body=Body(f"{len(body.data)} bytes, SHA-256 {body.sha256}".encode()))
         return self._cassette.redaction.redact_call(RawCall(call))
 
     @cached_property
     def is_asking_model(self) -> bool:
         """Whether a model is asked."""
-        return self.request.method == "POST" and is_model(read_request(self.request), READER)
+        return self.request.method == "POST" and is_model(self.sent, READER)
 
     @cached_property
     def features(self) -> Features:
         """What tells the request from others."""
-        return features(read_request(self.request))
+        return features(self.sent)
+
+    @cached_property
+    def sent_key(self) -> str:
+        """The key of the request with its secrets, which takes no redaction."""
+        return self._cassette.matching.key_alone(self.sent)
 
     @cached_property
     def key(self) -> str:
-        """The key of the request, by which its secrets match up to renaming."""
+        """The key of the redacted request, by which secrets match up to renaming."""
         return self._cassette.matching.key_alone(self.call)
+
+    @cached_property
+    def headers(self) -> list[str]:
+        """The values of the headers that are matched as they stand."""
+        names = sorted(self._cassette.header_names & MATCHED_HEADERS)
+        return [to_text(self.request.headers.get(name, "")) for name in names]
+
+    @cached_property
+    def json(self) -> str | None:
+        """The canonical form of a body of JSON."""
+        body = self.request.body
+        tree = parse(body, exact=True) if isinstance(body, bytes) else NOT_JSON
+        return None if isinstance(tree, NotJson) else canonical(tree)
 
     def is_plainly_equal(self, other: ComparedRequest) -> bool:
         """Return whether both are the same but for the form of JSON, as most are."""
         now, recorded = self.request, other.request
-        if (now.method, now.uri) != (recorded.method, recorded.uri) or any(
-            to_text(now.headers.get(name, "")) != to_text(recorded.headers.get(name, ""))
-            for name in self._cassette.header_names & MATCHED_HEADERS
-        ):
-            return False
-        if now.body == recorded.body:
-            return True
-        trees = [parse(body, exact=True) for body in (now.body, recorded.body) if isinstance(body, bytes)]
-        forms = [canonical(tree) for tree in trees if not isinstance(tree, NotJson)]
-        return len(forms) == 2 and forms[0] == forms[1]
+        return (
+            (now.method, now.uri) == (recorded.method, recorded.uri)
+            and (now.body == recorded.body or (self.json is not None and self.json == other.json))
+            and self.headers == other.headers
+        )
 
     def is_equal(self, other: ComparedRequest) -> bool:
-        """Return whether both are the same request by our rules."""
-        return self.is_plainly_equal(other) or self.key == other.key
+        """Return whether both are the same request by our rules, secrets included."""
+        return self.is_plainly_equal(other) or self.sent_key == other.sent_key
 
 
 class LoadedCassette:
@@ -128,7 +149,7 @@ class LoadedCassette:
         if at not in self._exchanges:
             request, (_, response) = self.requests[at], self._data[at]
             reply = read_reply(response) if request.is_asking_model else HttpReply(200)
-            if len(reply.body.data) > LONGEST_REPLY:
+            if len(reply.body.data) > LONGEST_READ:
                 reply = HttpReply(200)
             outcome = self.redaction.redact_outcome(request.call, reply)
             self._exchanges[at] = Exchange(request.call, outcome, 2 * at, 2 * at + 1)
@@ -137,7 +158,8 @@ class LoadedCassette:
     def compare(self, now: ComparedRequest, index: int) -> tuple[Play, Divergence | None]:
         """Return the verdict on a request that was answered with an interaction; and why, where it is not equal."""
         divergence, play = None, Play(self.path, index, "equal")
-        if not now.is_equal(self.requests[index]):
+        recorded = self.requests[index]
+        if not now.is_equal(recorded) and now.key != recorded.key:
             play, divergence = self._explain(now, index)
         self._served.add(2 * index)
         return play, divergence
@@ -160,26 +182,19 @@ class LoadedCassette:
         play = Play(self.path, index, verdict, cause, self.redaction.hide(summary))
         return play, describe_change(progress, change, recorded, call)
 
-    def sort_nearest(self, now: ComparedRequest, rows: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-        """Return `rows`, the interactions that vcrpy would take, those that are equal or else the nearest one first.
+    def find_nearest(self, now: ComparedRequest, numbers: list[int]) -> int:
+        """Return which of the interactions that vcrpy would take is equal, or else the nearest.
 
         So the owner of a reply gets it, though a changed request that runs at the same time comes first.
         """
-        recorded = dict(enumerate(self.requests))  # without those of this session
-        for is_same in (now.is_plainly_equal, now.is_equal):  # a key costs more, and is seldom needed
-            nearest = {at for at, _ in rows if at in recorded and is_same(recorded[at])}
-            if nearest:
-                break
-        else:
-            best = rows[0][0]
-            for at, _ in rows[1:]:
-                if (
-                    at in recorded
-                    and compare(now.features, recorded[at].features, recorded[best].features).favours == 1
-                ):
-                    best = at
-            nearest = {best}
-        return sorted(rows, key=lambda row: row[0] not in nearest)
+        for at in numbers:
+            if now.is_equal(self.requests[at]):
+                return at
+        best, *others = numbers
+        for at in others:
+            if compare(now.features, self.requests[at].features, self.requests[best].features).favours == 1:
+                best = at
+        return best
 
     def list_unplayed(self) -> dict[int, str]:
         """Return the interactions that were not played, as "POST HOST/PATH" by their numbers."""

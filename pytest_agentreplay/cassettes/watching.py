@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
-from contextlib import ExitStack
 from dataclasses import replace
-from importlib import import_module
+from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from unittest import mock
@@ -76,29 +74,23 @@ class CassetteWatch:
             return response
 
         def list_nearest_first(cassette: Any, request: Any) -> Iterator[tuple[int, Any]]:
-            matching, repeats = list(responses(cassette, request)), cassette.allow_playback_repeats
-            due = [row for row in matching if repeats or not cassette.play_counts[row[0]]]
-            if len(due) > 1:
-                loaded = self.find_cassette(cassette)
-                due = loaded.sort_nearest(ComparedRequest(cassette.filter_request(request), loaded), due)
-            return iter(due or matching)
+            loaded, (rows, ahead) = self.find_cassette(cassette), tee(responses(cassette, request))
+            due = (at for at, _ in ahead if cassette.allow_playback_repeats or not cassette.play_counts[at])
+            first = next(due, None)
+            if first is None or ComparedRequest(request, loaded).is_plainly_equal(loaded.requests[first]):
+                return rows
+            numbers = [first, *due]
+            if len(numbers) > 1:
+                first = loaded.find_nearest(ComparedRequest(cassette.filter_request(request), loaded), numbers)
+            return iter(sorted(rows, key=lambda row: row[0] != first))
 
-        patches = ExitStack()
         replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
         if self.is_strict:
             replacing["_responses"] = list_nearest_first
-            if "pytest_recording" in sys.modules:
-                # Its mode `rewrite` deletes a cassette before vcrpy loads it.
-                # https://github.com/kiwicom/pytest-recording/blob/v0.13.4/src/pytest_recording/_vcr.py
-                _vcr: Any = import_module("pytest_recording._vcr")
-
-                merge = _vcr.merge_kwargs
-                only_play = mock.patch.object(
-                    _vcr, "merge_kwargs", lambda *parts: merge(*parts) | {"record_mode": "none"}
-                )
-                patches.enter_context(only_play)
-        patches.enter_context(mock.patch.multiple(Cassette, **replacing))
-        return patches.close
+        patcher = mock.patch.multiple(Cassette, **replacing)
+        patcher.start()
+        stop: Callable[[], None] = patcher.stop
+        return stop
 
     def find_cassette(self, cassette: Any) -> LoadedCassette:
         """Return what was loaded of an open cassette."""

@@ -173,12 +173,16 @@ def test_a_watch_restores_what_it_has_wrapped_and_leaves_a_cassetter_that_is_too
     assert dict(vars(Cassette)) == before
 
 
-def test_a_comparison_reads_each_reply_once_and_none_of_megabytes_or_of_another_api(monkeypatch):
+def test_a_comparison_reads_each_reply_once_and_nothing_of_megabytes_or_of_another_api(monkeypatch):
     other = "https://api.example.org/v1/list"
     large, small = ({**REPLY, "body": {"string": b"x" * size}} for size in (1 << 19, 99))
-    data = [(request(), small), (request(), large), (request(url=other), large)]
-    redaction, sizes = Redaction(Places({})), []
-    redact = redaction.redact_outcome
+    upload = request(b"x" * (1 << 19), url=other)
+    data = [(request(), small), (request(), large), (upload, large)]
+    redaction, sizes, bodies = Redaction(Places({})), [], []
+    redact, redact_call = redaction.redact_outcome, redaction.redact_call
+    monkeypatch.setattr(
+        redaction, "redact_call", lambda raw: bodies.append(len(raw.native.body.data)) or redact_call(raw)
+    )
     monkeypatch.setattr(
         redaction, "redact_outcome", lambda call, reply: sizes.append(len(reply.body.data)) or redact(call, reply)
     )
@@ -187,3 +191,4 @@ def test_a_comparison_reads_each_reply_once_and_none_of_megabytes_or_of_another_
     for at, now in enumerate([edited(model="m-2"), edited(model="m-3"), request(b"{}", url=other)]):
         assert cassette.compare(ComparedRequest(now, cassette), at)[0].verdict == "stale"
     assert sizes == [99, 0, 0]
+    assert max(bodies) < 999, "a long upload is told by its size and digest"

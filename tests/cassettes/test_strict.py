@@ -148,6 +148,11 @@ def test_ignored():
 def test_rewritten():
     app.by_httpx("kept")
 
+@pytest.mark.vcr
+def test_public(vcr):
+    app.by_httpx("one"), app.by_httpx("two")
+    assert len(vcr.responses_of(vcr.requests[0])) == 2
+
 def test_recorded_anew():
     with vcr.use_cassette("tapes/anew.yaml", record_mode="all"):
         app.by_httpx("kept")
@@ -158,7 +163,7 @@ def test_cassettes_only_play_in_every_record_mode_and_what_vcrpy_ignores_passes(
     suite = make_suite(test_offline=OFFLINE)
     hits = suite.server.hits
     done = suite.run("--vcr=strict", STRICT="1")
-    assert "3 failed, 3 passed" in done.stdout
+    assert "3 failed, 4 passed" in done.stdout
     assert done.stdout.count("CannotOverwriteExistingCassetteException") >= 3
     assert suite.server.hits == hits + 1
     assert {file: file.read_bytes() for file in suite.root.rglob("*.yaml")} == suite.tapes
