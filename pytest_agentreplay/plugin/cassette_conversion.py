@@ -120,7 +120,7 @@ class CassetteConversion:
         """Print what was converted, and what is to be deleted for it; the proofs are there by now."""
         if not hasattr(self.config, "workerinput"):  # a worker of xdist prints to nobody
             rows = [*map(keys.get_redaction(self.config).hide, self.report())]
-            terminalreporter.section("agentreplay: vcrpy", sep="-")
+            terminalreporter.section("agentreplay: cassettes", sep="-")
             for row in rows:
                 terminalreporter.line(escape_output(escape_line(row)))
 

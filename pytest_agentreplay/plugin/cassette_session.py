@@ -74,7 +74,7 @@ class CassetteSession:
             self.audit = Audit(read_baseline(root) if self.mode == "audit" and not self.is_worker else None)
             watch_class = CassetterWatch if find_spec("cassetter") else CassetteWatch
             matching.digests, is_strict = False, self.mode != "audit"
-            self.watch = watch_class(root, matching, keys.get_redaction(config), is_strict=is_strict)
+            self.watch = watch_class(root, matching, partial(keys.make_redaction, config), is_strict=is_strict)
             config.add_cleanup(self.watch.install())
         except AgentReplayError as error:
             raise pytest.UsageError(str(error)) from None
@@ -107,9 +107,7 @@ class CassetteSession:
         self.watch.divergences = []
         test, finding = keys.get_nodeid(item), describe_comparison(divergence, "", "")
         texts = {"called from": divergence.origin, "cassette": f"{play.cassette}, interaction {play.index + 1}"}
-        texts["others"] = (
-            f"{format_count(len(others), 'request')} more of this test differ from the cassette" if others else ""
-        )
+        texts["others"] = f"{format_count(len(others), 'request')} more of this test" if others else ""
         again, how = f"delete {play.cassette}, and record it again", "pytest"
         if "record_mode" in item.config.option and item.get_closest_marker("vcr") is not None:
             again, how = "record it again", "pytest --record-mode=rewrite"

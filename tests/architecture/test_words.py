@@ -21,6 +21,7 @@ EXCEPT = {
 }
 OF_CASSETTES = re.compile(
     r"cassette|http/vcrpy|intercept/registry|runs/recording_session|docs/architecture\.md|settings/tables\.py|plugin/(keys|__init__)\.py|CHANGELOG"
+    r"|README|docs/format|reference/(boundaries|settings)"
 )
 """Files about suites on vcrpy, which call its files as it does."""
 SEEN = {

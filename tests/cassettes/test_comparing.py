@@ -167,7 +167,8 @@ def test_a_watch_restores_what_it_has_wrapped_and_leaves_a_cassetter_that_is_too
     older = SimpleNamespace(Cassette=type("Cassette", (), {"load": None}))
     monkeypatch.setitem(sys.modules, "cassetter", SimpleNamespace(cassette=older))
     before = dict(vars(Cassette))
-    restore = watch_class(tmp_path, *make_rules(), is_strict=is_strict).install()
+    matching, redaction = make_rules()
+    restore = watch_class(tmp_path, matching, lambda: redaction, is_strict=is_strict).install()
     assert Cassette.play_response is not before["play_response"]
     restore()
     assert dict(vars(Cassette)) == before

@@ -108,7 +108,7 @@ def chats(suite, write_cassette):
 def convert(project, *words, code=0, **environ):
     done = ended(project.run("--vcr=convert", "-W", "ignore", *words, **environ), code)
     assert "Traceback" not in done.stdout
-    return done.stdout.partition("agentreplay: vcrpy ")[2].partition("\n===")[0]
+    return done.stdout.partition("agentreplay: cassettes ")[2].partition("\n===")[0]
 
 
 @pytest.mark.proves
