@@ -31,7 +31,7 @@ def read_request(request: Any) -> HttpCall:
         headers = (JSON_TYPE, *(pair for pair in headers if pair[0].lower() != JSON_TYPE[0]))
     elif isinstance(body, str):
         body = body.encode()
-    return HttpCall(request.method, request.uri.partition("#")[0], headers, Body(bytes(body or b"")))
+    return HttpCall(request.method.upper(), request.uri.partition("#")[0], headers, Body(bytes(body or b"")))
 
 
 def read_reply(response: JsonObject) -> HttpReply:
