@@ -16,9 +16,10 @@ from urllib.parse import parse_qsl, unquote_plus, urlencode
 
 from pytest_agentreplay.cassettes.vcrpy_values import read_reply, read_request
 from pytest_agentreplay.cassettes.verdicts import describe_address
-from pytest_agentreplay.core.matching.address import header
+from pytest_agentreplay.core.matching.address import header, split
 from pytest_agentreplay.core.model import HttpCall, HttpReply
 from pytest_agentreplay.errors import CannotFreeze
+from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
 
 if TYPE_CHECKING:
@@ -130,7 +131,10 @@ def list_words(*parts: HttpCall | HttpReply) -> set[str]:
         text = part.body.data.decode(errors="replace")
         with suppress(ValueError):
             text = json.dumps(json.loads(text), ensure_ascii=False)
-        words.update(WORD.findall(unquote_plus(f"{getattr(part, 'url', '')} {text}")))
+        url = getattr(part, "url", "")
+        if is_model_host(split(url).host):  # its address is no secret, and some suites hide all of it
+            url = url.partition("?")[2]
+        words.update(WORD.findall(unquote_plus(f"{url} {text}")))
     return words
 
 

@@ -17,7 +17,7 @@ from tests.support.package_sources import PACKAGE, trees
 SIZES = {
     "capture/": (18, 1_890, 1.8),
     "captured_runs/": (5, 404, 1.4),
-    "cassettes/": (8, 621, 4.5),
+    "cassettes/": (8, 625, 4.5),
     "core/backends/": (6, 887, 2.7),
     "core/case_backend/": (2, 367, 3.2),
     "core/diagnose/": (8, 1_442, 3.3),
