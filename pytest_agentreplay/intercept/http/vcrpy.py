@@ -27,12 +27,12 @@ REWRITING = {"all", "rewrite"}
 def patch(library: ModuleType) -> None:
     """Wrap what opens and saves cassettes: `vcr.cassette`, or `pytest_recording._vcr`. Twice does nothing."""
     if library.__name__ == "pytest_recording._vcr":
-        wrap(library, "use_cassette", using)
+        wrap(library, "use_cassette", wrap_use_cassette)
         return
     # Private in vcrpy 6 to 9, and all that opens a cassette passes it:
     # https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
-    wrap(library.CassetteContextDecorator, "_patch_generator", opening)
-    wrap(library.Cassette, "_save", saving)
+    wrap(library.CassetteContextDecorator, "_patch_generator", wrap_patch_generator)
+    wrap(library.Cassette, "_save", wrap_save)
 
 
 class OpenCassette:
@@ -51,8 +51,8 @@ class OpenCassette:
         self._patches = None if inert else patches
 
 
-def opening(original: Seam) -> Seam:
-    """The generator that patches, yields the cassette, and takes the patches back."""
+def wrap_patch_generator(original: Seam) -> Seam:
+    """Return the generator that patches, yields the cassette, and undoes the patches."""
 
     def _patch_generator(decorator: Any, cassette: Any) -> Generator[Any]:
         from vcr.patch import CassettePatcherBuilder
@@ -74,13 +74,13 @@ def opening(original: Seam) -> Seam:
     return _patch_generator
 
 
-def saving(original: Seam) -> Seam:
-    """What writes the file: not while a run is open, which has asked the cassette for replies, or left it unused."""
+def wrap_save(original: Seam) -> Seam:
+    """Return what writes the file: nothing while a run is open, which has only asked the cassette for replies."""
     return lambda *args, **more: None if interceptions.is_running() else original(*args, **more)
 
 
-def using(original: Seam) -> Seam:
-    """What opens the cassette of a mark, in no record mode by which its file goes before it was played."""
+def wrap_use_cassette(original: Seam) -> Seam:
+    """Return what opens the cassette of a mark, in no record mode by which its file goes before it was played."""
 
     def use_cassette(name: str, folder: str, mode: str, marks: list[Any], options: Any, *more: Any) -> Any:
         modes = [mark.kwargs["record_mode"] for mark in marks if "record_mode" in mark.kwargs]
