@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.support.browser import Browser
 from tests.support.pages import PLUGINS, blocks_of, model
 from tests.support.shown_runs import write_project

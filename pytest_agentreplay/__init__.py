@@ -7,22 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pytest_agentreplay.cases.assertions import assert_same_run, first_divergence
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
-    from pytest_agentreplay.core.model import (
-        Closed,
-        Exchange,
-        Failure,
-        Frame,
-        FrameCall,
-        FramesReply,
-        HttpCall,
-        HttpReply,
-        Run,
-        ToolCall,
-        ToolReply,
-    )
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.errors import (
         AgentReplayError,
         CannotFreeze,
@@ -48,7 +32,23 @@ if TYPE_CHECKING:
     )
     from pytest_agentreplay.intercept.environment.machine import secret
     from pytest_agentreplay.intercept.session.agents import agent
-    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
+    from pytest_agentreplay.model.exchanges import (
+        Closed,
+        Exchange,
+        Failure,
+        Frame,
+        FrameCall,
+        FramesReply,
+        HttpCall,
+        HttpReply,
+        Run,
+        ToolCall,
+        ToolReply,
+    )
+    from pytest_agentreplay.snapshots.codec import Snapshot
+    from pytest_agentreplay.snapshots.store.reading import load
+    from pytest_agentreplay.values import Codec
 
     __version__: str
 
@@ -104,14 +104,14 @@ _PACKAGES = {
     "intercept.environment.machine": ("secret",),
     "cases.assertions": ("assert_same_run", "first_divergence"),
     "cases.view": ("RunView",),
-    "codec": ("Snapshot",),
-    "core.divergence": ("Difference", "Divergence", "Kind"),
-    "core.serialize": ("Codec",),
-    "core.model": (
+    "snapshots.codec": ("Snapshot",),
+    "model.divergence": ("Difference", "Divergence", "Kind"),
+    "values": ("Codec",),
+    "model.exchanges": (
         *("Closed", "Exchange", "Failure", "Frame", "FrameCall", "FramesReply"),
         *("HttpCall", "HttpReply", "Run", "ToolCall", "ToolReply"),
     ),
-    "store.reading": ("load",),
+    "snapshots.store.reading": ("load",),
 }
 """Where the names live; errors, the rest, live in `errors`. Nothing is loaded before it is asked for."""
 

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from pytest_agentreplay.core.redaction.policy import Redactor
+    from pytest_agentreplay.redaction.policy import Redactor
 
 
 @pytest.hookspec

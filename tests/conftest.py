@@ -4,9 +4,10 @@ from contextlib import ExitStack
 
 import pytest
 
-from pytest_agentreplay.demo.local_model import LocalModel
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.local_model import LocalModel
+from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.support.project import Project
+from tests.support.written_runs import Writing
 
 
 def processes_of(node):
@@ -28,6 +29,12 @@ def local_model():
     """The variables by which the openai SDK asks the small real model of the environment `model`."""
     with LocalModel() as running:
         yield {"OPENAI_BASE_URL": f"{running.url}/v1", "OPENAI_API_KEY": "not-needed"}
+
+
+@pytest.fixture(scope="session")
+def writing():
+    """The small language in which tests of pure rooms write runs down."""
+    return Writing
 
 
 @pytest.fixture

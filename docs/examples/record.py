@@ -10,8 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest_agentreplay.demo.script import Ask, Raw
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.script import Ask, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer
 
 HERE = Path(__file__).parent
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_agentreplay.cases.checks.calls import ToolExpectation, sides, wish
 from pytest_agentreplay.cases.checks.values import alike, differing, fails
 from pytest_agentreplay.cases.turn import ToolCallView, clip, parsed_arguments, short
-from pytest_agentreplay.core import align
-from pytest_agentreplay.core.divergence import ABSENT
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import Run, ToolCall
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare import align
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import visible
+from pytest_agentreplay.model.divergence import ABSENT
+from pytest_agentreplay.model.exchanges import Run, ToolCall
+from pytest_agentreplay.providers import READER, RULES
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.cases.turn import TurnView
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Json
 
 UNSAID: Any = object()
 

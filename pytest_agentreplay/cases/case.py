@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.core.perturbation import Perturbation
+    from pytest_agentreplay.backends.perturbation import Perturbation
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 ListName: TypeAlias = Literal["observed", "desired"]
 """What went wrong, true of the frozen run; what a fixed agent must show."""

@@ -16,19 +16,19 @@ from pytest_agentreplay.cases.checks.calls import failed
 from pytest_agentreplay.cases.checks.records import records, spelled
 from pytest_agentreplay.cases.checks.values import texts
 from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, plain, stands, weight
-from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.core.model import HttpReply
-from pytest_agentreplay.core.rules import show
-from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.model.rules import show
+from pytest_agentreplay.model.turns import turns
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.cases.judging import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 LOOP = 3
 """So many identical calls are a loop; of failing ones, one less."""

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.core.model import Failure, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER, genai
+from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.cases.turn import TurnView
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Exchange, Header, Json, JsonObject, Run
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Exchange, Header, Json, JsonObject, Run
 
 ASSERTIONS = ("AssertionError", "Failed")
 """How a test says that it wanted something else; pytest's own `fail` raises the second."""

@@ -11,7 +11,7 @@
         written: true
         why: nobody asked for it before
 
-Results are frozen values (`core.serialize`): JSON is itself. Where the same call came again and gave something else,
+Results are frozen values (`values`): JSON is itself. Where the same call came again and gave something else,
 `then` holds what followed; the last one is given from then on.
 """
 
@@ -21,17 +21,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.schema.parse import nearest
-from pytest_agentreplay.codec import strict_yaml
-from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.core.model import Failure, ToolReply
-from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import CaseError, SettingsError
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.snapshots.codec import strict_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.rules import Place
+    from pytest_agentreplay.model.exchanges import JsonObject
+    from pytest_agentreplay.model.rules import Place
 
 KEYS = ("tool", "match", "answers")
 OUTCOMES = ("result", "json", "items", "error")

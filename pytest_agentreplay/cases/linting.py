@@ -21,10 +21,10 @@ from pytest_agentreplay.cases.checks import WORDS, no_word
 from pytest_agentreplay.cases.checks.calls import Asked, asked, bounds
 from pytest_agentreplay.cases.checks.values import same
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.serialize import freeze_arguments
-from pytest_agentreplay.core.turns import tool_of
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.turns import tool_of
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.values import freeze_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.fixtures import Fixtures
     from pytest_agentreplay.cases.judging import CheckResult
-    from pytest_agentreplay.core.model import JsonObject, Run
+    from pytest_agentreplay.model.exchanges import JsonObject, Run
 
 OURS = re.compile(
     rf"{re.escape(FILE)}|{re.escape(RUN)}|{re.escape(NOTES)}|{FIXTURES}/[^/]+\.yaml|{SOURCE_TRACE}(?:-\d+)?\.[\w.-]+",

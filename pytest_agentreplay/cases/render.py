@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, LIST_NAMES, Case
 from pytest_agentreplay.cases.schema import model
-from pytest_agentreplay.codec.yaml_text import dumped
-from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.errors import CaseError, visible
+from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.snapshots.codec.yaml_text import dumped
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.cases.case import Check, ListName, ServingPolicy
     from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 ABOUT = {
     "expect": "reproduces: the failure is there; fixed: it is gone, and all below `desired` holds; cold: no replay",

@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.cases.turn import ToolCallView
-from pytest_agentreplay.codec import parsing
 from pytest_agentreplay.errors import RunnerError
+from pytest_agentreplay.snapshots.codec import parsing
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-    from pytest_agentreplay.core.model import Json, Run
+    from pytest_agentreplay.model.exchanges import Json, Run
 
 SCHEMA = "result.schema.json"
 LARGEST = 16 << 20

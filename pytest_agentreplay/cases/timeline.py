@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.evidence import frozen, wrong
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import visible
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.cases.turn import ToolCallView, TurnView
-    from pytest_agentreplay.core.model import Exchange, Json, Run
-    from pytest_agentreplay.core.reading import ToolUse
+    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
+    from pytest_agentreplay.model.reading import ToolUse
 
 LONGEST = 400
 """Characters of a value in the notes; the snapshot holds all of it."""

@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.serialize.plain import plain
-from pytest_agentreplay.core.turns import tool_of, turns
-from pytest_agentreplay.dialects import genai, json_rpc
+from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.turns import tool_of, turns
+from pytest_agentreplay.providers import genai, json_rpc
+from pytest_agentreplay.values.plain import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject
-    from pytest_agentreplay.core.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
-    from pytest_agentreplay.core.turns import Turn
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject
+    from pytest_agentreplay.model.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
+    from pytest_agentreplay.model.turns import Turn
 
 MOST = 60
 """Characters of a value in a repr."""

@@ -10,15 +10,15 @@ from pytest_agentreplay.cases.assertions import UNSAID
 from pytest_agentreplay.cases.checks import hold, invalid
 from pytest_agentreplay.cases.checks.calls import all_calls, mismatch_of, read_tools
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.providers import READER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.cases.checks.calls import ToolSpec
     from pytest_agentreplay.cases.turn import RetrievalView, ToolCallView, TurnView
-    from pytest_agentreplay.core.model import Run
-    from pytest_agentreplay.core.reading import Reader
+    from pytest_agentreplay.model.exchanges import Run
+    from pytest_agentreplay.model.reading import Reader
 
 
 __tracebackhide__ = True  # no frame of this module says more than the line of the test

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
 from pytest_agentreplay.cli.verb_table import MODULES, explain_unknown, format_help, load_verbs
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -73,7 +73,7 @@ def fetch_words(words: list[str]) -> list[str]:
     """Return the words with copies of captured runs for their URLs. Raises SettingsError, SnapshotError."""
     if words[0] not in READING or not any(map(is_url, words)):
         return words
-    from pytest_agentreplay.store.fetched_runs import fetch_runs
+    from pytest_agentreplay.snapshots.store.fetched_runs import fetch_runs
 
     return [str(fetch_runs(word)) if is_url(word) else word for word in words]
 

@@ -13,15 +13,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store import files, reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -108,9 +108,9 @@ def reseal(file: Path, reason: str) -> int:
 
 def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
     """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
-    from pytest_agentreplay.core.redaction.policy import joined
-    from pytest_agentreplay.redact import chosen_policy
+    from pytest_agentreplay.redaction.policy import joined
     from pytest_agentreplay.runs import accept as accepting
+    from pytest_agentreplay.runs.redact import chosen_policy
 
     root = root_above(Path.cwd())
     policy = joined(chosen_policy.of_words(policies), chosen_policy.of_project(root))
@@ -173,8 +173,8 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
 
     Raises SnapshotError for a single snapshot that cannot be read.
     """
-    from pytest_agentreplay.store.projects import is_file, test_to_run
-    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.snapshots.store.projects import is_file, test_to_run
+    from pytest_agentreplay.snapshots.store.reading import load
 
     projects: dict[Path, list[str]] = defaultdict(list)
     worst = SAME
@@ -197,7 +197,7 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
 def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
     """Run these tests of one project; returns the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
-    from pytest_agentreplay.core.paths import typed
+    from pytest_agentreplay.model.paths import typed
 
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:

@@ -7,17 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
-from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.store import locks
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store import locks
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
+    from pytest_agentreplay.backends.reply_separators import Separator
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.reply_separators import Separator
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
 VALUES = 4

@@ -34,7 +34,7 @@ def add_verbs(verbs: Verbs) -> None:
 def run(options: argparse.Namespace) -> int:
     """`agentreplay run [--keep WHICH] [--to STORE] [--name NAME] [--tool LINE ...] -- PROGRAM ...`."""
     from pytest_agentreplay import capture
-    from pytest_agentreplay.capture.captured_program import find_tools, run_program
+    from pytest_agentreplay.runs.capture.captured_program import find_tools, run_program
 
     if not options.command:
         return complain("there is no program to run; type it like agentreplay run -- python agent.py", USAGE)

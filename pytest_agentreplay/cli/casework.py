@@ -17,26 +17,26 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.core.paths import quoted, typed
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
+from pytest_agentreplay.model.paths import quoted, typed
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.inventory import day_before, days_since
-from pytest_agentreplay.store import layout, reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.layout import RECORDED, RUN_SUFFIX
-from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.run_store import find_runs, is_store
+from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.snapshots.store import layout, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.layout import RECORDED, RUN_SUFFIX
+from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.snapshots.store.run_store import find_runs, is_store
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from pytest_agentreplay.case_files.scaffold import Scaffold, ScaffoldOptions
-    from pytest_agentreplay.case_files.trace_import import Import
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.interchange.trace import Trace
+    from pytest_agentreplay.redaction.policy import Policy
+    from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions
+    from pytest_agentreplay.runs.case_files.trace_import import Import
+    from pytest_agentreplay.traces.trace import Trace
 
 CASES = "cases"
 MANY = 20
@@ -79,8 +79,8 @@ def is_test(word: str) -> bool:
 
 def scaffold(options: argparse.Namespace) -> int:
     """`agentreplay scaffold NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
-    from pytest_agentreplay.case_files.bundling import is_bundle
-    from pytest_agentreplay.case_files.trace_import import imported
+    from pytest_agentreplay.runs.case_files.bundling import is_bundle
+    from pytest_agentreplay.runs.case_files.trace_import import imported
 
     options.traces = [*map(Path, options.what)]
     alone = [word for word in options.what if is_test(word) or is_bundle(Path(word))]
@@ -115,8 +115,8 @@ def scaffold(options: argparse.Namespace) -> int:
 
 def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
     """`agentreplay scaffold RUN`, `agentreplay scaffold STORE [--since WHEN] --all`."""
-    from pytest_agentreplay.case_files.failures import choose_failures
-    from pytest_agentreplay.store.fetched_runs import fetch_runs
+    from pytest_agentreplay.runs.case_files.failures import choose_failures
+    from pytest_agentreplay.snapshots.store.fetched_runs import fetch_runs
 
     if len(stores) < len(options.what):
         return complain(f"{stores[0]}: holds captured runs: name them alone", USAGE)
@@ -141,11 +141,11 @@ def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> 
 
 def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
     """`agentreplay scaffold BUNDLE [--out DIR] [--force]`."""
-    from pytest_agentreplay.case_files.bundling import open_bundle
-    from pytest_agentreplay.case_files.case_writer import lay
     from pytest_agentreplay.cases.case import FILE
     from pytest_agentreplay.cases.schema.parse import headline
     from pytest_agentreplay.report.escape import escape_line
+    from pytest_agentreplay.runs.case_files.bundling import open_bundle
+    from pytest_agentreplay.runs.case_files.case_writer import lay
 
     try:
         contents = open_bundle(file)
@@ -200,7 +200,7 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
 
 def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
     """The case of each run in a file; with those beside it where it is not enough alone."""
-    from pytest_agentreplay.case_files.trace_import import imported
+    from pytest_agentreplay.runs.case_files.trace_import import imported
 
     if path.name.endswith(RECORDED):
         yield of_snapshot(path, options, policy)
@@ -221,14 +221,14 @@ def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterabl
 
 def of_trace(trace: Trace, found: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
     """The case of an imported run."""
-    from pytest_agentreplay.case_files.scaffold import from_trace
+    from pytest_agentreplay.runs.case_files.scaffold import from_trace
 
     return from_trace(trace, found, told(folder, options))
 
 
 def of_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """The case of the latest run of a test."""
-    from pytest_agentreplay.case_files.from_last_run import from_snapshot, latest
+    from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
 
     file = latest(root_above(Path.cwd()), nodeid)
     test, bracket, parameters = nodeid.partition("[")
@@ -260,7 +260,7 @@ def find_failure(file: Path) -> dict[str, str]:
 
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """The case of a snapshot or a captured run."""
-    from pytest_agentreplay.case_files.from_last_run import from_snapshot
+    from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot
 
     if file.name.endswith(RUN_SUFFIX):
         header = reading.load(file).run.header
@@ -274,7 +274,7 @@ def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaf
 
 def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
     """The cold case of files from which no run can be read."""
-    from pytest_agentreplay.case_files.scaffold import from_refusal
+    from pytest_agentreplay.runs.case_files.scaffold import from_refusal
 
     name = Path(found.sources[0][0]).name.partition(".")[0]
     folder = named(options, name, found.sources[0][0]) if options.all else folder_of(options, name)
@@ -284,9 +284,9 @@ def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
 
 def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     """What the command line says of a case; the day on which it was made stays that of the first time."""
-    from pytest_agentreplay.case_files.case_writer import day_of
-    from pytest_agentreplay.case_files.scaffold import ScaffoldOptions
     from pytest_agentreplay.cases.schema.model import ID
+    from pytest_agentreplay.runs.case_files.case_writer import day_of
+    from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions
 
     root = root_above(Path.cwd())
     whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
@@ -307,7 +307,7 @@ def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
 
 def folder_of(options: argparse.Namespace, name: str) -> Path:
     """Where the one case goes: as was said, else below `cases/` by its name."""
-    from pytest_agentreplay.case_files.scaffold import folder_name
+    from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
     out: Path | None = options.out
     return out if out is not None else root_above(Path.cwd()) / CASES / folder_name(name or "case")
@@ -315,14 +315,14 @@ def folder_of(options: argparse.Namespace, name: str) -> Path:
 
 def named(options: argparse.Namespace, name: str, identity: str) -> Path:
     """Where one case of many goes: below the folder that was said, by name and identity, so that none meets another."""
-    from pytest_agentreplay.case_files.scaffold import folder_name
+    from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
     return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name, identity)
 
 
 def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
     """Write a case, and say what it is, what was done, and what comes next."""
-    from pytest_agentreplay.case_files.case_writer import lay
+    from pytest_agentreplay.runs.case_files.case_writer import lay
 
     laid = lay(made.case.folder, made.contents, force=options.force)
     where = format_path(made.case.folder)

@@ -9,12 +9,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.backends.order_permutations import LIMIT
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, width
-from pytest_agentreplay.core.order_permutations import LIMIT
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -27,8 +27,8 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 def try_orders(options: argparse.Namespace, file: Path) -> int:
     """`agentreplay fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
     from pytest_agentreplay.runs.partial_replay import list_orders
-    from pytest_agentreplay.store.projects import test_to_run
-    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.snapshots.store.projects import test_to_run
+    from pytest_agentreplay.snapshots.store.reading import load
 
     if options.json:
         return complain("--json: orders are not printed as plain data", USAGE)

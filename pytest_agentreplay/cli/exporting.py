@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.case_files import export as exporting
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.saying import DIVERGED, SAME, USAGE, complain, say
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.interchange.exporting import TARGETS
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_line
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.runs.case_files import export as exporting
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.traces.exporting import TARGETS
 
 if TYPE_CHECKING:
     import argparse
@@ -49,7 +49,7 @@ def export(options: argparse.Namespace) -> int:
 
 def pack_bundle(options: argparse.Namespace) -> int:
     """`agentreplay export CASE --to bundle -o FILE [--policy WHAT]`."""
-    from pytest_agentreplay.case_files.bundling import packed_case
+    from pytest_agentreplay.runs.case_files.bundling import packed_case
 
     if options.out is None:
         return complain("say where the bundle goes: agentreplay export CASE --to bundle -o case.zip", USAGE)

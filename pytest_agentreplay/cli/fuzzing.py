@@ -6,37 +6,37 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.case_files import child_case
-from pytest_agentreplay.cases_run import stored_case
+from pytest_agentreplay.backends.order_permutations import LIMIT
+from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
-from pytest_agentreplay.core.order_permutations import LIMIT
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.core.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
-from pytest_agentreplay.core.turns import seat, turns
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import RunnerError, SettingsError
-from pytest_agentreplay.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
-from pytest_agentreplay.fuzz.plan import run_trials
-from pytest_agentreplay.fuzz.shrinking import FuzzFailure, confirm, group_failures, shrink
-from pytest_agentreplay.fuzz.trials import Trial
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.turns import seat, turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import wrap_text
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.terminal import show_progress
+from pytest_agentreplay.runs.case_files import child_case
+from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
+from pytest_agentreplay.runs.fuzz.plan import run_trials
+from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, confirm, group_failures, shrink
+from pytest_agentreplay.runs.fuzz.trials import Trial
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.store import reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_lines, root_above
+from pytest_agentreplay.snapshots.store import reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.model import Run
-    from pytest_agentreplay.fuzz.plan import PlanResult
-    from pytest_agentreplay.fuzz.trials import TrialResult
+    from pytest_agentreplay.model.exchanges import Run
+    from pytest_agentreplay.runs.fuzz.plan import PlanResult
+    from pytest_agentreplay.runs.fuzz.trials import TrialResult
 
 BUDGET = 200
 BUDGET_FORM = re.compile(r"(?P<trials>[0-9]{1,6})|(?P<seconds>[0-9]{1,5}(?:\.[0-9]+)?)s")

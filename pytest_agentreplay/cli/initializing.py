@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DIVERGED, SAME, say
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
 
+    from pytest_agentreplay.cli.project_setup.init_plan import InitPlan
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.project_setup.init_plan import InitPlan
 
 NOTHING = "nothing to do: the project has what it needs"
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
@@ -31,7 +31,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def init(options: argparse.Namespace) -> int:
     """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
-    from pytest_agentreplay.project_setup.init_plan import plan, write
+    from pytest_agentreplay.cli.project_setup.init_plan import plan, write
 
     planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
     for line in report(planned):
@@ -59,7 +59,7 @@ def init(options: argparse.Namespace) -> int:
 
 def report(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
-    from pytest_agentreplay.project_setup.tool_search import suggests_reading
+    from pytest_agentreplay.cli.project_setup.tool_search import suggests_reading
 
     lines = [f"settings  {format_path(planned.configuration)}"]
     lines += [f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.named]

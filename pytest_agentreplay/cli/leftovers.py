@@ -13,8 +13,8 @@ from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -68,8 +68,8 @@ def prune(options: argparse.Namespace) -> int:
 
 def prune_captured(options: argparse.Namespace) -> int:
     """`agentreplay prune STORE --like [--dry-run]`."""
-    from pytest_agentreplay.captured_runs.sampling import list_redundant
-    from pytest_agentreplay.store.run_store import RunStore
+    from pytest_agentreplay.runs.captured.sampling import list_redundant
+    from pytest_agentreplay.snapshots.store.run_store import RunStore
 
     if not (options.like and options.store):
         return complain("a store of captured runs and --like belong together: agentreplay prune STORE --like", USAGE)

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
-from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.case_files.case_linting import Linted
     from pytest_agentreplay.cli.verb_table import Verbs
+    from pytest_agentreplay.runs.case_files.case_linting import Linted
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -39,10 +39,10 @@ def lint(options: argparse.Namespace) -> int:
 
         say_data(schema())
         return SAME
-    from pytest_agentreplay.case_files.case_linting import cases_in, linted
     from pytest_agentreplay.cli.redacting import check_policy, chosen_policy
-    from pytest_agentreplay.live.tolerance_file import project_tolerances
+    from pytest_agentreplay.runs.case_files.case_linting import cases_in, linted
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
+    from pytest_agentreplay.runs.live.tolerance_file import project_tolerances
 
     cases = [path for path in options.paths if path.name == "case.yaml"]
     policies = [path for path in options.paths if is_policy(path)]

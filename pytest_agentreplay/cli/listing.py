@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say, say_data, say_drawn
-from pytest_agentreplay.core.kit import plural, told_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots.kit import plural, told_size
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse

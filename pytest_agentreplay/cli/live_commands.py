@@ -7,26 +7,26 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.backends.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
+from pytest_agentreplay.backends.statistics import LivePlan, judge
 from pytest_agentreplay.cases.case import RUN
-from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
 from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, complain, say, show_result, width
-from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.core.live.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
-from pytest_agentreplay.core.live.result import LiveResult
-from pytest_agentreplay.core.live.statistics import LivePlan, judge
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.live import history
-from pytest_agentreplay.live.lineup_cells import CellRuns, run_live
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import live_reports
 from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.runs.live import history
+from pytest_agentreplay.runs.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.runs.snapshot_selection import read_changes
 from pytest_agentreplay.settings.live_runs import BUDGET, amounts_of, test_and_budget_of
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_value, root_above
+from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import ini_value, root_above
 
 if TYPE_CHECKING:
     import argparse

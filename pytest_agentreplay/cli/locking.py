@@ -5,15 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
-from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
+from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_line
-from pytest_agentreplay.store import files, layout, locks, projects, reading, signatures
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, locks, projects, reading, signatures
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse

@@ -9,17 +9,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say, say_data
-from pytest_agentreplay.store import files, layout
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import configuration, root_above
+from pytest_agentreplay.snapshots.store import files, layout
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import configuration, root_above
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.redact.rule_review import RuleHit
+    from pytest_agentreplay.redaction.policy import Policy
+    from pytest_agentreplay.runs.redact.rule_review import RuleHit
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -42,8 +42,8 @@ def local_path(word: str) -> Path:
 
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     """`agentreplay lint POLICY [--baseline OTHER] [PATH...]`."""
-    from pytest_agentreplay.policies.difference import difference, rules
-    from pytest_agentreplay.redact import chosen_policy as policies
+    from pytest_agentreplay.redaction.policies.difference import difference, rules
+    from pytest_agentreplay.runs.redact import chosen_policy as policies
 
     read = policies.load(file)
     counts = Counter(rule.key for rule in rules(read))
@@ -66,7 +66,7 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
 def would_change(snapshots: Iterable[Path], read: Policy) -> None:
     """Say what would be taken off which snapshots; of those that cannot be read, why."""
     from pytest_agentreplay.errors import AgentReplayError
-    from pytest_agentreplay.redact.snapshot_rewrite import redacted
+    from pytest_agentreplay.runs.redact.snapshot_rewrite import redacted
 
     total = changed = 0
     for file in snapshots:
@@ -93,8 +93,8 @@ def tell(file: Path, found: Iterable[RuleHit]) -> None:
 
 def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
-    from pytest_agentreplay.core.redaction.policy import joined
-    from pytest_agentreplay.redact.snapshot_rewrite import redacted, write
+    from pytest_agentreplay.redaction.policy import joined
+    from pytest_agentreplay.runs.redact.snapshot_rewrite import redacted, write
     from pytest_agentreplay.settings.setting_lines import in_toml
 
     chosen, named = chosen_policy(options.policy)
@@ -123,7 +123,7 @@ def redact(options: argparse.Namespace) -> int:
 
 def scan(options: argparse.Namespace) -> int:
     """`agentreplay scan PATH... [--policy P] [--json]`."""
-    from pytest_agentreplay.case_files.case_linting import Skipped, files_in, scanned
+    from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scanned
 
     chosen, _ = chosen_policy(options.policy)
     found: list[tuple[Path, RuleHit]] = []
@@ -152,8 +152,8 @@ def scan(options: argparse.Namespace) -> int:
 
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """What holds for the project here, with what was named beside it; and its name."""
-    from pytest_agentreplay.core.redaction.policy import joined
-    from pytest_agentreplay.redact import chosen_policy as policies
+    from pytest_agentreplay.redaction.policy import joined
+    from pytest_agentreplay.runs.redact import chosen_policy as policies
     from pytest_agentreplay.settings.parsers import redact_of
 
     said = redact_of(words or (), (), "")
@@ -162,8 +162,8 @@ def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
 
 def of_its_project(file: Path) -> Policy:
     """What holds for the project of a file, where that is another one than the project here."""
-    from pytest_agentreplay.core.redaction.policy import PLAIN
-    from pytest_agentreplay.redact import chosen_policy as policies
+    from pytest_agentreplay.redaction.policy import PLAIN
+    from pytest_agentreplay.runs.redact import chosen_policy as policies
 
     root = root_above(file.absolute().parent)
     return PLAIN if root == root_above(Path.cwd()) else policies.in_force(root)

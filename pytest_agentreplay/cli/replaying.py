@@ -11,26 +11,26 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases_run import stored_case
 from pytest_agentreplay.cli import saying
 from pytest_agentreplay.cli.live_commands import run_test_live
 from pytest_agentreplay.cli.runs import run_test
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
-from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_output, wrap_text
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.layout import RUN_SUFFIX
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.conftests import Hooks
-    from pytest_agentreplay.core.clusters import RecordedFailure
+    from pytest_agentreplay.compare.clusters import RecordedFailure
+    from pytest_agentreplay.plugin.conftests import Hooks
 
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
@@ -98,8 +98,8 @@ def replay(options: argparse.Namespace) -> int:
         return run_test(options.file[0], "--agentreplay-mode=model", *options.command)
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
-    from pytest_agentreplay.conftests import loaded
     from pytest_agentreplay.intercept.ordering.overtime import let_end
+    from pytest_agentreplay.plugin.conftests import loaded
 
     reports: list[dict[str, Any]] = []
     files = [stored_case.file_of(path).absolute() for path in options.file]
@@ -130,12 +130,12 @@ def replay_case(
     file: Path, options: argparse.Namespace, reports: list[dict[str, Any]], hooks: Callable[[Path], Hooks]
 ) -> int:
     """Replay one case and report it; returns its exit code."""
-    from pytest_agentreplay.cases_run.command_line_run import CommandLineRun
+    from pytest_agentreplay.runs.cases.command_line_run import CommandLineRun
 
     try:
         run = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
         if (runs := run.settings.live_runs) is not None:
-            from pytest_agentreplay.live.history import Ledger
+            from pytest_agentreplay.runs.live.history import Ledger
 
             run.settings = run.settings._replace(live_runs=runs._replace(ledger=Ledger(options.ledger, runs)))
         verdict = run.verdict(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
@@ -162,9 +162,9 @@ def replay_case(
 
 def cluster(options: argparse.Namespace) -> int:
     """`agentreplay cluster [PATH...] [--replay N|all] [--json]`."""
-    from pytest_agentreplay.case_files.failures import failure_files, read_failure
     from pytest_agentreplay.cli.saying import NOTHING
-    from pytest_agentreplay.core.clusters import group_failures
+    from pytest_agentreplay.compare.clusters import group_failures
+    from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
 
     places, code = options.paths or [root_above(Path.cwd())], SAME
     failures: list[RecordedFailure] = []
@@ -216,8 +216,8 @@ def is_gone(report: dict[str, Any]) -> bool:
 
 def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:
     """Replay the clusters that `--replay` names, report how many failures are gone, and return the exit code."""
-    from pytest_agentreplay.conftests import loaded
-    from pytest_agentreplay.core.live.statistics import clean_runs_needed
+    from pytest_agentreplay.backends.statistics import clean_runs_needed
+    from pytest_agentreplay.plugin.conftests import loaded
 
     chosen = [each for cluster in clusters[max(options.replay - 1, 0) : options.replay or None] for each in cluster]
     if not chosen:

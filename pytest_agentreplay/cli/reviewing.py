@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import NOTHING, SAME, complain, say, say_data, width
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -31,7 +31,7 @@ def add_verbs(verbs: Verbs) -> None:
 def review(options: argparse.Namespace) -> int:
     """`agentreplay review [PATH...] [--list | --json]`."""
     from pytest_agentreplay.runs.pending_review import list_reviewed
-    from pytest_agentreplay.store.git_revisions import explain_no_head
+    from pytest_agentreplay.snapshots.store.git_revisions import explain_no_head
 
     runs, why = list_reviewed(options.what, Path.cwd()), explain_no_head(Path.cwd())
     uncompared = f"snapshots are not compared with git's HEAD: {why}"

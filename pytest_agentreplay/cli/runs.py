@@ -8,25 +8,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.paths import typed
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import RunnerError
+from pytest_agentreplay.model.paths import typed
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
-from pytest_agentreplay.store import reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import is_file, root_above, test_to_run
+from pytest_agentreplay.snapshots.store import reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import is_file, root_above, test_to_run
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Run
 
 PYTEST_CODES = {0: SAME, 1: DIVERGED, 2: DIVERGED, 3: DIVERGED, 4: USAGE, 5: NOTHING}
 REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "pytest knows no such test or flag"}
@@ -47,7 +47,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def demo(options: argparse.Namespace) -> int:
     """`agentreplay demo`."""
-    from pytest_agentreplay.demo.walk import walk
+    from pytest_agentreplay.cli.demo.walk import walk
 
     def show_line(line: str) -> None:
         print(line, flush=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
 from pytest_agentreplay.report.escape import escape_output
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -36,8 +36,8 @@ def add_verbs(verbs: Verbs) -> None:
 def serve(options: argparse.Namespace) -> int:
     """`agentreplay serve FILE [--port N] [-- COMMAND ...]`."""
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
-    from pytest_agentreplay.store.projects import root_above
-    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.snapshots.store.projects import root_above
+    from pytest_agentreplay.snapshots.store.reading import load
 
     snapshot = load(options.file)
     file = options.file.absolute()

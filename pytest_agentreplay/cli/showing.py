@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cli.saying import CANNOT, SAME, USAGE, complain, say, say_data, say_drawn, width
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import run_view, transcript
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.run_data import describe_run
 from pytest_agentreplay.report.terminal import open_console
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.store import files, layout, reading
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, layout, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse
@@ -83,7 +83,7 @@ def show(options: argparse.Namespace) -> int:
 
 def print_kit(options: argparse.Namespace) -> int:
     """`agentreplay show FILE --kit [--json]`."""
-    from pytest_agentreplay.core.kit import kit_of
+    from pytest_agentreplay.snapshots.kit import kit_of
 
     snapshot = reading.load(options.file)
     kit = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)

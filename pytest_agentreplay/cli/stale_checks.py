@@ -5,18 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.case_files.case_linting import cases_in, linted
+from pytest_agentreplay.cli.project_setup.stale_snapshots import find_stale_snapshots
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
-from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.core.retired_models import RETIRED
-from pytest_agentreplay.core.staleness import StaleFact
-from pytest_agentreplay.project_setup.stale_snapshots import find_stale_snapshots
-from pytest_agentreplay.redact.chosen_policy import in_force
+from pytest_agentreplay.compare.retired_models import RETIRED
+from pytest_agentreplay.compare.staleness import StaleFact
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.runs.case_files.case_linting import cases_in, linted
+from pytest_agentreplay.runs.redact.chosen_policy import in_force
 from pytest_agentreplay.settings.parsers import stale_of
-from pytest_agentreplay.store import locks
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_lines, root_above
+from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store import locks
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
     import argparse

@@ -5,16 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.backends.budget import UNPRICED
 from pytest_agentreplay.cli.casework import CASES
 from pytest_agentreplay.cli.listing import count_totals, find_entries, spell_totals
 from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say, say_data, say_drawn
-from pytest_agentreplay.core.kit import plural, told_size
-from pytest_agentreplay.core.live.budget import UNPRICED
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, sum_uses
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots.kit import plural, told_size
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
@@ -56,7 +56,7 @@ def stats(options: argparse.Namespace) -> int:
 
 def count_cold(options: argparse.Namespace) -> int:
     """`agentreplay stats --cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
-    from pytest_agentreplay.case_files.failures import survey
+    from pytest_agentreplay.runs.case_files.failures import survey
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
     found = survey(places, options.by)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import NOTHING, SAME, complain, say, width
 from pytest_agentreplay.report.run_stepper import Stepper
-from pytest_agentreplay.store import reading
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     import argparse

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.saying import DAMAGED, SAME, say, say_data
 from pytest_agentreplay.errors import CaseError, SnapshotError
-from pytest_agentreplay.store import files, layout
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots.store import files, layout
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
 
     from pytest_agentreplay.cli.verb_table import Verbs
-    from pytest_agentreplay.core.model import JsonObject, Run
+    from pytest_agentreplay.model.exchanges import JsonObject, Run
     from pytest_agentreplay.report.pull_request import RevisionComparison
-    from pytest_agentreplay.store.git_revisions import Repository
+    from pytest_agentreplay.snapshots.store.git_revisions import Repository
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -38,13 +38,13 @@ def summarize(options: argparse.Namespace) -> int:
     import json
 
     from pytest_agentreplay.report.pull_request import format_comment
-    from pytest_agentreplay.store.git_revisions import Repository
+    from pytest_agentreplay.snapshots.store.git_revisions import Repository
 
     comparison = compare_revisions(Repository(Path.cwd()), options.revisions)
     data = {"verdict": comparison.verdict, **asdict(comparison)}
     comment = format_comment(comparison, f"agentreplay summarize {options.revisions} --json")
     if options.captured:
-        from pytest_agentreplay.captured_runs.groups import read_latest
+        from pytest_agentreplay.runs.captured.groups import read_latest
 
         captured = read_latest(root_above(Path.cwd()))
         comment = f"{comment}\n{captured.pop('markdown')}"
@@ -61,8 +61,8 @@ def summarize(options: argparse.Namespace) -> int:
 
 def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
     """Return what the revisions `words` record otherwise."""
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.dialects import READER, RULES
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.providers import READER, RULES
     from pytest_agentreplay.report.pull_request import RevisionComparison, compare_runs, list_case_changes
     from pytest_agentreplay.runs.inventory import read_prices
     from pytest_agentreplay.runs.offline_session import list_accepted_rules
@@ -89,8 +89,8 @@ def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
 
 def read_run(data: bytes | None, path: str) -> Run | None:
     """Return the run of a snapshot, None for no file. Raises SnapshotError, for a body that does not come back too."""
-    from pytest_agentreplay import codec
     from pytest_agentreplay.cli.locking import restore
+    from pytest_agentreplay.snapshots import codec
 
     if data is None:
         return None
@@ -101,7 +101,7 @@ def read_run(data: bytes | None, path: str) -> Run | None:
 
 def read_case(data: bytes | None, path: str) -> JsonObject | None:
     """Return what a case file says, None for no file. Raises CaseError."""
-    from pytest_agentreplay.codec import strict_yaml
+    from pytest_agentreplay.snapshots.codec import strict_yaml
 
     if data is None:
         return None

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import pages
 from pytest_agentreplay.cli.saying import SAME, USAGE, complain, say
 from pytest_agentreplay.cli.showing import find_run
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.runs import pages
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse

@@ -202,7 +202,7 @@ def resolve_settings(config: pytest.Config) -> Settings:
         typed_words=map(str, config.invocation_params.args),
     )
     if settings.redact or os.path.lexists(config.rootpath / knobs.POLICY):
-        from pytest_agentreplay.redact import chosen_policy
+        from pytest_agentreplay.runs.redact import chosen_policy
 
         settings = chosen_policy.with_policy(settings, config.rootpath)
     if settings.changes:
@@ -210,7 +210,7 @@ def resolve_settings(config: pytest.Config) -> Settings:
 
         read_changes(settings.changes, config.rootpath)
     if os.path.lexists(config.rootpath / knobs.TOLERANCES):
-        from pytest_agentreplay.live.tolerance_file import with_tolerances
+        from pytest_agentreplay.runs.live.tolerance_file import with_tolerances
 
         settings = with_tolerances(settings, config.rootpath)
     if config.option.agentreplay_proof is not None:
@@ -350,7 +350,7 @@ def agent_snapshot(
     agentreplay: AgentReplay,  # noqa: ARG001  begins the session
 ) -> Generator[Any]:
     """`assert agentreplay.run == agent_snapshot`: a readable transcript of the run, kept by syrupy."""
-    from pytest_agentreplay.transcript import wrap
+    from pytest_agentreplay.plugin.transcript import wrap
 
     if not request.config.pluginmanager.hasplugin("syrupy"):
         pytest.fail(

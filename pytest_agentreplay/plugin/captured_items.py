@@ -16,23 +16,23 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.captured_runs.captured_replay import CapturedResult, Change, replay_captured
-from pytest_agentreplay.captured_runs.groups import RunGroups
-from pytest_agentreplay.captured_runs.sampling import sample
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.matching.new_values import list_ids
+from pytest_agentreplay.compare.matching.new_values import list_ids
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, RunnerError, SettingsError, SnapshotError
 from pytest_agentreplay.intercept.ordering.overtime import let_end
+from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.cases import find_evaluator
 from pytest_agentreplay.plugin.session_report import fail_session, is_tried_again
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
+from pytest_agentreplay.runs.captured.captured_replay import CapturedResult, Change, replay_captured
+from pytest_agentreplay.runs.captured.groups import RunGroups
+from pytest_agentreplay.runs.captured.sampling import sample
 from pytest_agentreplay.settings.parsers import number
-from pytest_agentreplay.store.files import append_text
-from pytest_agentreplay.store.run_store import RunEntry, RunStore
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store.files import append_text
+from pytest_agentreplay.snapshots.store.run_store import RunEntry, RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -8,12 +8,12 @@ import os
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE, FOLDER
-from pytest_agentreplay.cases_run import stored_case
-from pytest_agentreplay.collect import CaseFile
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.plugin.case_items import CaseFile
 from pytest_agentreplay.plugin.keys import get_redaction, get_redactors
 from pytest_agentreplay.report.summary import to_plain
+from pytest_agentreplay.runs.cases import stored_case
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_agentreplay.cases.schema.parse import Headline
-    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
-    from pytest_agentreplay.fuzz.trials import Trial
+    from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
+    from pytest_agentreplay.runs.fuzz.trials import Trial
 
 MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a case
 
@@ -39,8 +39,8 @@ def list_trials(file: CaseFile, head: Headline) -> list[Trial] | None:
     """Return the neighbours that a command asks for of a case; None where it asks for those of none."""
     if file.config.option.agentreplay_neighbours is None:
         return None
-    from pytest_agentreplay.fuzz.trials import read_trial
     from pytest_agentreplay.plugin.trial_items import read_plan
+    from pytest_agentreplay.runs.fuzz.trials import read_trial
 
     plan = read_plan(file.config) or {}
     return [read_trial(plain) for plain in plan["trials"]] if plan["test"] == file.nodeid and not head.base else []
@@ -51,7 +51,7 @@ def is_our_case(path: Path, root: Path) -> bool:
 
     One that is still being written is nobody's, whatever `norecursedirs` says of its folder.
     """
-    from pytest_agentreplay.store.files import temporary
+    from pytest_agentreplay.snapshots.store.files import temporary
 
     if temporary(path.parent.name):
         return False
@@ -61,9 +61,9 @@ def is_our_case(path: Path, root: Path) -> bool:
 
 def find_evaluator(item: pytest.Item) -> CaseEvaluator:
     """Return what tries the case of `item`, with the session's settings and what the hooks above its folder give."""
-    from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
-    from pytest_agentreplay.cases_run.runners import Runners
-    from pytest_agentreplay.conftests import hooks_of
+    from pytest_agentreplay.plugin.conftests import hooks_of
+    from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
+    from pytest_agentreplay.runs.cases.runners import Runners
 
     config, hooks = item.config, hooks_of(item.ihook)
     return CaseEvaluator(
@@ -127,6 +127,6 @@ def list_unseen_cases(config: pytest.Config) -> list[str]:
 
 def is_case_file(folder: Path) -> bool:
     """Return whether a case lies in `folder`."""
-    from pytest_agentreplay.store import files
+    from pytest_agentreplay.snapshots.store import files
 
     return any((folder / name / FILE).is_file() for name in files.names_in(folder)[:MOST_ENTRIES])

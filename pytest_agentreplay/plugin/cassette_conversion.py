@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.cassettes import marks
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.cassette_recording import CassetteRecording
-from pytest_agentreplay.store import files
+from pytest_agentreplay.runs.cassettes import marks
+from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator

@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.cassettes.audit import Audit, read_baseline
-from pytest_agentreplay.cassettes.cassetter import CassetterWatch
-from pytest_agentreplay.cassettes.watching import CassetteWatch
-from pytest_agentreplay.core.paths import selecting
 from pytest_agentreplay.errors import AgentReplayError, SettingsError
+from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.plugin import keys, reports
 from pytest_agentreplay.plugin.session_report import fail_session
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.finding import Finding, Line, map_texts
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.notices import format_count
+from pytest_agentreplay.runs.cassettes.audit import Audit, read_baseline
+from pytest_agentreplay.runs.cassettes.cassetter import CassetterWatch
+from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
 from pytest_agentreplay.runs.offline_session import make_matching
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.settings.parsers import refuse_unknown

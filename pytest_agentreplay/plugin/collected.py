@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.model.paths import MARK
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, redact_id, store_of
 

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.core.paths import MARK
 from pytest_agentreplay.errors import AgentReplayError, ReplayDiverged
+from pytest_agentreplay.model.paths import MARK
 from pytest_agentreplay.plugin import collected, item_session, keys, reports
 from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in, store_of
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
     from pathlib import Path
 
-    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.redaction.redaction import Redaction
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import RunSession

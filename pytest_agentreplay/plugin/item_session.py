@@ -27,11 +27,11 @@ from pytest_agentreplay.plugin.reports import list_exception_chain, make_failure
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import Call, Exchange, Json
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Json
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
     from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 INTERRUPTS = (KeyboardInterrupt, SystemExit, pytest.exit.Exception, bdb.BdbQuit)
 
@@ -122,7 +122,7 @@ def get_session_class(item: pytest.Item, settings: Settings) -> Callable[..., Ru
         return functools.partial(make_breaking_session, item)
     if not settings.live_parts() and settings.released is None:
         return None
-    from pytest_agentreplay.live.live_session import LiveSession
+    from pytest_agentreplay.runs.live.live_session import LiveSession
 
     return LiveSession
 
@@ -224,7 +224,7 @@ def make_unfit_failure(item: pytest.Item, error: AgentReplayError) -> BaseExcept
 
 def locate_test(item: pytest.Item, settings: Settings) -> Location:
     """Return where the test stands, today's directories included."""
-    from pytest_agentreplay.core.paths import type_from
+    from pytest_agentreplay.model.paths import type_from
 
     nodeid, root, here = get_nodeid(item), item.config.rootpath, item.config.invocation_params.dir
     if root.anchor == here.anchor:  # else they are on two drives

@@ -12,17 +12,17 @@ from pytest_agentreplay.errors import SettingsError, SnapshotError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.cassettes.watching import CassetteWatch
-    from pytest_agentreplay.core.order_permutations import OrderTrial
-    from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.core.redaction.policy import Redactor
-    from pytest_agentreplay.fuzz.trials import Trial
+    from pytest_agentreplay.backends.order_permutations import OrderTrial
+    from pytest_agentreplay.redaction.policy import Redactor
+    from pytest_agentreplay.redaction.redaction import Redaction
     from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
+    from pytest_agentreplay.runs.fuzz.trials import Trial
     from pytest_agentreplay.runs.late_calls import LateCalls
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.runs.unused_snapshots import Suite
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.snapshots.store.snapshots import Store
 
 T = TypeVar("T")
 
@@ -139,7 +139,7 @@ def get_nodeid(item: pytest.Item) -> str:
 
 def redact_id(item: pytest.Item, nodeid: str) -> str:
     """Return an id with the parameters of `item` as it may be stored: a secret among them is a placeholder."""
-    from pytest_agentreplay.redact.redaction_factory import stored_id
+    from pytest_agentreplay.runs.redact.redaction_factory import stored_id
 
     indices = getattr(getattr(item, "callspec", None), "indices", {})
     nth = "-".join(map(str, indices.values())) or "0"
@@ -155,7 +155,7 @@ def get_redaction(config: pytest.Config) -> Redaction:
 
 def make_redaction(config: pytest.Config) -> Redaction:
     """Return the same as `get_redaction`, with nothing numbered yet."""
-    from pytest_agentreplay.redact.redaction_factory import redaction_for
+    from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 
     policy = config.stash[SETTINGS].redacted
     try:
@@ -166,7 +166,7 @@ def make_redaction(config: pytest.Config) -> Redaction:
 
 def get_redactors(config: pytest.Config) -> dict[str, Redactor | None]:
     """Return the project's functions that find what nobody else may read. Raises SettingsError for what is none."""
-    from pytest_agentreplay import conftests
+    from pytest_agentreplay.plugin import conftests
 
     return conftests.redactors_of(config.hook)
 
@@ -174,7 +174,7 @@ def get_redactors(config: pytest.Config) -> dict[str, Redactor | None]:
 def store_of(config: pytest.Config) -> Store:
     """Return the session's store of snapshots."""
     if STORE not in config.stash:
-        from pytest_agentreplay.store.snapshots import Store
+        from pytest_agentreplay.snapshots.store.snapshots import Store
 
         config.stash[STORE] = Store(config.rootpath, config.stash[SETTINGS].directory, config.stash[SETTINGS].largest)
     return config.stash[STORE]

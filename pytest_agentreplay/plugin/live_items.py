@@ -18,26 +18,26 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay.cases_run import stored_case
-from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.core.live.statistics import NEEDS, LivePlan, judge
+from pytest_agentreplay.backends.statistics import NEEDS, LivePlan, judge
+from pytest_agentreplay.compare.live_result import Drift, LiveResult
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, CaseError, SettingsError
-from pytest_agentreplay.live import history
-from pytest_agentreplay.live.history import Ledger, results_of, spent_of
-from pytest_agentreplay.live.setting_checks import check_settings
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.item_session import INTERRUPTS, will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, get_redaction, get_settings, is_opted_in, store_of
 from pytest_agentreplay.plugin.orders import repeat_item
 from pytest_agentreplay.report.live_reports import describe_live_verdict, format_cost, format_runs, format_verdicts
 from pytest_agentreplay.report.summary import ReplaySummary
-from pytest_agentreplay.store import files
+from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.runs.live import history
+from pytest_agentreplay.runs.live.history import Ledger, results_of, spent_of
+from pytest_agentreplay.runs.live.setting_checks import check_settings
+from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.collect import CaseItem
-    from pytest_agentreplay.core.live.statistics import LiveVerdict
+    from pytest_agentreplay.backends.statistics import LiveVerdict
+    from pytest_agentreplay.plugin.case_items import CaseItem
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.runs.run_session import RunSession

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from _pytest import python
 
-from pytest_agentreplay.core.order_permutations import OrderTrial
-from pytest_agentreplay.core.paths import quoted
+from pytest_agentreplay.backends.order_permutations import OrderTrial
 from pytest_agentreplay.errors import SettingsError, SnapshotError
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, store_of
 from pytest_agentreplay.plugin.reports import get_summary
@@ -25,8 +25,8 @@ from pytest_agentreplay.report.summary import to_plain
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.order_permutations import Order
+    from pytest_agentreplay.backends.order_permutations import Order
+    from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 
 NO_TESTCASE = (
@@ -175,7 +175,7 @@ class Trials:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         """Write the rows, once: the workers of xdist have sent theirs to the controller."""
         if not hasattr(session.config, "workeroutput"):
-            from pytest_agentreplay.store import files
+            from pytest_agentreplay.snapshots.store import files
 
             states = [{"state": state} for state in session.config.stash[keys.REPORT].states]
             files.write_whole(Path(self.into), json.dumps([*self.rows, *states]))

@@ -24,7 +24,7 @@ from pytest_agentreplay.plugin.item_session import will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, store_of
 from pytest_agentreplay.runs import command
 from pytest_agentreplay.runs.forked_job import can_fork, run_in_fork
-from pytest_agentreplay.store import files
+from pytest_agentreplay.snapshots.store import files
 
 TRIES = 3  # fresh processes in which a frozen run is made again that differed
 IN_PROCESS = "the test leaves state in the process: its second frozen run differs from its first: "

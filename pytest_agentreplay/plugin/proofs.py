@@ -24,7 +24,7 @@ from pytest_agentreplay.plugin.keys import get_late_calls, get_nodeid, is_opted_
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.notices import RAN_ON, TIMED, judge_proof
 from pytest_agentreplay.report.summary import Proof, restore_plain, to_plain
-from pytest_agentreplay.store import files
+from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Generator, Iterator, Sequence

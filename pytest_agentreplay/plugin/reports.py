@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 OUR_MODULES = "pytest_agentreplay."
-SHOWN_MODULES = "pytest_agentreplay.demo."  # an agent, and nobody's machinery
+SHOWN_MODULES = "pytest_agentreplay.cli.demo."  # an agent, and nobody's machinery
 TEST = "agentreplay"
 FIXTURES = "agentreplay_fixtures"
 

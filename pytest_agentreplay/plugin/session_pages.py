@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_agentreplay import pages
 from pytest_agentreplay.errors import CannotWrite, SettingsError
 from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.finding import restore_finding
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.runs import pages
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding

@@ -163,7 +163,7 @@ class SessionReport:
         """Annotate the call sites of tests that diverged, and add a table of them to the summary of the step."""
         from pytest_agentreplay.errors import CannotWrite
         from pytest_agentreplay.report.github import format_annotation, format_step_summary
-        from pytest_agentreplay.store.files import append_text
+        from pytest_agentreplay.snapshots.store.files import append_text
 
         top = Path(os.environ.get("GITHUB_WORKSPACE") or self.config.rootpath)
         below = self.config.rootpath.relative_to(top).parts if self.config.rootpath.is_relative_to(top) else ()
@@ -297,13 +297,13 @@ class SessionReport:
         """Hold the locks over the snapshots of this session against them; once, where the reports come together."""
         if not self.summaries or self.base.mode == "off" or self.is_worker:
             return
-        from pytest_agentreplay.store.projects import locks_over
+        from pytest_agentreplay.snapshots.store.projects import locks_over
 
         files = {os.path.dirname(summary.file): summary.file for summary in self.summaries}  # noqa: PTH120
         over = dict.fromkeys(lock for file in files.values() for lock in locks_over(Path(file), self.config.rootpath))
         if not over:
             return
-        from pytest_agentreplay.store import locks
+        from pytest_agentreplay.snapshots.store import locks
 
         self.unlike = {str(lock): differences for lock in over if (differences := locks.told(lock))}
         if self.unlike and self.lock_binds:

@@ -18,16 +18,16 @@ from dataclasses import asdict, astuple, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.diff.texts import excerpt, shorten
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.paths import near, selecting
+from pytest_agentreplay.compare.diff.texts import excerpt, shorten
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.paths import near, selecting
 from pytest_agentreplay.report.escape import escape_line, escape_text
 from pytest_agentreplay.report.notices import make_error
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.model.exchanges import Json
     from pytest_agentreplay.report.notices import Notice
 
 RECORD = "pytest --snapshot-record "

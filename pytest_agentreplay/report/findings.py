@@ -9,17 +9,17 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import media
-from pytest_agentreplay.core.backends.adopt import explain_unfit
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diff import texts
-from pytest_agentreplay.core.diff.texts import excerpt
-from pytest_agentreplay.core.divergence import Absent, Kind
-from pytest_agentreplay.core.matching.address import content, header
-from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.paths import quoted, selecting
-from pytest_agentreplay.core.turns import label
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.backends.adopt import explain_unfit
+from pytest_agentreplay.compare.diff import texts
+from pytest_agentreplay.compare.diff.texts import excerpt
+from pytest_agentreplay.compare.matching.address import content, header
+from pytest_agentreplay.model import media
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import Absent, Kind
+from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.paths import quoted, selecting
+from pytest_agentreplay.model.turns import label
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.finding import (
     REQUEST_KINDS,
     Finding,
@@ -32,8 +32,8 @@ from pytest_agentreplay.report.finding import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_agentreplay.core.divergence import Difference, Divergence
-    from pytest_agentreplay.core.model import Call, Json, WireCall
+    from pytest_agentreplay.model.divergence import Difference, Divergence
+    from pytest_agentreplay.model.exchanges import Call, Json, WireCall
 
 KEPT = 2000  # characters of one side that a finding carries
 SINCE = 4  # lines about what has changed around the run

@@ -14,8 +14,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.paths import selecting
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.report.escape import escape_code, escape_line
 
 if TYPE_CHECKING:

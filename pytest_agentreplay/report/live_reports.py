@@ -9,11 +9,11 @@ from collections import Counter
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diff.texts import excerpt
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.live.statistics import PairedSummary, anytime_interval, pass_k
-from pytest_agentreplay.core.paths import selecting
+from pytest_agentreplay.backends.statistics import PairedSummary, anytime_interval, pass_k
+from pytest_agentreplay.compare.diff.texts import excerpt
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.report.escape import escape_html, escape_line
 from pytest_agentreplay.report.finding import Finding, Line, find_file
 from pytest_agentreplay.report.notices import format_count
@@ -22,9 +22,9 @@ from pytest_agentreplay.report.terminal import draw_rows
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from pytest_agentreplay.core.live.result import Drift, LiveResult
-    from pytest_agentreplay.core.live.statistics import LiveVerdict
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.backends.statistics import LiveVerdict
+    from pytest_agentreplay.compare.live_result import Drift, LiveResult
+    from pytest_agentreplay.model.exchanges import Json
 
 CELLS = {
     "FF": ("model and tools frozen", "--replay=model"),

@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.paths import near, quoted
+from pytest_agentreplay.model.paths import near, quoted
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import Proof
 
@@ -106,7 +106,7 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
         return Proof(True, "fails as recorded")
     if failure is not None:
         reason = failure.strip().partition("\n")[0]
-        from pytest_agentreplay.core.diagnose.missing_credentials import find_advice
+        from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
 
         if advice := find_advice(reason):
             return Proof(False, f"credentials came from a file or a login: {advice}")

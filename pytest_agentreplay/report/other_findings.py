@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.paths import selecting
-from pytest_agentreplay.core.redaction.placeholders import SHAPES
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.paths import selecting
+from pytest_agentreplay.redaction.placeholders import SHAPES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import Finding, Line, find_file, make_record_step, make_snapshot_lines
 from pytest_agentreplay.report.notices import format_count
@@ -16,10 +16,10 @@ from pytest_agentreplay.report.notices import format_count
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Json
-    from pytest_agentreplay.core.order_permutations import OrderTrial
-    from pytest_agentreplay.core.perturbation import Perturbation
+    from pytest_agentreplay.backends.order_permutations import OrderTrial
+    from pytest_agentreplay.backends.perturbation import Perturbation
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Json
 
 # The code of a value that cannot be frozen: a refusal to record, and no way for two runs to part.
 FREEZE = "AR-FREEZE"

@@ -10,9 +10,9 @@ import json
 import zlib
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpReply, ToolCall
-from pytest_agentreplay.core.turns import is_model, label, outermost, tool_of, turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpReply, ToolCall
+from pytest_agentreplay.model.turns import is_model, label, outermost, tool_of, turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.transcript import list_header_facts
 from pytest_agentreplay.report.transcript_writer import (
     TranscriptWriter,
@@ -25,9 +25,9 @@ from pytest_agentreplay.report.transcript_writer import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Body, Exchange, Headers, Json, JsonObject, Run
-    from pytest_agentreplay.core.turns import Turn
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Body, Exchange, Headers, Json, JsonObject, Run
+    from pytest_agentreplay.model.turns import Turn
     from pytest_agentreplay.report.finding import Finding
 
 LONGEST = 200_000

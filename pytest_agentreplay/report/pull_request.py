@@ -12,26 +12,26 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diff import diff
-from pytest_agentreplay.core.diff.texts import brief, excerpt
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.kit import list_unfrozen
-from pytest_agentreplay.core.live.observation import observe
-from pytest_agentreplay.core.turns import is_model
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.backends.observation import observe
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.diff import diff
+from pytest_agentreplay.compare.diff.texts import brief, excerpt
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.turns import is_model
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import escape_code, escape_line, escape_markdown
 from pytest_agentreplay.report.finding import find_cause
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript_writer import get_tool_name, read_system_text
+from pytest_agentreplay.snapshots.kit import list_unfrozen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.live.budget import Prices
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Json, Run
+    from pytest_agentreplay.backends.budget import Prices
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.model.exchanges import Json, Run
     from pytest_agentreplay.report.finding import Finding
 
 LONGEST = 60_000  # characters; GitHub takes 65,536

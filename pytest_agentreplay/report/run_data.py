@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.diagnose.results import read_result
-from pytest_agentreplay.core.kit import list_unfrozen
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.core.tool_uses import arguments_of
-from pytest_agentreplay.core.turns import function_of, turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.compare.diagnose.results import read_result
+from pytest_agentreplay.compare.matching.address import content
+from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.reading import CallReading, ReplyReading
+from pytest_agentreplay.model.tool_uses import arguments_of
+from pytest_agentreplay.model.turns import function_of, turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.run_view import select_turns
 from pytest_agentreplay.report.transcript_writer import TranscriptWriter, count_kept, format_frame, get_tool_name
+from pytest_agentreplay.snapshots.kit import list_unfrozen
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Body, Exchange, Headers, Json, JsonObject, Run
-    from pytest_agentreplay.core.turns import Turn
+    from pytest_agentreplay.model.exchanges import Body, Exchange, Headers, Json, JsonObject, Run
+    from pytest_agentreplay.model.turns import Turn
 
 
 def describe_run(run: Run, number: int | None = None) -> dict[str, Any]:

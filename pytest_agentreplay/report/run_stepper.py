@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.report.transcript import format_blocks
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.model.exchanges import Run
 
 HELP = """n, Enter, right   the next turn        g 7      go to turn 7
 p, left           the turn before      /text    the next turn with that text

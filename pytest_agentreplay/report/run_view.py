@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.model import FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.turns import turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.transcript import list_blocks
 
 if TYPE_CHECKING:
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.text import Text
 
-    from pytest_agentreplay.core.model import Call, Outcome, Run
-    from pytest_agentreplay.core.turns import Turn
+    from pytest_agentreplay.model.exchanges import Call, Outcome, Run
+    from pytest_agentreplay.model.turns import Turn
 
 SHOWN = 6
 """Lines of one text that a folded transcript shows."""

@@ -6,8 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.paths import near, quoted
-from pytest_agentreplay.core.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
+from pytest_agentreplay.model.paths import near, quoted
+from pytest_agentreplay.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
 from pytest_agentreplay.report.notices import (
     Notice,
     Severity,

@@ -8,21 +8,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.diff.texts import shorten
-from pytest_agentreplay.core.kit import list_unfrozen
-from pytest_agentreplay.core.model import HttpReply
-from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.compare.diff.texts import shorten
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.model.turns import turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import escape_line, wrap_text
 from pytest_agentreplay.report.transcript_writer import TranscriptWriter, escape_row, format_labelled
+from pytest_agentreplay.snapshots.kit import list_unfrozen
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.core.kit import Kit
-    from pytest_agentreplay.core.model import Exchange, JsonObject, Run
-    from pytest_agentreplay.core.turns import Turn
+    from pytest_agentreplay.model.exchanges import Exchange, JsonObject, Run
+    from pytest_agentreplay.model.turns import Turn
+    from pytest_agentreplay.snapshots.kit import Kit
 # Facts of a header that differ though the agent does the same, or that follow from the turns.
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 STATUS, NAME = 10, 21  # columns of a field's status and name

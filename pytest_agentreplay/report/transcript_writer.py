@@ -6,21 +6,21 @@ from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core import media
-from pytest_agentreplay.core.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.core.model import Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.reading import CallReading, ReplyReading
-from pytest_agentreplay.core.turns import is_model, label, tool_of
-from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.dialects.messages import say, tool_results, tool_uses
+from pytest_agentreplay.model import media
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.model.exchanges import Failure, Frame, FrameCall, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.reading import CallReading, ReplyReading
+from pytest_agentreplay.model.turns import is_model, label, tool_of
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import say, tool_results, tool_uses
 from pytest_agentreplay.report.escape import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.core.reading import Chunk
-    from pytest_agentreplay.core.turns import Turn
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Outcome, Run
+    from pytest_agentreplay.model.reading import Chunk
+    from pytest_agentreplay.model.turns import Turn
 
 THOUGHTS = {"thinking", "redacted_thinking"}
 

@@ -10,32 +10,32 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec import journal
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import HttpReply, Timing, ToolCall
-from pytest_agentreplay.core.paths import quoted, selecting
-from pytest_agentreplay.core.redaction.policy import PLAIN, Policy
-from pytest_agentreplay.core.rules import Rule
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.redact.final_scan import CUT, checked
-from pytest_agentreplay.redact.rule_review import Review
+from pytest_agentreplay.model.exchanges import HttpReply, Timing, ToolCall
+from pytest_agentreplay.model.paths import quoted, selecting
+from pytest_agentreplay.model.rules import Rule
+from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
-from pytest_agentreplay.store import files, layout, projects, reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import root_above
-from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.runs.redact.final_scan import CUT, checked
+from pytest_agentreplay.runs.redact.rule_review import Review
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec import journal
+from pytest_agentreplay.snapshots.store import files, layout, projects, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.snapshots.store.snapshots import Store
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 NOTHING_PENDING = "no run is pending for it; pytest --snapshot-record makes one where the recorded one has to stay"

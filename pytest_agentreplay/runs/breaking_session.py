@@ -6,24 +6,24 @@ import pdb  # noqa: F401, T100  loaded before the session opens, which stops the
 import warnings
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.backend import Refused, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.turns import is_model, seat, turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.backends.backend import Refused, Replayed
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.compare.matching.address import content
+from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.turns import is_model, seat, turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs.replay_session import ReplaySession
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.backends.backend import Moment, Verdict
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call, Run
+    from pytest_agentreplay.backends.backend import Moment, Verdict
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.model.exchanges import Call, Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 class BreakingBackend(ReplayBackend):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.model.exchanges import HttpCall
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.recording_session import RecordingSession
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.cassettes.watching import CassetteWatch
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
+    from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
     from pytest_agentreplay.runs.run_session import EndedRun
 
 ACCEPTED = "converted from vcrpy with the requests of today, under --accept-stale"

@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import ReleaseSchedule
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.machine import Locale, Zone
@@ -35,14 +34,15 @@ from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 from pytest_agentreplay.intercept.tools import tool
+from pytest_agentreplay.model.release_order import ReleaseSchedule
 from pytest_agentreplay.runs.session_tools import freeze_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange
     from pytest_agentreplay.intercept.process.child_start import Here
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Call, Exchange
 
     Greeting = Mapping[str, Any]
 

@@ -22,7 +22,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.store import files
+from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.kit import table
 from pytest_agentreplay.intercept.environment.machine import PLACEHOLDER
-from pytest_agentreplay.store import files
+from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.core.model import Exchange, JsonObject
+    from pytest_agentreplay.model.exchanges import Exchange, JsonObject
 
     Environ = Mapping[str, str]
 

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.gateway.gateway import Gateway, NoGateway
     from pytest_agentreplay.intercept.session.agents import AgentName
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.runs.run_session import RunSession
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -57,8 +57,8 @@ class AgentReplay:
         """
         if self._run_session is None:
             from pytest_agentreplay.cases.view import RunView, UnrecordedRun
-            from pytest_agentreplay.core.model import Header, Run
-            from pytest_agentreplay.dialects import READER
+            from pytest_agentreplay.model.exchanges import Header, Run
+            from pytest_agentreplay.providers import READER
 
             if self._skip is not None:
                 return UnrecordedRun(self._skip)

@@ -13,27 +13,28 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay import clocks, codec
+from pytest_agentreplay import clocks
+from pytest_agentreplay.backends.budget import NANO, PricedReader
 from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.kit import graded, list_unfrozen, table
-from pytest_agentreplay.core.live.budget import NANO, PricedReader
-from pytest_agentreplay.core.model import FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.turns import tool_of, turns
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.exchanges import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.turns import tool_of, turns
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.accept import list_pending
 from pytest_agentreplay.settings.live_runs import price_of
 from pytest_agentreplay.settings.parsers import pairs
-from pytest_agentreplay.store import files, layout, projects, reading, snapshots
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.kit import graded, list_unfrozen, table
+from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.core.model import Exchange, Header, Json, Run
+    from pytest_agentreplay.model.exchanges import Exchange, Header, Json, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""

@@ -15,28 +15,28 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.canonical_json import canonical, digest
-from pytest_agentreplay.core.key_audit import KeyAudit, Sensitivity
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Failure, ToolReply
-from pytest_agentreplay.core.paths import near
-from pytest_agentreplay.core.reply_separators import ReplySample, Separator, find_separators
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.backends.reply_separators import ReplySample, Separator, find_separators
+from pytest_agentreplay.compare.key_audit import KeyAudit, Sensitivity
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
-from pytest_agentreplay.redact.chosen_policy import in_force
+from pytest_agentreplay.model.canonical_json import canonical, digest
+from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.model.paths import near
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
+from pytest_agentreplay.runs.redact.chosen_policy import in_force
 from pytest_agentreplay.settings.parsers import ignored_of, keep_of, rules_of
-from pytest_agentreplay.store import files, layout, reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_lines
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import ini_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.core.model import Exchange, Json, Run
-    from pytest_agentreplay.core.rules import Rule
+    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
+    from pytest_agentreplay.model.rules import Rule
 
 FORMAT = 1
 """Of the file in which results are kept: another number reads every snapshot again."""

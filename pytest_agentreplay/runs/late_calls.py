@@ -16,28 +16,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.matching.address import DEFAULT_PORTS, split
-from pytest_agentreplay.core.turns import is_model
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.compare.matching.address import DEFAULT_PORTS, split
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.network.guard import ModelHostWatch, ModelsOnly
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import find_line_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.turns import is_model
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import format_footer
 from pytest_agentreplay.report.session_notices import make_process_notices
 from pytest_agentreplay.report.summary import LateCall, ProcessSummary, restore_plain, to_plain
 from pytest_agentreplay.runs.offline_session import RefuseAll
-from pytest_agentreplay.store import files
+from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_agentreplay.core.model import HttpCall
     from pytest_agentreplay.intercept.session.session_parts import Redactor
+    from pytest_agentreplay.model.exchanges import HttpCall
     from pytest_agentreplay.runs.run_session import RunSession
 
 

@@ -13,39 +13,39 @@ from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
-from pytest_agentreplay.core.backends.replay import ReplayPolicy
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress, format_line
-from pytest_agentreplay.core.kit import entries
-from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.order_permutations import LIMIT, answers, orders, swapped, telling
-from pytest_agentreplay.core.redaction.placeholders import tags_in, variables_in
-from pytest_agentreplay.core.release_order import Started
-from pytest_agentreplay.core.turns import is_model, seat
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
+from pytest_agentreplay.backends.order_permutations import LIMIT, answers, orders, swapped, telling
+from pytest_agentreplay.backends.replay import ReplayPolicy
+from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
+from pytest_agentreplay.compare.matching.wiring import without_lone
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-from pytest_agentreplay.redact.final_scan import checked
+from pytest_agentreplay.model.release_order import Started
+from pytest_agentreplay.model.turns import is_model, seat
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.redaction.placeholders import tags_in, variables_in
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import AdoptionSummary, OrderResult
 from pytest_agentreplay.runs.accept import are_all_chosen, count_codes
 from pytest_agentreplay.runs.offline_session import make_matching, make_schedule
 from pytest_agentreplay.runs.recording_session import RecordingSession
+from pytest_agentreplay.runs.redact.final_scan import checked
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.kit import entries
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import JsonObject, Run
-    from pytest_agentreplay.core.order_permutations import Order, OrderTrial
+    from pytest_agentreplay.backends.order_permutations import Order, OrderTrial
+    from pytest_agentreplay.model.exchanges import JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import AdoptionVerdict, SessionSummary
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.snapshots.codec import Snapshot
+    from pytest_agentreplay.snapshots.store.snapshots import Store
 
 
 class AdoptingSession(RunSession):

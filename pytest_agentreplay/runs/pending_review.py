@@ -11,25 +11,25 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.kit import plural
-from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SettingsError, SnapshotError
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript import format_blocks
 from pytest_agentreplay.runs.accept import count_calls, list_divergences, list_pending, read_pending
 from pytest_agentreplay.runs.snapshot_selection import select_files
-from pytest_agentreplay.store import layout, reading
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.git_revisions import Repository, explain_no_head
-from pytest_agentreplay.store.projects import root_above
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store import layout, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.git_revisions import Repository, explain_no_head
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.accept import Pending
 

@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.diagnose.classify import STATE_CAUSE
-from pytest_agentreplay.core.diff import texts
+from pytest_agentreplay.compare.diagnose.classify import STATE_CAUSE
+from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.store import files, snapshots
+from pytest_agentreplay.snapshots.store import files, snapshots
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.divergence import Divergence
+    from pytest_agentreplay.model.divergence import Divergence
 
 AROUND, SHORTEST = 10, 8  # characters on both sides of a change that are looked up with it, and of all that is
 FILES, LARGEST = 2000, 1 << 20  # files that are read, and bytes of one

@@ -16,15 +16,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.codec.v1 import bodies_of
-from pytest_agentreplay.core.backends.backend import RecordBackend
-from pytest_agentreplay.core.matching.wiring import without_lone
-from pytest_agentreplay.core.model import Header, Run
-from pytest_agentreplay.core.outage import outage
-from pytest_agentreplay.core.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
-from pytest_agentreplay.core.renumber import thinned
-from pytest_agentreplay.core.turns import top_level
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.backends.backend import RecordBackend
+from pytest_agentreplay.compare.matching.wiring import without_lone
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing
 from pytest_agentreplay.intercept.environment.machine import read_locale, read_zone
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS
@@ -32,26 +25,33 @@ from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
-from pytest_agentreplay.redact.final_scan import checked, next_step, rest
-from pytest_agentreplay.redact.residual import cut
+from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.model.outage import outage
+from pytest_agentreplay.model.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
+from pytest_agentreplay.model.turns import top_level
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.redact.final_scan import checked, next_step, rest
+from pytest_agentreplay.runs.redact.residual import cut
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.codec.v1 import bodies_of
+from pytest_agentreplay.snapshots.renumber import thinned
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.backends.backend import Moment, Replayed
-    from pytest_agentreplay.core.model import Call, Exchange, JsonObject, RawCall
+    from pytest_agentreplay.backends.backend import Moment, Replayed
+    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject, RawCall
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.snapshots.codec import Snapshot
+    from pytest_agentreplay.snapshots.store.snapshots import Store
 
 
 DAY = 24 * 3600 * 1_000_000_000  # nanoseconds
@@ -99,7 +99,7 @@ class RecordingSession(RunSession):
 
     def _answer_from_vcrpy(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
         """Return the reply of vcrpy, as it plays here; None where the network is asked."""
-        from pytest_agentreplay.cassettes.cassette_answers import answer
+        from pytest_agentreplay.runs.cassettes.cassette_answers import answer
 
         return answer(self.interception, self.recorder, raw, call, moment)
 

@@ -17,29 +17,29 @@ from operator import itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction.secret_names import key_variables
-from pytest_agentreplay.core.tool_uses import ran_for
-from pytest_agentreplay.core.turns import function_of, is_model, turns
-from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.dialects.messages import tool_results
 from pytest_agentreplay.intercept.network.guard import deaf
 from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
-from pytest_agentreplay.redact.redaction_factory import redacted_by
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.tool_uses import ran_for
+from pytest_agentreplay.model.turns import function_of, is_model, turns
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import tool_results
+from pytest_agentreplay.redaction.secret_names import key_variables
 from pytest_agentreplay.runs.credential_files import add_tokens, find_used
-from pytest_agentreplay.store.dependency_hashes import locks
+from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
+from pytest_agentreplay.snapshots.store.dependency_hashes import locks
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.core.reading import CallReading, ToolUse
-    from pytest_agentreplay.core.redaction import Redaction
-    from pytest_agentreplay.core.redaction.policy import Policy
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.model.reading import CallReading, ToolUse
+    from pytest_agentreplay.redaction.policy import Policy
+    from pytest_agentreplay.redaction.redaction import Redaction
 
 # The fields of a live result for who served the models, with the names in the kit.
 SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}

@@ -9,37 +9,37 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.divergence import ABSENT, Divergence, Kind
-from pytest_agentreplay.core.kit import drift, entries, files, list_models, list_unfrozen, table, text_of, texts
-from pytest_agentreplay.core.matching.wiring import read_text
-from pytest_agentreplay.core.model import Header, Run, ToolCall
-from pytest_agentreplay.core.paths import selecting
-from pytest_agentreplay.core.redaction.placeholders import claims_in, variables_in
-from pytest_agentreplay.core.release_order import Started
-from pytest_agentreplay.core.turns import function_of, label, turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.compare.matching.wiring import read_text
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import ABSENT, Divergence, Kind
+from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
+from pytest_agentreplay.model.paths import selecting
+from pytest_agentreplay.model.release_order import Started
+from pytest_agentreplay.model.turns import function_of, label, turns
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.redaction.placeholders import claims_in, variables_in
 from pytest_agentreplay.report.summary import FieldDrift, UnfrozenTool, VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
+from pytest_agentreplay.snapshots.kit import drift, entries, files, list_models, list_unfrozen, table, text_of, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.backends.verify import VerifyBackend
-    from pytest_agentreplay.core.matching import Matching, Near
-    from pytest_agentreplay.core.matching.new_values import NewValues
-    from pytest_agentreplay.core.model import Call, Exchange, JsonObject
+    from pytest_agentreplay.backends.verify import VerifyBackend
+    from pytest_agentreplay.compare.matching import Matching, Near
+    from pytest_agentreplay.compare.matching.new_values import NewValues
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 AGED = 30 * 24 * 3600
@@ -98,8 +98,8 @@ class ReplaySession(OfflineSession):
 
     def _pin_as_captured(self, recorded: Run, matching: Matching) -> None:
         """Have a run whose clock and ids were real see the recorded ones, as far as they are known."""
-        from pytest_agentreplay.core.kit import list_draws
-        from pytest_agentreplay.core.matching.new_values import NewValues
+        from pytest_agentreplay.compare.matching.new_values import NewValues
+        from pytest_agentreplay.snapshots.kit import list_draws
 
         self.new_values = NewValues(recorded, matching, READER)
         self.replayer.accept_new_values(self.new_values)
@@ -352,8 +352,8 @@ class ReplaySession(OfflineSession):
         """Return the divergence of the first call with a field that differs unseen, where `--strict-keys` is given."""
         if not (self.settings.strict_keys and self.replayer.drift):
             return None
-        from pytest_agentreplay.core.diagnose import refusals
-        from pytest_agentreplay.core.diagnose.progress import ReplayProgress
+        from pytest_agentreplay.compare.diagnose import refusals
+        from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
 
         exchange, differences = self.replayer.drift[0]
         progress = ReplayProgress(self.replayer.run, READER, self.replayer.served.keys())
@@ -495,6 +495,6 @@ _PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
 
 def make_verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
     """Return the backend under which read tools run too."""
-    from pytest_agentreplay.core.backends.verify import VerifyBackend
+    from pytest_agentreplay.backends.verify import VerifyBackend
 
     return VerifyBackend(run, matching, READER, settings.near)

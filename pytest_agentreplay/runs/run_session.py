@@ -10,12 +10,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.core.paths import quoted
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, secret_environment
-from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.dialects.rules import is_declared
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import debuggers
@@ -28,26 +22,32 @@ from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
-from pytest_agentreplay.redact.redaction_factory import other_policy, redacted_by, redaction_for
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.rules import is_declared
+from pytest_agentreplay.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.report.summary import SessionSummary
+from pytest_agentreplay.runs.redact.redaction_factory import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
-from pytest_agentreplay.store import dependency_hashes as declared
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.snapshots.store import dependency_hashes as declared
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextvars import Token
     from os import PathLike
 
+    from pytest_agentreplay.backends.backend import Backend
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.core.backends.backend import Backend
-    from pytest_agentreplay.core.matching import Near
-    from pytest_agentreplay.core.model import Exchange, Header, Json, JsonObject, Run
-    from pytest_agentreplay.core.redaction.policy import Redactor
+    from pytest_agentreplay.compare.matching import Near
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
+    from pytest_agentreplay.model.exchanges import Exchange, Header, Json, JsonObject, Run
+    from pytest_agentreplay.redaction.policy import Redactor
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
 
@@ -307,7 +307,7 @@ class RunSession:
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding of a divergence; of refused calls with all who made them."""
-        from pytest_agentreplay.core.diagnose.missing_credentials import find_advice
+        from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
         from pytest_agentreplay.report import findings, other_findings
         from pytest_agentreplay.report.finding import rewrite_steps
 
@@ -398,7 +398,7 @@ class RunSession:
 
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """Freeze values of `kind` by `freeze`, and restore them by `thaw`."""
-        from pytest_agentreplay.core.serialize import Codec
+        from pytest_agentreplay.values import Codec
 
         self.interception.tools.codecs.append(Codec(kind, freeze, thaw))
 

@@ -8,9 +8,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.kit import table, texts
-from pytest_agentreplay.core.release_order import requests_served
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment.clock import ClockAndSeeds
@@ -18,15 +15,18 @@ from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.release_order import requests_served
 from pytest_agentreplay.runs.session_tools import find_child_tool
+from pytest_agentreplay.snapshots.kit import table, texts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from pytest_agentreplay.core.model import Exchange, Header
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.process.child_start import Invitation
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.model.exchanges import Exchange, Header
     from pytest_agentreplay.runs.session_tools import SessionTools
     from pytest_agentreplay.settings import Settings
 

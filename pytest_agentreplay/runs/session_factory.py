@@ -14,25 +14,25 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.core.paths import quoted
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.display_path import format_path
+from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.codec import Snapshot
-    from pytest_agentreplay.core.model import Call, JsonObject
+    from pytest_agentreplay.model.exchanges import Call, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.runs.unused_snapshots import Suite
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.snapshots.codec import Snapshot
+    from pytest_agentreplay.snapshots.store.snapshots import Store
 
     Replays = Callable[[Location, Settings, Snapshot, Sequence[str]], RunSession]
 
@@ -126,7 +126,7 @@ def add_former_name(
 @functools.lru_cache(maxsize=1024)
 def read_first_call(file: Path) -> Call | None:
     """Return the first call of a snapshot near a test that has none; None where it cannot be read."""
-    from pytest_agentreplay.store.reading import load
+    from pytest_agentreplay.snapshots.store.reading import load
 
     with suppress(SnapshotError):
         return next((exchange.call for exchange in load(file).run.exchanges), None)
@@ -206,7 +206,7 @@ def seed_from_state(test: str) -> int:
 
 def add_users(finding: Finding, tests: list[str]) -> Finding:
     """Return `finding`, of a fixture, with the tests that share it."""
-    from pytest_agentreplay.core.paths import named
+    from pytest_agentreplay.model.paths import named
     from pytest_agentreplay.report.finding import Line
 
     listed = ", ".join(tests[:MOST_TESTS]) + (f" and {len(tests) - MOST_TESTS} more" if len(tests) > MOST_TESTS else "")

@@ -16,22 +16,22 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pytest_agentreplay.core.model import ToolCall
-from pytest_agentreplay.core.turns import has_effects
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.registry import when_imported
 from pytest_agentreplay.intercept.tools.call_again import Redirections
+from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.turns import has_effects
+from pytest_agentreplay.providers import READER
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from types import FrameType, FunctionType, ModuleType
 
-    from pytest_agentreplay.core.model import Call, Exchange, Json, JsonObject
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject
     from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.values import Codec
 
 
 class SessionTools:

@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.live.request_changes import change_error, parse_change
+from pytest_agentreplay.backends.request_changes import change_error, parse_change
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.runs.accept import NOTHING_PENDING, list_pending
 from pytest_agentreplay.runs.unused_snapshots import move_command
 from pytest_agentreplay.settings.parsers import directory
-from pytest_agentreplay.store import files, layout, locks, projects, snapshots
-from pytest_agentreplay.store.display_path import format_path
-from pytest_agentreplay.store.projects import ini_value, is_file, root_above
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, locks, projects, snapshots
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import ini_value, is_file, root_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
-    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.model.exchanges import JsonObject
 
 
 def select_snapshots(words: Iterable[str], here: Path) -> list[Path]:

@@ -6,27 +6,27 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import HttpCall, Run
-from pytest_agentreplay.core.redaction.placeholders import variables_in
-from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.dialects.rules import RULES, is_declared
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
 from pytest_agentreplay.intercept.session.interceptions import Interception
-from pytest_agentreplay.redact.chosen_policy import in_force
-from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.model.exchanges import HttpCall, Run
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.rules import RULES, is_declared
+from pytest_agentreplay.redaction.placeholders import variables_in
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
+from pytest_agentreplay.runs.redact.chosen_policy import in_force
+from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
     from typing import Self
 
-    from pytest_agentreplay.codec import Snapshot
     from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 class SnapshotServer:

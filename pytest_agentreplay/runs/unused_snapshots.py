@@ -15,17 +15,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.paths import is_fixture, quoted, scope_of
 from pytest_agentreplay.errors import SnapshotError
+from pytest_agentreplay.model.paths import is_fixture, quoted, scope_of
 from pytest_agentreplay.report.summary import CollectedSnapshots, UnusedSnapshots, to_plain
-from pytest_agentreplay.store import files, layout, snapshots
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.report.summary import SessionSummary
-    from pytest_agentreplay.store.snapshots import Store
+    from pytest_agentreplay.snapshots.store.snapshots import Store
 
 
 # Options of pytest by their names in `config.option`: with one of them not every test is run.

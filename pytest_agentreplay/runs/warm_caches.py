@@ -9,20 +9,20 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Header, Run, ToolCall
-from pytest_agentreplay.core.turns import label
-from pytest_agentreplay.dialects import READER
 from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
+from pytest_agentreplay.model.turns import label
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs.prompt_edits import find_edited_file
-from pytest_agentreplay.store import reading, snapshots
+from pytest_agentreplay.snapshots.store import reading, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.core.matching import Matching
-    from pytest_agentreplay.core.model import Call
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.model.exchanges import Call
     from pytest_agentreplay.runs.run_session import Location
 
 MOST = 100  # snapshots that are read

@@ -34,12 +34,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.core.live.result import Axes, ModelAxis, ToolsAxis
-    from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.order_permutations import OrderTrial
-    from pytest_agentreplay.core.redaction.policy import Policy
-    from pytest_agentreplay.core.rules import Rule
-    from pytest_agentreplay.core.tolerance import Tolerance, TolerancePolicy
+    from pytest_agentreplay.backends.order_permutations import OrderTrial
+    from pytest_agentreplay.compare.live_result import Axes, ModelAxis, ToolsAxis
+    from pytest_agentreplay.compare.tolerance import Tolerance, TolerancePolicy
+    from pytest_agentreplay.model.exchanges import JsonObject
+    from pytest_agentreplay.model.rules import Rule
+    from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.settings.live_runs import LiveRuns
     from pytest_agentreplay.settings.parsers import Clocks, Orders
 
@@ -155,7 +155,7 @@ class Settings(NamedTuple):
     @property
     def redacted(self) -> Policy:
         """What is taken off beyond the shipped secrets."""
-        from pytest_agentreplay.core.redaction.policy import PLAIN, Policy, joined
+        from pytest_agentreplay.redaction.policy import PLAIN, Policy, joined
 
         words = Policy(pii="pii" in self.redact, strict="strict" in self.redact)
         return joined(self.policy or PLAIN, words)
@@ -168,14 +168,14 @@ class Settings(NamedTuple):
     @property
     def near(self) -> TolerancePolicy:
         """What results of verified tools, and a live run, may differ in."""
-        from pytest_agentreplay.core.tolerance import TolerancePolicy
+        from pytest_agentreplay.compare.tolerance import TolerancePolicy
 
         return TolerancePolicy(self.tolerances)
 
     @property
     def axes(self) -> Axes:
         """Which of model and tools a replay asks for real."""
-        from pytest_agentreplay.core.live.result import Axes
+        from pytest_agentreplay.compare.live_result import Axes
 
         return Axes(self.model, self.replay_tools, self.released)
 
@@ -206,7 +206,7 @@ class Settings(NamedTuple):
 
     def environment(self, environ: Mapping[str, str]) -> JsonObject:
         """The variables that may be stored."""
-        from pytest_agentreplay.core.redaction.secret_names import allowed_environment
+        from pytest_agentreplay.redaction.secret_names import allowed_environment
 
         return dict(allowed_environment(environ, (*self.env, *self.redacted.environment)))
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.core.live.statistics import SequentialTest
+from pytest_agentreplay.backends.statistics import SequentialTest
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import ci_of, pairs, refuse_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_agentreplay.core.live.budget import ModelBudget
+    from pytest_agentreplay.backends.budget import ModelBudget
 
 BUDGET = "calls=100 tokens=50000 usd=2.00 assumed_output=4096"
 TEST = "p0=0.95 p1=0.80 alpha=0.05 beta=0.10"

@@ -14,8 +14,8 @@ from pytest_agentreplay.errors import SettingsError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_agentreplay.core.rules import Action, Rule
-    from pytest_agentreplay.core.tolerance import Tolerance
+    from pytest_agentreplay.compare.tolerance import Tolerance
+    from pytest_agentreplay.model.rules import Action, Rule
 
 Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
 Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
@@ -171,7 +171,7 @@ def rules_of(place: str, reason: str) -> tuple[Rule, ...]:
     "header:x-run", "query:ts" and "$.user" may differ. "host: PATTERN", "path: PATTERN" and "PLACE ~ REGEX" say which
     values are equal. "$.user" is a place in bodies and in arguments of tools.
     """
-    from pytest_agentreplay.core.rules import Rule
+    from pytest_agentreplay.model.rules import Rule
 
     if place.endswith(" ~"):
         raise SettingsError("a regular expression is missing after the ~")
@@ -193,7 +193,7 @@ def tolerances_of(value: object, name: str) -> tuple[Tolerance, ...]:
     rows = pairs(value, name)
     if not rows:
         return ()
-    from pytest_agentreplay.core.tolerance import Level, parse
+    from pytest_agentreplay.compare.tolerance import Level, parse
 
     level = Level.TEST if name.startswith("@") else Level.INI
     try:
@@ -239,7 +239,7 @@ def order_of(value: object, name: str) -> Orders:
 def limit_of(value: object, name: str) -> int:
     """How many at most: True for as many as is usual, False for none."""
     if value is True:
-        from pytest_agentreplay.core.order_permutations import LIMIT
+        from pytest_agentreplay.backends.order_permutations import LIMIT
 
         return LIMIT
     if not isinstance(value, int) or value < 0:

@@ -1,4 +1,4 @@
-"""Who touches the disk: `store.files`, and a few modules that touch no file of a project."""
+"""Who touches the disk: `snapshots.store.files`, and a few modules that touch no file of a project."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from tests.support.tables import words
 
 FOLDER = {"tempfile.TemporaryDirectory"}
 WRITERS = {
-    "store/signatures.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
-    "store/fetched_runs.py": FOLDER,  # copies of captured runs that lie behind a URL, while a command reads them
-    "demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
-    "demo/local_model.py": {"replace"},  # the model's file, once it is whole
-    "demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
-    "cases_run/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
+    "snapshots/store/signatures.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
+    "snapshots/store/fetched_runs.py": FOLDER,  # copies of captured runs that lie behind a URL, while a command reads them
+    "cli/demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
+    "cli/demo/local_model.py": {"replace"},  # the model's file, once it is whole
+    "cli/demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand
+    "runs/cases/command_agent.py": FOLDER,  # where a command writes its result, until its secrets are off
     "runs/credential_files.py": FOLDER,  # placeholders that SDKs read from files while a test is replayed
     "runs/command.py": FOLDER,  # what it asks of a pytest of its own, and what that reports, as in the next three
-    "live/lineup_cells.py": FOLDER,
+    "runs/live/lineup_cells.py": FOLDER,
     "plugin/own_processes.py": FOLDER,
     "runs/forked_job.py": {"os.fdopen", "os.write"},  # the pipe from a fork
-    "fuzz/plan.py": FOLDER,
-    "core/redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next two
-    "interchange/opening.py": {"import zipfile"},
-    "interchange/archives.py": {"import zipfile"},
-    "case_files/bundling.py": {"import zipfile"},
+    "runs/fuzz/plan.py": FOLDER,
+    "redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next two
+    "traces/opening.py": {"import zipfile"},
+    "traces/archives.py": {"import zipfile"},
+    "runs/case_files/bundling.py": {"import zipfile"},
     "cli/__init__.py": {"os.open", "os.O_WRONLY"},  # the null device, where nobody reads on
     "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two
     "cli/exploring.py": FOLDER,
     "cli/leftovers.py": FOLDER,
     "cli/replaying.py": FOLDER,  # what live models of cases take
 }
-"""Who may touch the disk beside `store/files.py`, and in which words."""
+"""Who may touch the disk beside `snapshots/store/files.py`, and in which words."""
 WRITES = {
     "os": words(
         "open fdopen replace rename renames remove unlink mkdir makedirs rmdir removedirs symlink link truncate ftruncate "
@@ -95,7 +95,7 @@ def for_writing(call: ast.Call) -> bool:
 
 
 def test_files_are_written_in_one_module_and_nobody_may_write_who_does_not():
-    found = {path: writes(tree) for path, tree in trees().items() if path != "store/files.py"}
+    found = {path: writes(tree) for path, tree in trees().items() if path != "snapshots/store/files.py"}
     wrong = [
         f"{path}:{line} {what}"
         for path, there in found.items()

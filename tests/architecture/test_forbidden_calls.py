@@ -24,8 +24,8 @@ IMPORTERS = {
     "cli/verb_table.py",  # from its own table of verbs
     "intercept/registry.py",  # from its own table of boundaries
     "intercept/tools/tool_paths.py",  # from ini, marker or code
-    "fuzz/user_invariants.py",  # from ini alone
-    "cases_run/runners.py",  # from ini alone; a case names a key of it
+    "runs/fuzz/user_invariants.py",  # from ini alone
+    "runs/cases/runners.py",  # from ini alone; a case names a key of it
 }
 """Who may import by a name that is not written out."""
 
@@ -81,7 +81,7 @@ def imports_by_name(tree):
 
 
 def test_only_clocks_reads_the_machine():
-    ours = [path for path in trees() if path not in OWN_CLOCKS and not path.startswith("demo/")]
+    ours = [path for path in trees() if path not in OWN_CLOCKS and not path.startswith("cli/demo/")]
     assert [f"{path}:{line}" for path in ours for line in clock_readings(trees()[path])] == []
     for text in ("import time\ntime.sleep(1)", "from time import time", "now = time.monotonic"):
         assert [*clock_readings(ast.parse(text))], text

@@ -1,51 +1,33 @@
-"""Which package may import which, as docs/architecture.md says: read against every import, type-only and local ones too."""
+"""Which room may import which: only those above it in the table of docs/architecture.md, which holds the exact imports.
+
+Every import counts, for types and inside functions too. Set AGENTREPLAY_WRITE_GOLDEN=1 to have the last column of the
+table written anew.
+"""
 
 from __future__ import annotations
 
 import ast
 import functools
+import os
 import re
 import sys
 from dataclasses import dataclass
 
 from tests.support.package_sources import NAME, ROOT, trees
 
-
-def table_of_the_page() -> dict[str, set[str]]:
-    """Package -> the other packages it may import; each may import itself."""
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
-    table = page.partition("<!-- layers -->")[2].partition("<!-- /layers -->")[0]
-    rows = (line.strip("|").split("|") for line in table.splitlines() if line.startswith("| `"))
-    return {re.search(r"`(\w+)`", cells[0])[1]: {*re.findall(r"`(\w+)`", cells[1])} for cells in rows}
-
-
-LAYERS = table_of_the_page()
-SEPARATE = {"intercept", "store", "interchange", "cases", "report", "demo"}
-"""Packages that never import each other."""
-JOINERS = {
-    "redact": "redacts what exists: runs, snapshots, traces",
-    "runs": "one test from its settings to its finding",
-    "capture": "one run of a service from its first call to its file",
-    "cassettes": "a played cassette from the request of today to the report, and to a snapshot",
-    "captured_runs": "captured runs from their store to their groups",
-    "fuzz": "a run, its replay and what its agent did on neighbours of it",
-    "cases_run": "one case from its file to its verdicts",
-    "live": "live runs of tests and cases, and what they prove",
-    "pages": "from the files of a project to pages that show runs",
-    "case_files": "the files of a case, from a trace or a run",
-    "project_setup": "the settings and files that a project needs",
-    "cli": "every verb hands over to one of the application packages",
-    "transcript": "the syrupy extension prints (report) what a test holds (cases)",
-    "collect": "pytest items of case files, with their findings",
-    "plugin": "hands pytest's facts to the application packages, and their findings (report) back",
-    "__init__": "a table of names, each loaded when it is asked for",
-}
-"""Who may import more than one of the separate packages, and why."""
-PYTEST_PACKAGES = {"plugin", "collect", "conftests", "transcript", "hookspec"}
+PAGE = ROOT / "docs" / "architecture.md"
+ROW = re.compile(r"^\| `(\w+)` \| (.*?) \|(.*)\|$", re.MULTILINE)
+ADAPTERS = ("intercept", "snapshots.store", "traces", "cases", "report", "cli.demo")
+"""What touches the world or another format, each on its own: they never import each other. Who joins two is above both."""
+PYTEST_MODULES = ("plugin", "hookspec")
+"""Where pytest is imported: the command line prints what the plugin prints without it."""
 HOST_LIBRARIES = {"pytest", "_pytest", "pluggy", "syrupy"}
 """Libraries that are pytest, or load it."""
-EXAMPLE = "demo.shop"
+EXAMPLE = "cli.demo.shop"
 """The demo's project as it is laid out for the reader: an agent and its test, not ours to load."""
+WITH_FOLDERS = ("intercept", "runs")
+"""Large rooms, whose folders import each other in one direction."""
+MOST_ROOMS = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +45,27 @@ class Import:
 
 
 def module_of(path: str) -> str:
-    """The name of a module inside the package: "core.model"; a package is its own name, the public API "__init__"."""
+    """Return the name of a module inside the package; a package is its own name, the public API "__init__"."""
     name = path.removesuffix(".py").replace("/", ".")
     return name.removesuffix(".__init__")
 
 
-def package_of(module: str) -> str:
+def room_of(module: str) -> str:
     return module.partition(".")[0]
 
 
 def imports(module: str, tree: ast.AST) -> list[Import]:
-    """Every import statement in a module, wherever it stands."""
-    found: list[Import] = []
+    """Return every import statement in a module, wherever it stands."""
+    statements: list[Import] = []
 
     def walk(nodes, *, typing: bool, local: bool) -> None:
         for node in nodes:
             if isinstance(node, ast.Import):
-                found.extend(Import(module, alias.name, typing, local, node.lineno) for alias in node.names)
+                statements.extend(Import(module, alias.name, typing, local, node.lineno) for alias in node.names)
             elif isinstance(node, ast.ImportFrom):
                 assert node.level == 0, f"{module}:{node.lineno}: imports are absolute"
                 targets = [f"{node.module}.{alias.name}" for alias in node.names]
-                found.extend(Import(module, target, typing, local, node.lineno) for target in targets)
+                statements.extend(Import(module, target, typing, local, node.lineno) for target in targets)
             elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
                 walk(node.body, typing=True, local=local)
                 walk(node.orelse, typing=typing, local=local)
@@ -92,76 +74,132 @@ def imports(module: str, tree: ast.AST) -> list[Import]:
                 walk(ast.iter_child_nodes(node), typing=typing, local=local or inside)
 
     walk([tree], typing=False, local=False)
-    return found
+    return statements
 
 
 @functools.cache
 def modules() -> set[str]:
-    """Every module of the package."""
+    """Return the names of all modules of the package."""
     return {module_of(path) for path in trees()}
 
 
 @functools.cache
 def package_imports() -> list[Import]:
-    """Every import statement of the package."""
-    return [found for path, tree in trees().items() for found in imports(module_of(path), tree)]
+    """Return every import statement of the package."""
+    return [statement for path, tree in trees().items() for statement in imports(module_of(path), tree)]
 
 
-def ours(found: Import) -> str | None:
-    """The module of ours that an import names, or None."""
-    if found.of != NAME and not found.of.startswith(f"{NAME}."):
+def find_target(statement: Import) -> str | None:
+    """Return the module of ours that an import names, or None."""
+    if statement.of != NAME and not statement.of.startswith(f"{NAME}."):
         return None
-    module = found.of.removeprefix(NAME).removeprefix(".")
+    module = statement.of.removeprefix(NAME).removeprefix(".")
     while module and module not in modules():
         module = module.rpartition(".")[0]
     return module or "__init__"
 
 
-def test_packages_import_only_what_their_row_names():
-    assert {package_of(module) for module in modules()} <= LAYERS.keys(), "a new package needs a row"
-    between = [(found, package_of(target)) for found in package_imports() if (target := ours(found)) is not None]
-    wrong = [str(found) for found, to in between if to not in LAYERS[package_of(found.by)] | {package_of(found.by)}]
+@functools.cache
+def internal_imports() -> list[tuple[Import, str]]:
+    """Return the imports of our own modules, each with the module that it names."""
+    return [(statement, target) for statement in package_imports() if (target := find_target(statement)) is not None]
+
+
+def rooms_of_the_page() -> list[str]:
+    """Return the rooms in the order of the table."""
+    table = PAGE.read_text(encoding="utf-8").partition("<!-- rooms -->")[2].partition("<!-- /rooms -->")[0]
+    return [row[1] for row in ROW.finditer(table)]
+
+
+def test_a_room_imports_only_rooms_above_it():
+    order = rooms_of_the_page()
+    assert {room_of(module) for module in modules()} == {*order}, "each room and module of the top has a row"
+    wrong = [
+        str(statement)
+        for statement, target in internal_imports()
+        if order.index(room_of(target)) > order.index(room_of(statement.by))
+    ]
     assert not wrong, "\n".join(wrong)
 
 
-def test_the_table_keeps_adapters_apart_and_lets_nobody_import_an_entry_point():
-    for package in SEPARATE:
-        assert not LAYERS[package] & SEPARATE, f"{package} names another adapter in its row"
-    joining = {name for name, row in LAYERS.items() if len(row & SEPARATE) > 1}
-    assert joining <= JOINERS.keys(), "whoever joins adapters says why in JOINERS"
-    assert [name for name, row in LAYERS.items() if row & {"plugin", "cli"}] == ["__main__"]
-    assert not LAYERS["errors"]
+def test_there_are_few_rooms():
+    assert len([path for path in (ROOT / NAME).iterdir() if path.is_dir() and path.name != "__pycache__"]) <= MOST_ROOMS
 
 
-def test_pytest_is_imported_by_the_pytest_packages_only():
-    hosts = [found for found in package_imports() if package_of(found.of) in HOST_LIBRARIES]
-    wrong = [str(found) for found in hosts if package_of(found.by) not in PYTEST_PACKAGES]
+def test_the_table_holds_the_exact_imports():
+    order = rooms_of_the_page()
+
+    def row(match: re.Match[str]) -> str:
+        room = match[1]
+        used = {room_of(target) for statement, target in internal_imports() if room_of(statement.by) == room} - {room}
+        names = ", ".join(f"`{name}`" for name in order if name in used)
+        return f"| `{room}` | {match[2]} | {names or 'nothing'} |"
+
+    page = PAGE.read_text(encoding="utf-8")
+    before, begin, rest = page.partition("<!-- rooms -->")
+    table, end, after = rest.partition("<!-- /rooms -->")
+    exact = ROW.sub(row, table)
+    if os.environ.get("AGENTREPLAY_WRITE_GOLDEN"):
+        PAGE.write_text(f"{before}{begin}{exact}{end}{after}", encoding="utf-8", newline="\n")
+    assert table == exact, "type: AGENTREPLAY_WRITE_GOLDEN=1 pytest tests/architecture/test_layers.py"
+
+
+def adapter_of(module: str) -> str | None:
+    return next((name for name in ADAPTERS if f"{module}.".startswith(f"{name}.")), None)
+
+
+def test_adapters_never_import_each_other():
+    wrong = [
+        str(statement)
+        for statement, target in internal_imports()
+        if (of := adapter_of(target)) and (by := adapter_of(statement.by)) and of != by
+    ]
+    assert not wrong, "\n".join(wrong)
+    assert {adapter_of(module) for module in modules()} - {None} == {*ADAPTERS}
+
+
+def test_pytest_is_imported_by_the_plugin_only():
+    hosts = [statement for statement in package_imports() if room_of(statement.of) in HOST_LIBRARIES]
+    wrong = [str(statement) for statement in hosts if room_of(statement.by) not in PYTEST_MODULES]
     assert not wrong, "\n".join(wrong)
 
 
 def test_a_third_party_library_is_imported_where_it_is_used():
     """At the top of a module it costs everyone who loads that module; its own patch module is loaded for it alone."""
     wrong = []
-    for found in package_imports():
-        library, package = package_of(found.of), package_of(found.by)
+    for statement in package_imports():
+        library, room = room_of(statement.of), room_of(statement.by)
         known = library in {NAME, "__future__"} or library in sys.stdlib_module_names
-        if known or found.local or found.typing or found.by.startswith(EXAMPLE):
+        if known or statement.local or statement.typing or statement.by.startswith(EXAMPLE):
             continue
-        patch = package == "intercept" and library.rstrip("0123456789") in re.split(r"[._]", found.by)
-        if not patch and not (package in PYTEST_PACKAGES and library in HOST_LIBRARIES):
-            wrong.append(f"{found}: import it inside the function that needs it")
+        patch = room == "intercept" and library.rstrip("0123456789") in re.split(r"[._]", statement.by)
+        if not patch and not (room in PYTEST_MODULES and library in HOST_LIBRARIES):
+            wrong.append(f"{statement}: import it inside the function that needs it")
     assert not wrong, "\n".join(wrong)
 
 
-def test_no_circle():
+def test_no_circle_of_modules_and_none_of_the_folders_of_large_rooms():
     """Local imports count: a circle that works only because a function runs late is a circle."""
     edges: dict[str, set[str]] = {name: set() for name in modules()}
-    for found in package_imports():
-        if (target := ours(found)) in modules() and found.by not in (target, "__init__"):
-            edges[found.by].add(target)
+    folders: dict[str, set[str]] = {}
+    for statement, target in internal_imports():
+        if target in modules() and statement.by not in (target, "__init__"):
+            edges[statement.by].add(target)
+            by, of = (folder_of(name) for name in (statement.by, target))
+            if by and of and by != of:
+                folders.setdefault(by, set()).add(of)
     assert (circle := first_circle(edges)) is None, " -> ".join(circle or ())
+    assert (circle := first_circle(folders)) is None, " -> ".join(circle or ())
     assert first_circle({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == ["b", "c", "b"]
     assert first_circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) is None
+
+
+def folder_of(module: str) -> str | None:
+    """Return the folder that a module of a large room is in; None for all others."""
+    room, _, rest = module.partition(".")
+    folder = f"{room}.{rest.partition('.')[0]}"
+    inside = room in WITH_FOLDERS and any(name.startswith(f"{folder}.") for name in modules())
+    return folder if inside else None
 
 
 def first_circle(edges: dict[str, set[str]]) -> list[str] | None:
@@ -172,7 +210,7 @@ def first_circle(edges: dict[str, set[str]]) -> list[str] | None:
             return [*path[path.index(name) :], name]
         if name in done:
             return None
-        for target in sorted(edges[name]):
+        for target in sorted(edges.get(name, ())):
             if (circle := visit(target, [*path, name])) is not None:
                 return circle
         done.add(name)

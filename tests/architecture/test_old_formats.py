@@ -7,12 +7,12 @@ import json
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec.styles import SMALLEST
-from pytest_agentreplay.core.model import Failure, HttpCall, Timing, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Failure, HttpCall, Timing, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec.styles import SMALLEST
 from tests.support.package_sources import ROOT
 
-SAMPLES = ROOT / "tests" / "codec" / "samples"
+SAMPLES = ROOT / "tests" / "snapshots" / "samples"
 NEW = "v1.0.snapshot.json"
 FROZEN = {
     NEW: "63c7bfba79f5a27bae51bdc33fca55023a9f8805f244940a9d195adb0cdd6fad",

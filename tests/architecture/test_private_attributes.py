@@ -9,8 +9,8 @@ import pytest
 from tests.support.package_sources import PACKAGE, trees
 
 PACKAGES = (
-    "cassettes/", "core/backends/", "core/case_backend/", "core/diagnose/", "intercept/environment/", "intercept/ordering/",
-    "intercept/session/", "plugin/", "report/", "runs/",
+    "backends/", "compare/diagnose/", "intercept/environment/", "intercept/ordering/", "intercept/session/", "plugin/",
+    "report/", "runs/",
 )  # fmt: skip
 PUBLIC = {"_asdict", "_exit", "_fields", "_getframe", "_make", "_replace"}
 """Names that are documented, in spite of their underscore."""

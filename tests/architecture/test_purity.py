@@ -7,7 +7,10 @@ import ast
 from tests.support.package_sources import NAME, trees
 from tests.support.tables import words
 
-PURE = ("core/", "dialects/", "codec/", "policies/")
+PURE = (
+    "model/", "values/", "snapshots/codec/", "snapshots/kit", "snapshots/renumber", "redaction/", "compare/", "backends/",
+    "providers/",
+)  # fmt: skip
 
 VALUES = words(
     "__future__ abc array base64 binascii builtins bisect codecs collections contextlib copy dataclasses datetime decimal "
@@ -16,14 +19,14 @@ VALUES = words(
 )
 """Standard-library modules that hold values and transforms. Some have a worldly side, which ONLY and WORLDLY close."""
 LIBRARIES: dict[str, set[str]] = {
-    "codec/strict_yaml.py": {"yaml"},  # the only module that reads YAML
-    "policies/__init__.py": {"pydantic", "jsonpath_ng"},
-    "policies/form.py": {"pydantic"},
-    "policies/patterns.py": {"re2"},
-    "core/regexes.py": {"warnings"},
-    "core/redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
-    "core/tolerance/tolerance_forms.py": {"csv"},  # of lines in memory
-    "core/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there
+    "snapshots/codec/strict_yaml.py": {"yaml"},  # the only module that reads YAML
+    "redaction/policies/__init__.py": {"pydantic", "jsonpath_ng"},
+    "redaction/policies/form.py": {"pydantic"},
+    "redaction/policies/patterns.py": {"re2"},
+    "redaction/regexes.py": {"warnings"},
+    "redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
+    "compare/tolerance/tolerance_forms.py": {"csv"},  # of lines in memory
+    "model/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there
 }
 """Libraries that only turn text into values, and the one module that uses each of them."""
 ONLY: dict[str, set[str]] = {
@@ -85,7 +88,7 @@ def test_yaml_is_read_in_one_place():
     for path, tree in trees().items():
         imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
         imports += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        assert ("yaml" in imports) == (path == "codec/strict_yaml.py"), path
+        assert ("yaml" in imports) == (path == "snapshots/codec/strict_yaml.py"), path
 
 
 def test_the_search_sees_the_world_and_leaves_values_alone():
@@ -96,7 +99,7 @@ def test_the_search_sees_the_world_and_leaves_values_alone():
         *("Path('a').read_text()", "inspect.stack()", "import urllib"),
     )
     plain = (
-        *("from pytest_agentreplay.core.model import Run", "from collections.abc import Iterator"),
+        *("from pytest_agentreplay.model.exchanges import Run", "from collections.abc import Iterator"),
         *("from threading import Lock", "lock = threading.Lock()", "from urllib.parse import urlsplit"),
         *("datetime.fromisoformat(text)", "uuid.UUID(text)", "inspect.signature(fn)", "gzip.decompress(data)"),
     )

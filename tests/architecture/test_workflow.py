@@ -21,7 +21,7 @@ def workflow(name):
 WORKFLOW = workflow("ci")
 JOBS = WORKFLOW["jobs"]
 SYSTEMS = {"ubuntu-latest", "macos-latest", "windows-latest"}
-ROOMS = {"architecture", "core", "codec", "store", "plugin", "compatibility"}
+ROOMS = {"architecture", "model", "values", "redaction", "compare", "backends", "snapshots", "plugin", "compatibility"}
 
 
 def job(name):

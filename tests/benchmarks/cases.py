@@ -13,7 +13,7 @@ import tempfile
 import time
 from pathlib import Path
 
-SAMPLE = Path(__file__).parents[1] / "codec" / "samples" / "v1.0.snapshot.json"
+SAMPLE = Path(__file__).parents[1] / "snapshots" / "samples" / "v1.0.snapshot.json"
 CASE = """\
 schemaVersion: "1.0"
 id: case-{number}

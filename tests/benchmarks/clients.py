@@ -26,7 +26,7 @@ PATH = "/v1/chat/completions"
 # The demo's own replies carry a new session cookie each: one more secret a call, which no API that is called by key sets.
 SERVER = """
 import json, sys, threading
-from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 
 def script(body, number):
     message = {"role": "assistant", "content": f"It is on its way (answer {number})."}

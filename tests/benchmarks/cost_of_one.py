@@ -20,7 +20,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 TESTS = {

@@ -13,8 +13,8 @@ import theirs
 import world
 from measuring import MS, Row, cpu, middle, say
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.snapshots import codec
 
 TURNS = 200
 SIZE_MB = 0.7

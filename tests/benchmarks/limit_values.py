@@ -22,9 +22,9 @@ from unittest import mock
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.intercept.ordering import overtime, stall_watch
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.model.divergence import Divergence, Kind
 from tests.ordering.driving import Stage, agent
 from tests.ordering.programs import POLLING, SENSITIVE, TOOLS
 from tests.support.tapes import Plain, Tape, body

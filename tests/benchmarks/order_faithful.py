@@ -18,7 +18,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from measuring import say
 
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.ordering.driving import Stage, agent
 from tests.ordering.programs import FAMILIES, slow_model
 

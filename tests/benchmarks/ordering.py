@@ -17,9 +17,9 @@ from itertools import pairwise
 import ours
 from measuring import Row, cpu, middle, say
 
-from pytest_agentreplay.core import release_order
 from pytest_agentreplay.intercept.ordering import holding, idle, pausing, quiet, release
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
+from pytest_agentreplay.model import release_order
 
 US = 1e-3  # nanoseconds to microseconds
 BOUND_US = 70

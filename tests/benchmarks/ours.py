@@ -11,7 +11,7 @@ from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
-from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.snapshots.store.snapshots import Store
 
 TEST = "tests/test_orders.py::test_conversation"
 SECRETS = {

@@ -11,7 +11,7 @@ import ours
 import theirs
 from measuring import Row, middle, say
 
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 
 PACE = 0.01
 """Seconds between two events."""

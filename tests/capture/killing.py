@@ -14,10 +14,10 @@ import sys
 import time
 from pathlib import Path
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.capture.keeping import Keeper
-from pytest_agentreplay.store.run_store import RunStore
-from tests.store.faults.disk import TOUCHES, Disk, dies, instead_of
+from pytest_agentreplay.runs.capture.keeping import Keeper
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store.run_store import RunStore
+from tests.snapshots.faults.disk import TOUCHES, Disk, dies, instead_of
 from tests.support.ended_captures import end
 
 

@@ -16,12 +16,13 @@ from pathlib import Path
 
 import time_machine
 
-from pytest_agentreplay import capture, codec
+from pytest_agentreplay import capture
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.report.finding import Finding
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.snapshots import codec
 from tests.capture import service_agents
 
 ROOT = Path(__file__).parents[2]

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.capture.request_bodies import RequestBodies
+from pytest_agentreplay.runs.capture.request_bodies import RequestBodies
 from tests.support.capturing import started
 
 TURNS = 60
 SERVER = """
 import time
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 with ModelServer() as server:
     print(server.url, flush=True)
     time.sleep(600)

@@ -21,11 +21,11 @@ from websockets.asyncio.client import connect
 from websockets.sync.client import connect as connect_sync
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.capture.request_bodies import RequestBodies
-from pytest_agentreplay.core.model import HttpCall, HttpReply, RawCall
-from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.intercept.http.bodies import AsyncTeeStream, BodyCapture
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.model.exchanges import HttpCall, HttpReply, RawCall
+from pytest_agentreplay.runs.capture.request_bodies import RequestBodies
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import started
 from tests.support.planting import HITS, list_run, planted

@@ -13,11 +13,11 @@ import uuid
 import pytest
 import time_machine
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.cli import main
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.matching.new_values import list_ids
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.compare.matching.new_values import list_ids
+from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.snapshots import codec
 from tests.capture import service_agents
 from tests.capture.replaying import capture_runs, replay, replay_elsewhere
 from tests.capture.service_agents import AGENTS, PLANTS

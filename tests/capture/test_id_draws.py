@@ -12,12 +12,12 @@ from uuid import uuid4
 import pytest
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.capture import fail_open, id_draws
-from pytest_agentreplay.core.kit import list_draws
-from pytest_agentreplay.core.model import RawCall, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.model.exchanges import RawCall, ToolCall, ToolReply
+from pytest_agentreplay.runs.capture import fail_open, id_draws
+from pytest_agentreplay.snapshots.kit import list_draws
 
 HERE = __name__
 

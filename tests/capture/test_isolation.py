@@ -12,7 +12,7 @@ from openai import AsyncOpenAI, OpenAI
 from websockets.asyncio.client import connect
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import answered, asked, started
 from tests.support.voice import WebSocketServer

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.capture import fail_open, keep_rules
-from pytest_agentreplay.capture.keeping import Keeper
 from pytest_agentreplay.errors import CannotWrite, PolicyError, SettingsError
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.run_store import RunStore
-from tests.store.faults.disk import LASTING, TAKES_SPACE, Disk, fails, instead_of
+from pytest_agentreplay.runs.capture import fail_open, keep_rules
+from pytest_agentreplay.runs.capture.keeping import Keeper
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.run_store import RunStore
+from tests.snapshots.faults.disk import LASTING, TAKES_SPACE, Disk, fails, instead_of
 from tests.support.ended_captures import end
 from tests.support.exhaustive import rare
 
@@ -289,7 +289,7 @@ def test_many_threads_hand_over_at_once_and_each_run_is_counted(tmp_path):
 
 PRELUDE = """
 import multiprocessing, os, sys
-from pytest_agentreplay.capture.keeping import Keeper
+from pytest_agentreplay.runs.capture.keeping import Keeper
 from tests.support.ended_captures import end
 keeper = Keeper(sys.argv[1], keep="all")
 """

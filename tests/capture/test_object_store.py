@@ -8,9 +8,9 @@ import threading
 
 import pytest
 
-from pytest_agentreplay.capture.keeping import Keeper
 from pytest_agentreplay.errors import CannotWrite, SnapshotMissing
-from pytest_agentreplay.store.run_store import RunStore, find_runs
+from pytest_agentreplay.runs.capture.keeping import Keeper
+from pytest_agentreplay.snapshots.store.run_store import RunStore, find_runs
 from tests.support.ended_captures import end
 
 pytestmark = pytest.mark.env("service")
@@ -90,7 +90,7 @@ def test_a_store_that_is_not_there_says_so(bucket):
 
 def test_what_is_due_is_written_at_the_end_of_the_process(bucket):
     code = (
-        "import sys; from pytest_agentreplay.capture.keeping import Keeper; from tests.support.ended_captures import end\n"
+        "import sys; from pytest_agentreplay.runs.capture.keeping import Keeper; from tests.support.ended_captures import end\n"
         "keeper = Keeper(sys.argv[1], keep='all')\n"
         "keeper.take(end('first'))\n"
         "while not keeper.stats()['kept']: pass\n"

@@ -5,11 +5,11 @@ import time
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.store import files, run_store
-from pytest_agentreplay.store.run_store import RunEntry, RunStore, find_runs, is_store
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, run_store
+from pytest_agentreplay.snapshots.store.run_store import RunEntry, RunStore, find_runs, is_store
 
 posix = pytest.mark.skipif(os.name != "posix", reason="POSIX files")
 DAY = "2026-11-28"

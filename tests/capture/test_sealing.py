@@ -6,11 +6,11 @@ import uuid
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.capture.keeping import Keeper
-from pytest_agentreplay.capture.sealing import Sealer
-from pytest_agentreplay.core.model import Body, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.store.run_store import RunStore
+from pytest_agentreplay.model.exchanges import Body, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.runs.capture.keeping import Keeper
+from pytest_agentreplay.runs.capture.sealing import Sealer
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store.run_store import RunStore
 from tests.support.ended_captures import CALLS, answer, ask, end
 
 KEY = "sk-proj-" + "Zq8vT3mK1xWc7RbN5yLs0PdE9uHf2GjA6iQo4XnVtYwB"
@@ -101,7 +101,7 @@ def test_people_are_redacted_unless_a_policy_file_says_what_is(tmp_path):
 
 
 def test_what_the_last_scan_refuses_is_cut_out_and_the_rest_is_cold(tmp_path, monkeypatch, caplog):
-    from pytest_agentreplay.core.redaction import Redaction
+    from pytest_agentreplay.redaction.redaction import Redaction
 
     monkeypatch.setattr(Redaction, "leaks", lambda self, data: ("canary",) if b"CANARY" in data else ())
     keeper = Keeper(tmp_path, keep="all")

@@ -8,13 +8,13 @@ import subprocess
 
 import pytest
 
-from pytest_agentreplay.captured_runs.groups import RunGroups, read_latest
-from pytest_agentreplay.captured_runs.sampling import sample
 from pytest_agentreplay.cli import main
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.plugin.captured_items import ITEM
-from pytest_agentreplay.store.run_store import RunStore
+from pytest_agentreplay.runs.captured.groups import RunGroups, read_latest
+from pytest_agentreplay.runs.captured.sampling import sample
+from pytest_agentreplay.snapshots.store.run_store import RunStore
 from tests.captured_runs.captured_store import Store, script
 from tests.support.exhaustive import rare
 from tests.support.project import NOBODY, Project
@@ -36,7 +36,7 @@ agentreplay_tools = ["shop.lookup_order = read", "shop.mail"]
 agentreplay_runners = ["refund = shop:answer"]
 """
 FAULT = """
-from pytest_agentreplay.captured_runs import captured_replay
+from pytest_agentreplay.runs.captured import captured_replay
 
 compare = captured_replay.diff
 

@@ -9,12 +9,13 @@ from collections import Counter
 import openai
 import pytest
 
-from pytest_agentreplay import capture, codec
-from pytest_agentreplay.captured_runs.captured_replay import replay_captured
-from pytest_agentreplay.cases_run.evaluation import CaseEvaluator
-from pytest_agentreplay.cases_run.runners import Runners
-from pytest_agentreplay.core.matching.new_values import list_ids
+from pytest_agentreplay import capture
+from pytest_agentreplay.compare.matching.new_values import list_ids
+from pytest_agentreplay.runs.captured.captured_replay import replay_captured
+from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
+from pytest_agentreplay.runs.cases.runners import Runners
 from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.snapshots import codec
 from tests.capture import service_agents
 from tests.capture.replaying import FROZEN, NOBODY, ROOT, TOOLS, capture_runs
 from tests.support.exhaustive import rare

@@ -64,7 +64,7 @@ def test_every_key_word_and_rule_has_its_row():
     assert set(rows("Values")) == {*COMPARISONS, "path"}
     assert set(rows("Fixtures")) == {*fixtures.KEYS, *fixtures.OUTCOMES, "then"}
     assert set(rows("What is served")) == {"strict", "position", "arguments", "live"}
-    files = ("cases/linting.py", "case_files/case_linting.py")
+    files = ("cases/linting.py", "runs/case_files/case_linting.py")
     code = "".join((ROOT / "pytest_agentreplay" / name).read_text("utf-8") for name in files)
     used = re.findall(r'LintProblem\(\s*"(\w+)"|yield "(\w+)", \w+,|_at\(case, "\w+", "(\w+)"', code)
     named = {*re.findall(r'^[A-Z]+ = "(\w+)"$', code, re.MULTILINE), *filter(None, sum(used, ()))}

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.cases import fixtures, render
 from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer, Fixtures, of_answers
-from pytest_agentreplay.core.model import Failure, ToolReply
 from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.model.exchanges import Failure, ToolReply
 
 LOOKUP = """\
 tool: lookup_order

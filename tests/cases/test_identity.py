@@ -14,7 +14,7 @@ from pytest_agentreplay.cases.checks.records import records
 from pytest_agentreplay.cases.checks.wording import WordingWeight, places, weight
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.cases.turn import ToolCallView
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.model.exchanges import Header, Run
 
 OWN = {"order_id": "A-1001", "user_id": "u-7", "status": "in transit", "name": "Zoe Owner", "total": 20.5}
 OWN |= {"currency": "EUR", "express": True, "items": 3}

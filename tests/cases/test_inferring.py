@@ -11,8 +11,8 @@ from pytest_agentreplay.cases.case import Case
 from pytest_agentreplay.cases.check_inference import claim, inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
-from pytest_agentreplay.core.model import Body, Failure, Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import encode
+from pytest_agentreplay.model.exchanges import Body, Failure, Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.providers import encode
 from tests.support import stored_runs
 
 

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from pytest_agentreplay import cli, codec
+from pytest_agentreplay import cli
 from pytest_agentreplay.cases.schema import model
+from pytest_agentreplay.snapshots import codec
 from tests.support.chat_runs import loop, refund
 
 CASE = """\

@@ -1,7 +1,7 @@
 """From a failing test, and another tool's export, to a green `expect: fixed`, by the commands that people type.
 
 Once there is a case, model server and till are gone: everything is served from it. What is told on the way, and when a
-mended agent breaks again, is in tests/plugin/cases; the exports of all other tools are replayed in tests/application.
+mended agent breaks again, is in tests/plugin/cases; the exports of all other tools are replayed in tests/runs.
 """
 
 import re
@@ -16,7 +16,7 @@ from tests.support.project import NOBODY
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 ROOT = Path(__file__).parents[2]
-EXPORT = ROOT / "tests/interchange/traces/generated/otel-genai/otlp_refund_noargs_spanonly.jsonl"
+EXPORT = ROOT / "tests/traces/traces/generated/otel-genai/otlp_refund_noargs_spanonly.jsonl"
 EXAMPLES = ROOT / "docs" / "examples"
 INI = """
 [pytest]

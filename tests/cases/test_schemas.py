@@ -13,8 +13,8 @@ from hypothesis import given
 from pytest_agentreplay import cases
 from pytest_agentreplay.cases import render, result
 from pytest_agentreplay.cases.schema import model
-from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.snapshots.codec import strict_yaml
 from tests.cases.test_case_files import CASES, FULL, HEAD, REFUSED, read
 from tests.cases.test_words import CANNOT_SAY, FAILS, HOLDS
 

@@ -15,7 +15,7 @@ from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
 from pytest_agentreplay.cases.schema import check_fields
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.providers import READER
 from tests.support.chat_runs import ask, loop, refund, run, say
 
 pytestmark = pytest.mark.env("main")

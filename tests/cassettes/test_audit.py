@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.cassettes.audit import Audit, read_baseline
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.plugin.cassette_session import check_options
+from pytest_agentreplay.runs.cassettes.audit import Audit, read_baseline
 from tests.cassettes.conftest import OPENED, UNCLOSED, audit
 from tests.support.small_projects import edited
 
@@ -277,7 +277,7 @@ def test_nothing_of_ours_blocks_the_event_loop(make_suite):
 
 
 def test_a_suite_without_the_flag_loads_nothing_of_it(marked):
-    conftest = "import sys\ndef pytest_unconfigure():\n    print([name for name in sys.modules if 'pytest_agentreplay.cassettes' in name])\n"
+    conftest = "import sys\ndef pytest_unconfigure():\n    print([name for name in sys.modules if 'pytest_agentreplay.runs.cassettes' in name])\n"
     (marked.root / "conftest.py").write_text(conftest, encoding="utf-8")
     done = marked.run("-q", "-s")
     (marked.root / "conftest.py").unlink()

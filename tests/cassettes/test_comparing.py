@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cassettes.cassetter import CassetterWatch
-from pytest_agentreplay.cassettes.verdicts import ComparedRequest, LoadedCassette
-from pytest_agentreplay.cassettes.watching import CassetteWatch
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.redaction.places import Places
+from pytest_agentreplay.redaction.redaction import Redaction
+from pytest_agentreplay.runs.cassettes.cassetter import CassetterWatch
+from pytest_agentreplay.runs.cassettes.verdicts import ComparedRequest, LoadedCassette
+from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
 
 pytestmark = pytest.mark.env("main")
 

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.snapshots import codec
 
 SAME, FLAGGED, USAGE, DAMAGED, NOTHING = 0, 1, 2, 4, 5
 HERE = "tests/__agent_snapshots__/test_a"

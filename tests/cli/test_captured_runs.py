@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.runs import inventory
-from pytest_agentreplay.store.run_store import RunStore
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store.run_store import RunStore
 from tests.support.chat_runs import ask, refund, run, say, tool
 
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING = 0, 1, 2, 4, 5

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.bundling import text_copy
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cli import casework
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run
-from pytest_agentreplay.core.redaction.policy import Policy
-from pytest_agentreplay.interchange.archives import packed
-from pytest_agentreplay.redact.redaction_factory import redaction_for
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run
+from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.report import terminal
+from pytest_agentreplay.runs.case_files.bundling import text_copy
+from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.traces.archives import packed
 from tests.support.kept_files import contents
 
 pytestmark = pytest.mark.usefixtures("root")  # an empty project, as the working directory
 
-TRACES = Path(__file__).parents[1] / "interchange" / "traces" / "generated"
+TRACES = Path(__file__).parents[1] / "traces" / "traces" / "generated"
 REFUND = TRACES / "otel-genai" / "otlp_refund_spanonly.jsonl"
 SPANS = TRACES / "otel-genai" / "otlp_refund_eventonly.jsonl"
 LOGS = TRACES / "otel-genai" / "otlp_logs_refund_eventonly.jsonl"

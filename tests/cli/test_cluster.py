@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from tests.support.chat_runs import ask, run, say, tool
 from tests.support.pages import ROOT
 

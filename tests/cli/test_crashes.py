@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.case_files.case_writer import lay
-from pytest_agentreplay.case_files.export import write
-from pytest_agentreplay.cases_run.artifacts import Artifacts
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin.cases import is_our_case
-from pytest_agentreplay.store import files, locks
-from tests.store.faults.disk import LASTING, Disk, each_call, fails, instead_of
+from pytest_agentreplay.runs.case_files.case_writer import lay
+from pytest_agentreplay.runs.case_files.export import write
+from pytest_agentreplay.runs.cases.artifacts import Artifacts
+from pytest_agentreplay.snapshots.store import files, locks
+from tests.snapshots.faults.disk import LASTING, Disk, each_call, fails, instead_of
 from tests.support import kept_files
 from tests.support.exhaustive import rare
 
-REFUND = Path(__file__).parents[1] / "interchange/traces/generated/otel-genai/otlp_refund_spanonly.jsonl"
+REFUND = Path(__file__).parents[1] / "traces/traces/generated/otel-genai/otlp_refund_spanonly.jsonl"
 CASE = {"run.snapshot.json": b"run", "case.yaml": b"case", "notes.md": b"notes", "fixtures/a-1.yaml": b"a"}
 OLD = {"run.snapshot.json": b"another run", "case.yaml": b"another case", "mine.txt": b"mine"}
 HALF = {"run.snapshot.json": b"run"}

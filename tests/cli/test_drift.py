@@ -8,9 +8,9 @@ from html.parser import HTMLParser
 import pytest
 
 from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, INCONCLUSIVE, NOTHING, SAME, USAGE
-from pytest_agentreplay.core.live.result import LiveResult
-from pytest_agentreplay.live import history
+from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.report.live_reports import build_rows, format_page, format_trend
+from pytest_agentreplay.runs.live import history
 
 TEST = "tests/test_shop.py::test_order"
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.cases.schema import parse
+from pytest_agentreplay.snapshots import codec
 from tests.support.kept_files import contents, put_back
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

@@ -7,8 +7,8 @@ import shutil
 import pytest
 import yaml
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
 from tests.support.pages import ROOT
 
 pytestmark = pytest.mark.env("main")

@@ -10,13 +10,13 @@ import pytest
 import yaml
 from iniconfig import IniConfig
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run
+from pytest_agentreplay.cli.project_setup import init_plan
 from pytest_agentreplay.errors import CannotWrite
-from pytest_agentreplay.project_setup import init_plan
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.settings import resolve
-from pytest_agentreplay.store import files
-from pytest_agentreplay.store.projects import ini_lines
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.projects import ini_lines
 from tests.support import kept_files
 from tests.support.exchanges import call, reply
 from tests.support.finished import ended

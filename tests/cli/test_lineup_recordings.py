@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.live.lineup_cells import CellRuns
+from pytest_agentreplay.runs.live.lineup_cells import CellRuns
+from pytest_agentreplay.snapshots import codec
 from tests.support.chat_runs import QUESTION, ask, message_of, result_of, run, say, tool
 
 

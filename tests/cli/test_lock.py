@@ -10,9 +10,9 @@ import subprocess
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec import seal_digest
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec import seal_digest
 
 SAME, USAGE, DAMAGED, NOTHING = 0, 2, 4, 5
 HERE = "tests/__agent_snapshots__/test_a"

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 from rich.cells import cell_len
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.runs import inventory
+from pytest_agentreplay.snapshots import codec
 from tests.cli.test_show import as_kept
 from tests.support.chat_runs import ask, refund, run, say
 

@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout
 from tests.support.kept_files import contents
 
 DONE, USAGE, DAMAGED = 0, 2, 4

@@ -2,9 +2,9 @@
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.store import layout
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import layout
 from tests.support.kept_files import contents
 
 DONE, WEAKER, USAGE = 0, 1, 2

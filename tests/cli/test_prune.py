@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from pytest_agentreplay.store import layout
+from pytest_agentreplay.snapshots.store import layout
 from tests.support.kept_files import contents, put_back
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

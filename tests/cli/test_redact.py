@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite
-from pytest_agentreplay.store import files, layout
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout
 
 DONE, USAGE, DAMAGED, NOTHING = 0, 2, 4, 5
 CUSTOMER, OTHER = "CUST-123456", "CUST-654321"

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.demo.script import Ask
+from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.network.sandbox import MACHINES
 from pytest_agentreplay.runs import command

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay import codec
 from pytest_agentreplay.cli import reviewing
 from pytest_agentreplay.runs.pending_review import ReviewWalk, list_reviewed
+from pytest_agentreplay.snapshots import codec
 from tests.support.git_projects import commit, git
 from tests.support.kept_files import contents, put_back
 

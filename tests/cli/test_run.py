@@ -10,7 +10,7 @@ import pytest
 
 from pytest_agentreplay import cli
 from pytest_agentreplay.cli.capturing import describe_program
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.support.captured_files import read_store
 from tests.support.exhaustive import rare
 

@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.case_files import case_linting as scanning
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.runs.case_files import case_linting as scanning
+from pytest_agentreplay.snapshots import codec
 
 CLEAN, FOUND, USAGE, NOTHING = 0, 1, 2, 5
 CUSTOMER = "CUST-123456"

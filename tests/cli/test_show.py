@@ -14,10 +14,11 @@ from pathlib import Path
 import pytest
 from rich.cells import cell_len
 
-from pytest_agentreplay import cli, codec
-from pytest_agentreplay.core.model import Header
+from pytest_agentreplay import cli
+from pytest_agentreplay.model.exchanges import Header
 from pytest_agentreplay.report.escape import escape_text
-from pytest_agentreplay.store import reading
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import reading
 from tests.support.chat_runs import ask, run, say, tool
 
 GOLDEN = Path(__file__).with_name("golden")

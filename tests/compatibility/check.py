@@ -17,7 +17,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_agentreplay.demo.server import Ask, ModelServer
+from pytest_agentreplay.cli.demo.server import Ask, ModelServer
 
 TOOLS = """
 import json, os, pathlib

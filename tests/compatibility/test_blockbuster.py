@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from pytest_agentreplay.demo.script import Ask
+from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.intercept.ordering import idle
 from tests.support.finished import ended
 

@@ -11,9 +11,9 @@ PLUGINS = ("syrupy", "icdiff", "clarity")
 
 CONFTEST = """
 import pytest
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.providers import READER
 
 @pytest.fixture
 def earlier(request):

@@ -13,7 +13,7 @@ import httpx
 import openai
 import pytest
 
-from pytest_agentreplay.demo.server import Ask, ModelServer, Raw, Say
+from pytest_agentreplay.cli.demo.server import Ask, ModelServer, Raw, Say
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
@@ -183,11 +183,11 @@ def test_after_stop_nobody_listens_and_no_thread_is_left():
 
 @pytest.mark.process
 def test_by_hand_it_prints_where_it_listens_and_loads_the_standard_library_only():
-    command = [sys.executable, "-m", "pytest_agentreplay.demo.server"]
+    command = [sys.executable, "-m", "pytest_agentreplay.cli.demo.server"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         url = process.stdout.readline().strip()
         assert httpx.get(url).status_code == 200
         process.terminate()
-    code = "import sys, pytest_agentreplay.demo.server; print(*{name.partition('.')[0] for name in sys.modules})"
+    code = "import sys, pytest_agentreplay.cli.demo.server; print(*{name.partition('.')[0] for name in sys.modules})"
     loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split()) - sys.stdlib_module_names
     assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} <= {"pytest_agentreplay"}

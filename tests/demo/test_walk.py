@@ -8,7 +8,7 @@ from importlib.metadata import entry_points
 import pytest
 
 from pytest_agentreplay import cli
-from pytest_agentreplay.demo.walk import LOCAL_SHOP, NEW_LINE, OLD_LINE, SHOP, lay_out
+from pytest_agentreplay.cli.demo.walk import LOCAL_SHOP, NEW_LINE, OLD_LINE, SHOP, lay_out
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 

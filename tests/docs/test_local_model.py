@@ -5,8 +5,9 @@ from collections import Counter
 
 import pytest
 
-from pytest_agentreplay import cli, codec
-from pytest_agentreplay.core.model import HttpReply
+from pytest_agentreplay import cli
+from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.snapshots import codec
 from tests.support.pages import blocks_of, pages_of
 from tests.support.project import NOBODY
 from tests.support.small_projects import passed, recorded, summary

@@ -6,20 +6,20 @@ import re
 
 import pytest_agentreplay
 from pytest_agentreplay import capture, hookspec, plugins, settings
+from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import saying
 from pytest_agentreplay.cli.verb_table import HELP, load_verbs
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.perturbation import NOT_DRAWN, OPERATORS
-from pytest_agentreplay.core.rules import MATCHED_HEADERS
-from pytest_agentreplay.dialects import all_dialects
-from pytest_agentreplay.dialects.rules import RULES
-from pytest_agentreplay.fuzz import invariants
 from pytest_agentreplay.intercept.registry import PATCHES
-from pytest_agentreplay.interchange.reading import OURS
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.rules import MATCHED_HEADERS
+from pytest_agentreplay.providers import all_dialects
+from pytest_agentreplay.providers.rules import RULES
 from pytest_agentreplay.report.other_findings import FREEZE, REDACTED
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
+from pytest_agentreplay.runs.fuzz import invariants
+from pytest_agentreplay.traces.reading import OURS
 from tests.support.pages import ROOT
 
 

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from pytest_agentreplay.demo.script import Ask
+from pytest_agentreplay.cli.demo.script import Ask
 from tests.support.browser import find_browser
 from tests.support.pages import ROOT, blocks_of
 from tests.support.project import NOBODY

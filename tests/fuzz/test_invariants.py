@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Exchange, Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.perturbation import Perturbation
-from pytest_agentreplay.dialects import READER, RULES, encode
-from pytest_agentreplay.fuzz import invariants
-from pytest_agentreplay.fuzz.content_changes import INJECTION
-from pytest_agentreplay.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
-from pytest_agentreplay.fuzz.shrinking import FuzzFailure, find_cause, group_failures, shrink
-from pytest_agentreplay.fuzz.trials import Trial, TrialResult
+from pytest_agentreplay.backends.perturbation import Perturbation
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.providers import READER, RULES, encode
+from pytest_agentreplay.runs.fuzz import invariants
+from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
+from pytest_agentreplay.runs.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
+from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, find_cause, group_failures, shrink
+from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
 from tests.support import exchanges
 
 MATCHING = Matching(READER, RULES)
@@ -312,6 +312,6 @@ def test_operators_that_show_the_same_violation_by_themselves_are_causes_of_thei
 
 
 def test_hypothesis_and_pytest_are_not_needed_to_judge():
-    code = "import sys, pytest_agentreplay.fuzz.invariants; print({'pytest', 'hypothesis'} & sys.modules.keys())"
+    code = "import sys, pytest_agentreplay.runs.fuzz.invariants; print({'pytest', 'hypothesis'} & sys.modules.keys())"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

@@ -9,12 +9,28 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.perturbation import NOT_DRAWN, OPERATORS, Perturbation, read_perturbation, weakest_label
-from pytest_agentreplay.dialects import READER, encode
+from pytest_agentreplay.backends.perturbation import (
+    NOT_DRAWN,
+    OPERATORS,
+    Perturbation,
+    read_perturbation,
+    weakest_label,
+)
 from pytest_agentreplay.errors import CaseError
-from pytest_agentreplay.fuzz.content_changes import INJECTION
-from pytest_agentreplay.fuzz.neighbours import (
+from pytest_agentreplay.model.exchanges import (
+    Body,
+    Exchange,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    Timing,
+    ToolCall,
+    ToolReply,
+)
+from pytest_agentreplay.providers import READER, encode
+from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
+from pytest_agentreplay.runs.fuzz.neighbours import (
     RESULTS,
     WORDS,
     draw_neighbours,
@@ -23,7 +39,7 @@ from pytest_agentreplay.fuzz.neighbours import (
     list_smaller,
     perturb,
 )
-from pytest_agentreplay.fuzz.word_changes import change_words
+from pytest_agentreplay.runs.fuzz.word_changes import change_words
 
 NOON = int(datetime(2026, 11, 27, 12, tzinfo=UTC).timestamp()) * 10**9
 SECOND = 10**9

@@ -7,7 +7,7 @@ from threading import Barrier
 
 import pytest
 
-from pytest_agentreplay.demo.script import Ask, Say
+from pytest_agentreplay.cli.demo.script import Ask, Say
 from tests.support.small_projects import furnished, recorded
 
 AGENT = '''

@@ -12,19 +12,19 @@ from typing import Any
 
 from making import run_of, sealed
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec import journal
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.kit import kit_of
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Run
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.model.exchanges import Run
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import run_data, run_view, terminal
 from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.transcript import write_transcript
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec import journal
+from pytest_agentreplay.snapshots.kit import kit_of
 
-SAMPLES = Path(__file__).parents[1] / "codec" / "samples"
+SAMPLES = Path(__file__).parents[1] / "snapshots" / "samples"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SAMPLES.glob("*.json"))]
 TEXTS += [codec.dumps(run_of("hello\nworld")), codec.dumps(run_of("x" * 300))]
 PATIENCE = 5.0

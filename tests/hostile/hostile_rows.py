@@ -20,13 +20,13 @@ import policy_rows
 from making import TEST, changed, run_of, sealed, stored, unfolded
 from shown import everything_shown, forbidden, speaks_to_ci
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core import content_coding
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
+from pytest_agentreplay.model import content_coding
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.report import escape
-from pytest_agentreplay.store import files, layout, projects
-from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, projects
+from pytest_agentreplay.snapshots.store.snapshots import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -239,12 +239,12 @@ def encoding(row: Row, folder: Path) -> None:
 def grown(statement: str) -> str:
     """A program that runs `statement` and prints by how many kB it has grown."""
     return f"""import resource, sys
-from pytest_agentreplay import codec
-from pytest_agentreplay.core import content_coding
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import Body
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.model import content_coding
+from pytest_agentreplay.compare.matching.address import content
+from pytest_agentreplay.model.exchanges import Body
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.store import files, reading
+from pytest_agentreplay.snapshots.store import files, reading
 from pathlib import Path
 now = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 data = Path(sys.argv[1]).read_bytes() if sys.argv[1:] and not sys.argv[2:] else b''

@@ -8,12 +8,12 @@ import sys
 from making import run_of
 from shown import of_the_printers
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.backends.backend import Moment, Replayed
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.backends.backend import Moment, Replayed
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.snapshots import codec
 
 DENIED = (
     "socket.", "subprocess.", "os.system", "os.exec", "os.posix_spawn", "os.fork", "pty.", "ctypes.", "import",

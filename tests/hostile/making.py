@@ -6,9 +6,19 @@ import ast
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec import seal_digest
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import (
+    Body,
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    ToolCall,
+    ToolReply,
+)
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec import seal_digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,10 +7,10 @@ import re
 import time
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay import policies
-from pytest_agentreplay.codec import strict_yaml
 from pytest_agentreplay.errors import AgentReplayError, PolicyError
-from pytest_agentreplay.policies.difference import difference
+from pytest_agentreplay.redaction import policies
+from pytest_agentreplay.redaction.policies.difference import difference
+from pytest_agentreplay.snapshots.codec import strict_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Callable

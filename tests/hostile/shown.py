@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 from unittest import mock
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.kit import kit_of
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import escape, findings, other_findings, run_view, session_notices, terminal
 from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.finding import format_finding
@@ -35,11 +33,13 @@ from pytest_agentreplay.report.summary import (
     VirtualClockUse,
 )
 from pytest_agentreplay.report.transcript import write_transcript
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.kit import kit_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.core.model import Run
+    from pytest_agentreplay.model.exchanges import Run
 
 HIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\ud800-\udfff]")
 ANYWHERE = re.compile(r"##[a-z]*\[", re.IGNORECASE)

@@ -7,8 +7,8 @@ import pytest
 from hostile_rows import in_child, refused
 from making import changed, sealed, stored
 
-from pytest_agentreplay.codec import journal, parsing
-from pytest_agentreplay.codec.styles import LARGEST
+from pytest_agentreplay.snapshots.codec import journal, parsing
+from pytest_agentreplay.snapshots.codec.styles import LARGEST
 
 pytestmark = pytest.mark.process
 DOUBLINGS = 40

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from fuzzing import torn
 
-from pytest_agentreplay.case_files.bundling import open_bundle, packed_case
-from pytest_agentreplay.core.redaction.policy import PLAIN
 from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.redaction.policy import PLAIN
+from pytest_agentreplay.runs.case_files.bundling import open_bundle, packed_case
 
 CASE = Path(__file__).parents[2] / "cases" / "order-lookup-privacy"
 

@@ -10,15 +10,15 @@ import pytest
 from markdown_it import MarkdownIt
 from shown import forbidden
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.case_files.scaffold import ScaffoldOptions, from_refusal, from_trace
-from pytest_agentreplay.case_files.trace_import import imported
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.cases.timeline import code, written
-from pytest_agentreplay.core.redaction.policy import Policy
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.interchange.opening import opened
+from pytest_agentreplay.redaction.policy import Policy
+from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions, from_refusal, from_trace
+from pytest_agentreplay.runs.case_files.trace_import import imported
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.traces.opening import opened
 
 PATIENCE = 5.0
 """Seconds of processor time; all of these take a part of one, and took minutes where they were not bounded."""

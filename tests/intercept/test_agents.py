@@ -11,12 +11,12 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 
 from pytest_agentreplay import agent
-from pytest_agentreplay.core.backends.backend import RecordBackend
-from pytest_agentreplay.core.model import RawCall, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.backends.backend import RecordBackend
 from pytest_agentreplay.intercept.session import agents, interceptions
 from pytest_agentreplay.intercept.session.agents import find_agent
+from pytest_agentreplay.model.exchanges import RawCall, ToolCall, ToolReply
+from pytest_agentreplay.redaction.places import Places
+from pytest_agentreplay.redaction.redaction import Redaction
 from tests.support.tapes import Tape, running
 
 

@@ -12,9 +12,9 @@ from uuid import uuid1, uuid4
 
 import pytest
 
-from pytest_agentreplay.core.model import Exchange, RawCall, Timing, ToolCall, ToolReply
 from pytest_agentreplay.intercept.environment import randomness as chances
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
+from pytest_agentreplay.model.exchanges import Exchange, RawCall, Timing, ToolCall, ToolReply
 from tests.support.tapes import Player, Tape, running
 
 SEED = 20_251_120

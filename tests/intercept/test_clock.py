@@ -11,12 +11,12 @@ import uuid
 import pytest
 import time_machine
 
-from pytest_agentreplay.core.model import Exchange, Timing, ToolCall
 from pytest_agentreplay.intercept.environment import clock as clocks
 from pytest_agentreplay.intercept.environment.clock import Clock, ClockAndSeeds
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.environment.shifted_clock import find_shift
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.model.exchanges import Exchange, Timing, ToolCall
 from tests.support.tapes import Tape, running
 
 pytestmark = pytest.mark.env("main", "lowest")

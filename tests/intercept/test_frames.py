@@ -9,18 +9,18 @@ from contextlib import contextmanager
 
 import pytest
 
-from pytest_agentreplay.core.backends.backend import RecordBackend
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Closed, Frame, FrameCall, Header, RawCall, Run, ToolCall, ToolReply
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.backends.backend import RecordBackend
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams import frames_replaying
 from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.model.exchanges import Closed, Frame, FrameCall, Header, RawCall, Run, ToolCall, ToolReply
+from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.redaction.places import Places
+from pytest_agentreplay.redaction.redaction import Redaction
 from tests.support.tapes import body
 
 OPENING = FrameCall("wss://voice.example.com/talk")

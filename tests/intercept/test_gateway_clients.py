@@ -8,9 +8,9 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from pytest_agentreplay.core.model import Body, HttpCall
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.gateway.signing import signed_for
+from pytest_agentreplay.model.exchanges import Body, HttpCall
 from tests.support.project import NOBODY
 from tests.support.small_projects import furnished, passed, recorded
 

@@ -1,7 +1,7 @@
 """Which variables a child gets, and which upstream stands behind each."""
 
-from pytest_agentreplay.core.model import HttpCall
 from pytest_agentreplay.intercept.gateway.routes import DUMMY, VARIABLES, keys_for, routes_for
+from pytest_agentreplay.model.exchanges import HttpCall
 
 SIGNED = (("Authorization", "AWS4-HMAC-SHA256 Credential=AKIA/20260102/eu-west-1/bedrock/aws4_request, Signature=0"),)
 

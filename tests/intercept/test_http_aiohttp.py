@@ -9,7 +9,7 @@ import aiohttp
 import pytest
 from aiohttp import connector
 
-from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import aiohttp as http_aiohttp

@@ -6,9 +6,9 @@ import httpx
 import httpx2
 import pytest
 
-from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.intercept.http.http_wire import frozen, thawed
 from pytest_agentreplay.intercept.session.patching import find_exception
+from pytest_agentreplay.model.exchanges import Failure
 
 SIGNALS = ("_pytest.outcomes.Skipped", "_pytest.outcomes.Exit", "unittest.case.SkipTest")
 

@@ -10,10 +10,10 @@ import urllib.request
 
 import pytest
 
-from pytest_agentreplay.core.model import Body
-from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import stdlib
+from pytest_agentreplay.model.exchanges import Body
 from tests.support.exhaustive import rare
 from tests.support.tapes import both
 from tests.support.wire import (

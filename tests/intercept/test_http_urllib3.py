@@ -11,7 +11,7 @@ import urllib3
 from botocore import UNSIGNED
 from botocore.config import Config
 
-from pytest_agentreplay.demo.server import ModelServer, Raw
+from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import urllib3 as http_urllib3

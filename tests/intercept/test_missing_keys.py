@@ -2,8 +2,8 @@
 
 import os
 
-from pytest_agentreplay.core.redaction.secret_names import key_variables
 from pytest_agentreplay.intercept.environment.machine import PLACEHOLDER, MissingKeys, set_offline
+from pytest_agentreplay.redaction.secret_names import key_variables
 
 
 def test_a_library_that_would_ask_while_it_is_imported_is_told_to_do_without(monkeypatch):

@@ -19,13 +19,13 @@ import coverage
 import pytest
 import trio
 
-from pytest_agentreplay.core.divergence import Kind
-from pytest_agentreplay.core.model import Exchange, RawCall, ToolCall, ToolReply
-from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.errors import CannotFreeze, CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.tools.tool import Tool, find, redirect
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
+from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.exchanges import Exchange, RawCall, ToolCall, ToolReply
+from pytest_agentreplay.values import Codec
 from tests.support import tapes
 from tests.support.tapes import Player
 

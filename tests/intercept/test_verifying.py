@@ -2,10 +2,14 @@
 
 import pytest
 
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.backends.verify import VerifyBackend
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import (
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.backends.verify import VerifyBackend
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.compare.tolerance import TolerancePolicy
+from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.intercept.session import patching
+from pytest_agentreplay.intercept.session.interceptions import Interception
+from pytest_agentreplay.model.exchanges import (
     Exchange,
     Failure,
     Header,
@@ -16,11 +20,7 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.core.tolerance import TolerancePolicy
-from pytest_agentreplay.dialects import READER
-from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.session import patching
-from pytest_agentreplay.intercept.session.interceptions import Interception
+from pytest_agentreplay.providers import READER
 from tests.support.tapes import Plain
 
 LOOK, REFUND, GIVEN_UP = ToolCall("look_up", {"id": 7}), ToolCall("refund"), ToolCall("slow")

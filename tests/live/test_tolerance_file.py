@@ -5,9 +5,9 @@ import sys
 import pytest
 
 from pytest_agentreplay import cli
-from pytest_agentreplay.core.tolerance import Level, TolerancePolicy
+from pytest_agentreplay.compare.tolerance import Level, TolerancePolicy
 from pytest_agentreplay.errors import PolicyError, RunnerError, SettingsError
-from pytest_agentreplay.live.tolerance_file import judges_of, project_tolerances, read_tolerances, with_tolerances
+from pytest_agentreplay.runs.live.tolerance_file import judges_of, project_tolerances, read_tolerances, with_tolerances
 from pytest_agentreplay.settings import TOLERANCES, resolve
 
 GOOD = """# what a live run may say otherwise

@@ -10,7 +10,7 @@ from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
-from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.snapshots.store.snapshots import Store
 from tests.ordering.programs import RUNS, SENSITIVE, TOOLS, Agent, Memory, Structured, program
 
 TEST = "tests/test_agents.py::test_agent"

@@ -5,7 +5,7 @@ import asyncio
 import httpx2
 import pytest
 
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.ordering.programs import DICE, slow_model
 
 COUNT, REPLAYS = 20, 10

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.ordering.driving import agent, difference
 from tests.ordering.programs import INDEPENDENT, SENSITIVE, slow_model
 from tests.support.exhaustive import rare

@@ -12,12 +12,12 @@ import time
 import pytest
 import trio
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import stall_watch
 from pytest_agentreplay.intercept.ordering.overtime import Overtime
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.model.divergence import Divergence, Kind
 from tests.support.tapes import Plain, Tape, body
 
 MISSING = Divergence(Kind.MISSING, "tool look was not called")

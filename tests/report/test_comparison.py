@@ -4,7 +4,7 @@ import csv
 import io
 import random
 
-from pytest_agentreplay.core.live.result import Drift, LiveResult
+from pytest_agentreplay.compare.live_result import Drift, LiveResult
 from pytest_agentreplay.report.live_reports import (
     compare_settings,
     format_comparison,

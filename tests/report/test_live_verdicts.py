@@ -1,7 +1,7 @@
 """What people read of many live runs: the report of the run that decides, and a line for each test."""
 
-from pytest_agentreplay.core.live.result import Drift, LiveResult
-from pytest_agentreplay.core.live.statistics import LivePlan, judge
+from pytest_agentreplay.backends.statistics import LivePlan, judge
+from pytest_agentreplay.compare.live_result import Drift, LiveResult
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.live_reports import describe_live_verdict, format_verdicts
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from markdown_it import MarkdownIt
 
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.pull_request import (
     LONGEST,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import find_cause, format_first_lines, make_shared_notices
 from pytest_agentreplay.report.notices import format_footer

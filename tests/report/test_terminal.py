@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core import diagnose
-from pytest_agentreplay.core.align import divergences
-from pytest_agentreplay.core.diagnose.progress import ReplayProgress
-from pytest_agentreplay.core.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.core.model import Body, Exchange, Failure, Header, HttpCall, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.compare import diagnose
+from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
 from pytest_agentreplay.errors import CannotFreeze, SnapshotUnreadable
+from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, HttpCall, Run, ToolCall, ToolReply
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import findings, other_findings
 from pytest_agentreplay.report.escape import escape_line, escape_text
 from pytest_agentreplay.report.finding import HEIGHT, format_finding, restore_finding

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.core.model import (
+from pytest_agentreplay.model.exchanges import (
     Exchange,
     Failure,
     Header,

@@ -32,7 +32,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pytest_agentreplay.core.backends.backend import RecordBackend
+from pytest_agentreplay.backends.backend import RecordBackend
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.network.guard import Guard

@@ -56,7 +56,7 @@ def kills() -> Iterator[Figure]:
     rows: list[dict[str, Any]] = []
     for how in ("steps", "delays"):
         with tempfile.TemporaryDirectory() as folder:
-            done = child("-m", "tests.store.faults.killing", folder, how, str(KILLS // 2))
+            done = child("-m", "tests.snapshots.faults.killing", folder, how, str(KILLS // 2))
             rows += json.loads(done.stdout)
     torn = sum(row["torn"] for row in rows)
     rest = sum(not row["green"] or bool(row["left"]) or row["temporary"] > 1 or row["journals"] > 1 for row in rows)
@@ -88,7 +88,15 @@ def vcr_torn() -> str:
 def faults() -> Figure:
     """Each call to the disk of each kind of work, failed with each error, once and for good."""
     done = child(
-        "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/store/faults/test_writing.py", "-n", "2", "--exhaustive"
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "tests/snapshots/faults/test_writing.py",
+        "-n",
+        "2",
+        "--exhaustive",
     )
     counted = done.stdout.strip().splitlines()[-1].partition(" in ")[0].strip("= ")
     name = "the n-th call to the disk fails (7 errors, once and for good), power cuts, Ctrl-C"
@@ -97,7 +105,7 @@ def faults() -> Figure:
 
 def races() -> Figure:
     """Processes that record one test at once, a hundred times."""
-    done = child("-m", "tests.store.faults.racing", "100")
+    done = child("-m", "tests.snapshots.faults.racing", "100")
     found = Counter(json.loads(done.stdout))
     ours = f"{found['one winner']} of {found.total()}"
     return Figure(
@@ -107,7 +115,7 @@ def races() -> Figure:
 
 def workers() -> Figure:
     """500 tests under 8 workers of xdist, beside the same by one process."""
-    done = child("-m", "tests.store.faults.spreading", "500", "8")
+    done = child("-m", "tests.snapshots.faults.spreading", "500", "8")
     found = json.loads(done.stdout)
     name = "500 tests recorded by 8 workers: snapshots as of one process, times apart"
     return Figure(

@@ -12,17 +12,17 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec import parsing, seal_digest
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.errors import SnapshotError
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec import parsing, seal_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from figures import Figure
 
-SAMPLE = Path(__file__).parents[1] / "codec" / "samples" / "v1.0.snapshot.json"
+SAMPLE = Path(__file__).parents[1] / "snapshots" / "samples" / "v1.0.snapshot.json"
 MUTATIONS = 10_000
 MEGABYTES = (1, 3, 10)
 BOUND = 5.0

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING
 
 from figures import Figure
 
-from pytest_agentreplay.core.model import Body, HttpCall
-from pytest_agentreplay.core.redaction import Redaction
-from pytest_agentreplay.core.redaction.places import Places
+from pytest_agentreplay.model.exchanges import Body, HttpCall
+from pytest_agentreplay.redaction.places import Places
+from pytest_agentreplay.redaction.redaction import Redaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import ModuleType
 
-HARNESS = Path(__file__).resolve().parents[1] / "core" / "test_redaction_corpus.py"
+HARNESS = Path(__file__).resolve().parents[1] / "redaction" / "test_redaction_corpus.py"
 SURE = {"pattern", "luhn", "checksum", "known-value", "opt-in"}
 MEGABYTE = 1_000_000
 TURNS = 40

@@ -1,10 +1,10 @@
 """Backends of runs that tests wrote down, without a session around them."""
 
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordBackend
-from pytest_agentreplay.core.backends.replay import ReplayBackend
-from pytest_agentreplay.core.matching import Matching
-from pytest_agentreplay.core.model import Body, Header, HttpReply, Run, ToolCall, ToolReply
-from pytest_agentreplay.dialects import READER, RULES
+from pytest_agentreplay.backends.backend import Moment, PassThrough, RecordBackend
+from pytest_agentreplay.backends.replay import ReplayBackend
+from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.model.exchanges import Body, Header, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.providers import READER, RULES
 
 
 def replayer(run):

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from pytest_agentreplay import capture, clocks
-from pytest_agentreplay.store.reading import load
+from pytest_agentreplay.snapshots.store.reading import load
 
 
 class Captured(NamedTuple):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from pytest_agentreplay import capture
 
-NAME = "pytest_agentreplay.capture.keeping"
+NAME = "pytest_agentreplay.runs.capture.keeping"
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pytest_agentreplay.core.model import Exchange, Failure, Header, Run, Timing, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Failure, Header, Run, Timing, ToolCall, ToolReply
 from tests.support import exchanges
 
 QUESTION = {"role": "user", "content": "Where is my order?"}

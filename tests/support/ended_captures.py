@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 
-from pytest_agentreplay.capture.ended_capture import EndedCapture
-from pytest_agentreplay.core.model import (
+from pytest_agentreplay.model.exchanges import (
     Body,
     Exchange,
     Failure,
@@ -17,6 +16,7 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
+from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
 
 BEGAN = 1_795_860_000_000_000_000  # 2026-11-28
 URL = "https://api.openai.com/v1/chat/completions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from pytest_agentreplay.core.model import Body, HttpCall, HttpReply
+from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
 
 JSON_TYPE = (("content-type", "application/json"),)
 NDJSON_TYPE = (("content-type", "application/x-ndjson"),)

@@ -11,6 +11,6 @@ PACKAGE = ROOT / NAME
 
 @functools.cache
 def trees():
-    """Return the syntax trees by path inside the package, such as `core/model.py`."""
+    """Return the syntax trees by path inside the package, such as `model/exchanges.py`."""
     files = sorted(PACKAGE.rglob("*.py"))
     return {file.relative_to(PACKAGE).as_posix(): ast.parse(file.read_text(encoding="utf-8")) for file in files}

@@ -36,7 +36,7 @@ import yaml
 
 from pytest_agentreplay import settings
 from pytest_agentreplay.cli import parse_words, verb_table
-from pytest_agentreplay.demo.script import Ask, default_script
+from pytest_agentreplay.cli.demo.script import Ask, default_script
 from pytest_agentreplay.settings.tables import INI_TYPES
 from tests.support import forking
 from tests.support.project import ON_CI, Project

@@ -5,8 +5,8 @@ import os
 import re
 from pathlib import Path
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.demo.server import Ask, ModelServer
+from pytest_agentreplay.cli.demo.server import Ask, ModelServer
+from pytest_agentreplay.snapshots import codec
 from tests.support import forking
 
 AGENT = """

@@ -31,7 +31,7 @@ from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
-from pytest_agentreplay.store.snapshots import Store
+from pytest_agentreplay.snapshots.store.snapshots import Store
 
 LEDGER = Path(os.environ.get("REFUND_LEDGER") or tempfile.mkdtemp(prefix="refunds-")) / "ledger.txt"
 TESTS = "tests/test_refunds.py"

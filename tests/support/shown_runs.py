@@ -7,9 +7,8 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.live.result import LiveResult
-from pytest_agentreplay.core.model import (
+from pytest_agentreplay.compare.live_result import LiveResult
+from pytest_agentreplay.model.exchanges import (
     Body,
     Exchange,
     Failure,
@@ -21,7 +20,8 @@ from pytest_agentreplay.core.model import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.live import history
+from pytest_agentreplay.runs.live import history
+from pytest_agentreplay.snapshots import codec
 
 CASE = Path(__file__).parents[2] / "cases" / "refund-claims-success"
 URL = "https://api.openai.com/v1/chat/completions"

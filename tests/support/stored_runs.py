@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.codec.styles import join_pieces
-from pytest_agentreplay.core.canonical_json import canonical, parse
-from pytest_agentreplay.core.model import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.canonical_json import canonical, parse
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec.styles import join_pieces
 
 
 def run_of(*pairs, test="t", lane="main", **header):

@@ -5,12 +5,12 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 
-from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Exchange, Failure, Timing, ToolCall, ToolReply
-from pytest_agentreplay.core.serialize.fitting import fitted
+from pytest_agentreplay.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import interceptions, lanes, pending_call
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import Exchange, Failure, Timing, ToolCall, ToolReply
+from pytest_agentreplay.values.fitting import fitted
 
 
 class Plain:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.model import Exchange, Header, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Header, ToolReply
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.capture.ended_capture import EndedCapture
-    from pytest_agentreplay.core.backends.backend import Moment, RecordBackend
-    from pytest_agentreplay.core.model import RawCall, RawOutcome, ToolCall
+    from pytest_agentreplay.backends.backend import Moment, RecordBackend
+    from pytest_agentreplay.model.exchanges import RawCall, RawOutcome, ToolCall
+    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
 
 
 def an_exchange_takes_nothing_raw(ended: EndedCapture, raw: RawCall, outcome: RawOutcome, call: ToolCall) -> None:

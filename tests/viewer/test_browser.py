@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay import pages
-from pytest_agentreplay.core.model import Body
-from pytest_agentreplay.live import history
+from pytest_agentreplay.model.exchanges import Body
+from pytest_agentreplay.runs import pages
+from pytest_agentreplay.runs.live import history
 from tests.cli.test_drift import HISTORY
 from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, write_run
 

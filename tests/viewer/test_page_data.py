@@ -8,10 +8,11 @@ import zlib
 
 import pytest
 
-from pytest_agentreplay import codec, pages
-from pytest_agentreplay.core.model import Body, Exchange, Frame, FrameCall, FramesReply, Header, HttpCall, Run
 from pytest_agentreplay.errors import SnapshotMissing
+from pytest_agentreplay.model.exchanges import Body, Exchange, Frame, FrameCall, FramesReply, Header, HttpCall, Run
 from pytest_agentreplay.report.page_data import describe_run
+from pytest_agentreplay.runs import pages
+from pytest_agentreplay.snapshots import codec
 from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, write_run
 
 

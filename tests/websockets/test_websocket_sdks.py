@@ -7,8 +7,8 @@ from importlib.metadata import version
 
 import pytest
 
-from pytest_agentreplay.core.turns import turns
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.model.turns import turns
+from pytest_agentreplay.providers import READER
 from tests.support.small_projects import passed
 from tests.support.voice import heard_in, record_voice, talk_as_openai
 

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, unknown
-from pytest_agentreplay.core.kit import table
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import HttpReply
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.compare.matching.address import content
+from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

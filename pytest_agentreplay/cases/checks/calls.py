@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, found_at, same
 from pytest_agentreplay.cases.turn import clip, short
-from pytest_agentreplay.core.tolerance.comparing import matched
+from pytest_agentreplay.compare.tolerance.comparing import matched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -17,14 +17,14 @@ from pytest_agentreplay.cases.checks.values import (
     texts,
     unknown,
 )
-from pytest_agentreplay.core.matching.address import content
-from pytest_agentreplay.core.model import HttpReply, ToolCall
-from pytest_agentreplay.core.redaction.detecting import Detector
-from pytest_agentreplay.core.redaction.known import Known
-from pytest_agentreplay.core.redaction.placeholders import Placeholders
-from pytest_agentreplay.core.redaction.policy import PERSONAL, PLAIN
-from pytest_agentreplay.dialects import READER, genai
-from pytest_agentreplay.dialects.genai import parsed
+from pytest_agentreplay.compare.matching.address import content
+from pytest_agentreplay.model.exchanges import HttpReply, ToolCall
+from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers.genai import parsed
+from pytest_agentreplay.redaction.detecting import Detector
+from pytest_agentreplay.redaction.known import Known
+from pytest_agentreplay.redaction.placeholders import Placeholders
+from pytest_agentreplay.redaction.policy import PERSONAL, PLAIN
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -18,7 +18,7 @@ from pytest_agentreplay.cases.checks.records import Record, RecordMatch, records
 from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, texts, unknown
 from pytest_agentreplay.cases.checks.wording import NAMED, WordingWeight, bare, forms, plain, stands, weight, without
 from pytest_agentreplay.cases.turn import short
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.providers import READER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH
-from pytest_agentreplay.core.linear import Slow
-from pytest_agentreplay.core.regexes import RefusedPattern, quick
-from pytest_agentreplay.core.rules import compile_path
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.redaction.linear import Slow
+from pytest_agentreplay.redaction.regexes import RefusedPattern, quick
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.core.rules import Place
+    from pytest_agentreplay.model.rules import Place
 
     Complaint = tuple[Place, str]
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.parsers import expat
 
-from pytest_agentreplay.core.canonical_json import NotJson, parse
-from pytest_agentreplay.core.rules import compile_path
+from pytest_agentreplay.model.canonical_json import NotJson, parse
+from pytest_agentreplay.model.rules import compile_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What a word says of a run; values held against what a check wants: exists, equals, contains, not_contains, matches.
 
-Paths are those of `core.rules`, with at most one `..`, so that looking costs what the tree is long. Where a path
+Paths are those of `model.rules`, with at most one `..`, so that looking costs what the tree is long. Where a path
 finds several values, one that fits is enough, and what must not be there may be in none.
 """
 
@@ -10,9 +10,9 @@ import json
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.cases.turn import clip, short
-from pytest_agentreplay.core.diff.texts import brief
-from pytest_agentreplay.core.regexes import quick
-from pytest_agentreplay.core.rules import compile_path
+from pytest_agentreplay.compare.diff.texts import brief
+from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.redaction.regexes import quick
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

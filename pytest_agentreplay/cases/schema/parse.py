@@ -16,22 +16,22 @@ from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.backends.perturbation import OPERATORS, read_perturbation
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, LIST_NAMES, Case, CaseSource, Check, ServingPolicy
 from pytest_agentreplay.cases.checks import WORDS, invalid, no_word
 from pytest_agentreplay.cases.schema import check_fields, model
-from pytest_agentreplay.codec import strict_yaml
-from pytest_agentreplay.core import tolerance
-from pytest_agentreplay.core.perturbation import OPERATORS, read_perturbation
-from pytest_agentreplay.core.rules import compile_path
+from pytest_agentreplay.compare import tolerance
 from pytest_agentreplay.errors import CaseError, SettingsError
+from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.snapshots.codec import strict_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import ListName
-    from pytest_agentreplay.codec.strict_yaml import Document
-    from pytest_agentreplay.core.rules import Place
+    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.snapshots.codec.strict_yaml import Document
 
 MOST_TOLD = 8
 MOST_LOOKED_AT = 100

@@ -23,15 +23,15 @@ from types import BuiltinFunctionType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import above
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.model.release_order import above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.core.model import Exchange
     from pytest_agentreplay.intercept.environment.randomness import RandomSource
+    from pytest_agentreplay.model.exchanges import Exchange
 
 # Nanoseconds without a call after which the clock runs on.
 PATIENCE = 1_000_000_000

@@ -11,7 +11,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import RecordBackend
+from pytest_agentreplay.backends.backend import RecordBackend
 from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.interceptions import find_interception
 from pytest_agentreplay.intercept.session.patching import is_trampoline

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.redaction.secret_names import CATEGORY, is_key_name
 from pytest_agentreplay.intercept.session.interceptions import find_interception
+from pytest_agentreplay.redaction.secret_names import CATEGORY, is_key_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.core.model import Json, JsonObject
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 PLACEHOLDER = "replayed-and-never-sent"
 # Variables of one recording: a file says which, and files are anyone's.

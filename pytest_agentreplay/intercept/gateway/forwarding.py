@@ -17,20 +17,20 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
-from pytest_agentreplay.core.model import Failure, HttpReply
 from pytest_agentreplay.intercept.gateway.wire import HOP_BY_HOP
 from pytest_agentreplay.intercept.http.bodies import BodyCapture
 from pytest_agentreplay.intercept.http.http_wire import frozen
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
+from pytest_agentreplay.model.exchanges import Failure, HttpReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Self
 
-    from pytest_agentreplay.core.model import Headers, HttpCall
     from pytest_agentreplay.intercept.gateway.wire import GatewayWire
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Headers, HttpCall
 
 PIECE = 65_536
 LEFT = Failure("builtins.GeneratorExit")

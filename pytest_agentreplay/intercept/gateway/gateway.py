@@ -19,17 +19,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.gateway.routes import UNREACHABLE, Routes, keys_for, routes_for
 from pytest_agentreplay.intercept.session.lanes import CallContext
+from pytest_agentreplay.model.divergence import Divergence, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_agentreplay.core.model import Call, Headers
     from pytest_agentreplay.intercept.gateway.server import GatewayServer
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.model.exchanges import Call, Headers
 
 _PATH = re.compile(r"/t/([0-9a-f]+)\.([0-9]+)(?:/p/([a-z0-9-]+))?(.*)", re.DOTALL)
 LOOPBACK = ("127.0.0.1", "localhost", "::1")

@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from pytest_agentreplay.core.matching.address import is_loopback, split
-from pytest_agentreplay.core.model import HttpCall
+from pytest_agentreplay.compare.matching.address import is_loopback, split
+from pytest_agentreplay.model.exchanges import HttpCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from pytest_agentreplay.core.model import Call
+    from pytest_agentreplay.model.exchanges import Call
 
 DUMMY = "agentreplay-no-key-is-needed"
 """A key for SDKs that refuse to start without one."""

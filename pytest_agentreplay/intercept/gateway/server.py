@@ -16,20 +16,20 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.gateway.forwarding import Forwarding
 from pytest_agentreplay.intercept.gateway.signing import signed_for
 from pytest_agentreplay.intercept.gateway.wire import GatewayWire, left_early, play
 from pytest_agentreplay.intercept.http.http_wire import attempt_of
 from pytest_agentreplay.intercept.session import lanes, pending_call
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Headers
 
 REFUSED = 400
 """The one status of a refusal: clients try 408, 409, 429 and 5xx again."""

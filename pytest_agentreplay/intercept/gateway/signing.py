@@ -6,11 +6,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.matching.address import split
+from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.errors import CannotFreeze
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import HttpCall
+    from pytest_agentreplay.model.exchanges import HttpCall
 
 _SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _MADE_ANEW = frozenset({"authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"})

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.model import Failure, Headers, HttpReply
+    from pytest_agentreplay.model.exchanges import Failure, Headers, HttpReply
 
 HOP_BY_HOP = frozenset(
     (

@@ -15,8 +15,6 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
-from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, thawed
 from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
@@ -25,12 +23,14 @@ from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import find_exception, wrap
 from pytest_agentreplay.intercept.session.replacing import blame
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.release_order import BEGUN
 
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.session.patching import Seam
+    from pytest_agentreplay.model.exchanges import Headers
 
 
 def patch(library: ModuleType) -> None:

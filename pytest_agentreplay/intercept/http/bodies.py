@@ -10,18 +10,18 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpReply
-from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
 from pytest_agentreplay.intercept.session import lanes, replacing
 from pytest_agentreplay.intercept.session.replacing import shielded
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpReply
+from pytest_agentreplay.model.release_order import END
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 
-    from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Headers
 
 
 def texts(raw: list[tuple[bytes, bytes]]) -> Headers:

@@ -13,18 +13,18 @@ from contextvars import ContextVar
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import HttpReply
-from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream
 from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
 from pytest_agentreplay.intercept.session.replacing import shielded
+from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.model.release_order import BEGUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_agentreplay.core.model import Failure
     from pytest_agentreplay.intercept.http.http_wire import Wire
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Failure
 
 _BUFFER = 65536
 

@@ -15,21 +15,21 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Failure
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import pending_call
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import find_exception
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import Failure
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import Headers, HttpCall, HttpReply
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Headers, HttpCall, HttpReply
 
 FAMILY = frozenset({"httpx", "httpx2"})
 STAND_IN = "__agentreplay_stand_in__"

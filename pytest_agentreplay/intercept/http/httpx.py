@@ -19,8 +19,6 @@ import functools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
-from pytest_agentreplay.core.release_order import BEGUN
 from pytest_agentreplay.intercept.http.bodies import (
     AsyncTeeStream,
     BodyCapture,
@@ -34,6 +32,8 @@ from pytest_agentreplay.intercept.network.in_process import is_mocked, reaches_o
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
 from pytest_agentreplay.intercept.session.replacing import blame
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.release_order import BEGUN
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -14,21 +14,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.core.model import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
 from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, thawed
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.session.replacing import blame, pass_on
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.patching import Seam
+    from pytest_agentreplay.model.exchanges import Headers
 
 
 @dataclass(slots=True)

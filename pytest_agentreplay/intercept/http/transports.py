@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import Failure, HttpReply
-from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream, SuspensionProbe
 from pytest_agentreplay.intercept.http.files import short_of
 from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
+from pytest_agentreplay.model.exchanges import Failure, HttpReply
+from pytest_agentreplay.model.release_order import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.http.http_wire import Wire
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Headers
 
 HEARD = "_agentreplay_heard"
 GONE = "aiohttp.client_exceptions.ServerDisconnectedError"

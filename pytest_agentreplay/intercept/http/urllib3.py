@@ -14,7 +14,6 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import EMPTY, Body, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.intercept.http.files import Playing, listening
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, thawed
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
@@ -22,13 +21,14 @@ from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.session.replacing import blame, pass_on
+from pytest_agentreplay.model.exchanges import EMPTY, Body, HttpCall, HttpReply, RawCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import Failure, Headers
     from pytest_agentreplay.intercept.session.patching import Seam
+    from pytest_agentreplay.model.exchanges import Failure, Headers
 
 _TUNNEL = "_agentreplay_tunnel"
 

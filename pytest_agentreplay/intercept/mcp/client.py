@@ -17,8 +17,6 @@ import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.model import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
@@ -30,16 +28,18 @@ from pytest_agentreplay.intercept.session.replacing import mark_exchanged, notin
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.arguments import Arguments
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
+from pytest_agentreplay.values.failure import failure_of, raise_able
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
     from contextlib import AbstractAsyncContextManager
     from types import FunctionType, ModuleType
 
-    from pytest_agentreplay.core.model import Headers
     from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Headers
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
 SESSION_ID = "mcp-session-id"

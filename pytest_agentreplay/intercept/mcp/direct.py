@@ -12,22 +12,22 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import Closed
-from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.mcp.messages import MessageLog
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.model.exchanges import Closed
+from pytest_agentreplay.providers import json_rpc
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import FrameCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue
+    from pytest_agentreplay.model.exchanges import FrameCall
 
     Params = Mapping[str, Any] | None
 

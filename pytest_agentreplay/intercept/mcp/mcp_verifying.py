@@ -16,18 +16,18 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import ToolReply
-from pytest_agentreplay.dialects import json_rpc
-from pytest_agentreplay.dialects.lenient import obj, string
+from pytest_agentreplay.model.exchanges import ToolReply
+from pytest_agentreplay.providers import json_rpc
+from pytest_agentreplay.providers.lenient import obj, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from pytest_agentreplay.core.model import Json, JsonObject
     from pytest_agentreplay.intercept.mcp.messages import Messages
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
 
     Open = Callable[[PendingCall], AbstractAsyncContextManager[Any]]
 

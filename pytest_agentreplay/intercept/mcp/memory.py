@@ -13,8 +13,6 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import FrameCall, RawCall
-from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, replayed
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
@@ -23,6 +21,8 @@ from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap_code
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.model.exchanges import FrameCall, RawCall
+from pytest_agentreplay.providers import json_rpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable

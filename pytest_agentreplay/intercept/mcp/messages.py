@@ -6,16 +6,16 @@ import json
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.model import Failure
-from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.session.patching import find_exception
+from pytest_agentreplay.model.exchanges import Failure
+from pytest_agentreplay.providers import json_rpc
+from pytest_agentreplay.values.failure import failure_of, raise_able
 
 if TYPE_CHECKING:
     from collections.abc import Hashable
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.model.exchanges import Json
 
 RAISED = "$raised"
 """Key of an exception that a transport hands over in a message's stead: what came was none."""

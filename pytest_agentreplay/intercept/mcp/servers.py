@@ -11,10 +11,10 @@ import contextlib
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
 from pytest_agentreplay.intercept.mcp.streams import ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.providers import json_rpc
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Hashable

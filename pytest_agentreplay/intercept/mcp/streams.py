@@ -8,12 +8,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
-from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.model import Closed, Failure
-from pytest_agentreplay.dialects import json_rpc
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.model.exchanges import Closed, Failure
+from pytest_agentreplay.providers import json_rpc
+from pytest_agentreplay.values.failure import failure_of, raise_able
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -18,7 +18,6 @@ import weakref
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process, sandbox
 from pytest_agentreplay.intercept.network.child_events import (
@@ -51,6 +50,7 @@ from pytest_agentreplay.intercept.session.callers import (
 )
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_loopback, is_model_host, parse_address
 from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
+from pytest_agentreplay.model.divergence import Divergence, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -19,9 +19,9 @@ from pytest_agentreplay.intercept.session.patching import wrap
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from pytest_agentreplay.core.model import FrameCall, HttpCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.patching import Seam
+    from pytest_agentreplay.model.exchanges import FrameCall, HttpCall
 
 NETWORK = frozenset(
     {"_socket", "curl_cffi", "httpcore", "httpcore2", "primp", "pycurl", "pyreqwest", "rnet", "socket", "ssl"}
@@ -84,15 +84,15 @@ def stays(interception: Interception, call: HttpCall) -> bool:
 
 def _asks_model(call: HttpCall) -> bool:
     # Loaded here, as below: a child process loads the guard, and most children ask no server.
-    from pytest_agentreplay.core.turns import is_model
-    from pytest_agentreplay.dialects import READER
+    from pytest_agentreplay.model.turns import is_model
+    from pytest_agentreplay.providers import READER
 
     return is_model(call, READER)
 
 
 def connection_stays(interception: Interception, opening: FrameCall) -> bool:
     """The same of a WebSocket: whether it leads to a server of this process. What it carries is then not recorded."""
-    from pytest_agentreplay.dialects.frames import opens_model
+    from pytest_agentreplay.providers.frames import opens_model
 
     return _is_served_here(interception, opening, lambda: opens_model(opening.url))
 
@@ -103,7 +103,7 @@ def _is_served_here(interception: Interception, call: HttpCall | FrameCall, is_m
     On an allowed host a call that reads as one of a model is recorded, since a fake of the model may listen there,
     unless the rule names this port. A test server of aiohttp is known to be the application.
     """
-    from pytest_agentreplay.core.matching.address import split
+    from pytest_agentreplay.compare.matching.address import split
 
     if interception.is_capture:  # a service knows no server of a test, and each call would parse its URL for it
         return False

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.core.release_order import ReleaseEvent, ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.ordering.release import Explain, OrderedTest, Waiter
+    from pytest_agentreplay.model.release_order import ReleaseEvent, ReleaseSchedule
 
 # Nanoseconds within which it is chance whether a timer or an answer came first, where loops ran in real time: one of a
 # thousand timers is late by 3.4 ms or more (`tests/benchmarks/order_limits.py`).

@@ -14,17 +14,17 @@ from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import COLLISION, END
 from pytest_agentreplay.intercept.ordering.idle import is_idle, watch_running_loop
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, PATIENCE, Sleepers, Threads
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
+from pytest_agentreplay.model.release_order import COLLISION, END
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.backends.backend import RecordingBackend
+    from pytest_agentreplay.backends.backend import RecordingBackend
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall

@@ -23,7 +23,6 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
@@ -39,6 +38,7 @@ from pytest_agentreplay.intercept.session.callers import (
     split_at_loop,
 )
 from pytest_agentreplay.intercept.session.pending_call import format_refusal
+from pytest_agentreplay.model.divergence import Divergence, Kind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -21,19 +21,19 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.kit import texts
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_line, list_awaited_frames
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
+from pytest_agentreplay.snapshots.kit import texts
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Collection
     from types import FrameType
 
-    from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.intercept.session.lanes import ThreadActivity
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Json
 
 # Modules in which a thread waits for another one.
 MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})

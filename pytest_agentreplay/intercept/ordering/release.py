@@ -39,7 +39,6 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.release_order import END, ReleaseEvent, above
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering.idle import RoundsIdle, SelectorIdle, TrioIdle, watch_running_loop
 from pytest_agentreplay.intercept.ordering.pausing import LOOK, Sleepers, describe_pending_timer
@@ -47,18 +46,19 @@ from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_agents_line, find_line, walk_waiting
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
+from pytest_agentreplay.model.release_order import END, ReleaseEvent, above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
     from types import FrameType
 
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Json
-    from pytest_agentreplay.core.release_order import ReleaseSchedule
     from pytest_agentreplay.intercept.ordering.idle import Idle
     from pytest_agentreplay.intercept.session.lanes import ThreadActivity
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.session.session_parts import Ending
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Json
+    from pytest_agentreplay.model.release_order import ReleaseSchedule
 
     Explain = Callable[[Call, Exchange, Exchange | None], Divergence]
     LookAhead = Callable[[Call, Exchange, Exchange, str], bool]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from pytest_agentreplay.core.divergence import Divergence
     from pytest_agentreplay.intercept.ordering.overtime import Overtime
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.model.divergence import Divergence
 
     Missing = Callable[[], tuple[Divergence, float] | None]
 

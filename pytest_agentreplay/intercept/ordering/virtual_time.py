@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
     from collections.abc import Callable, Collection
 
-    from pytest_agentreplay.core.backends.backend import RecordingBackend
+    from pytest_agentreplay.backends.backend import RecordingBackend
     from pytest_agentreplay.intercept.ordering.idle import Idle, Then
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall

@@ -11,23 +11,23 @@ import re
 import threading
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.backends.backend import PassThrough, Refused, Replayed
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.backends.backend import PassThrough, Refused, Replayed
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process
 from pytest_agentreplay.intercept.network.guard import Guard
 from pytest_agentreplay.intercept.session.callers import find_line_here
+from pytest_agentreplay.model.exchanges import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from pytest_agentreplay.core.backends.backend import Moment, Verdict
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Outcome, RawCall
+    from pytest_agentreplay.backends.backend import Moment, Verdict
     from pytest_agentreplay.intercept.process.child_start import ParentLink
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Outcome, RawCall
 
 GATEWAY = re.compile(r"(?:https?|wss?)://127\.0\.0\.1:[0-9]+/t/[0-9a-f]{16}\.[0-9]+(?:/|\Z)")
 """An address of a gateway: what is asked there is intercepted by the gateway itself."""

@@ -21,25 +21,25 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import Moment, PassThrough, RecordingBackend, Refused, Replayed
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.matching.address import authority
-from pytest_agentreplay.core.model import Exchange, FrameCall, HttpReply, RawCall, ToolCall, ToolReply
-from pytest_agentreplay.core.release_order import above
+from pytest_agentreplay.backends.backend import Moment, PassThrough, RecordingBackend, Refused, Replayed
+from pytest_agentreplay.compare.matching.address import authority
 from pytest_agentreplay.errors import AgentReplayError, CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.network import in_process
 from pytest_agentreplay.intercept.process.child_start import Here, Invitation
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.pending_call import describe
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import Exchange, FrameCall, HttpReply, RawCall, ToolCall, ToolReply
+from pytest_agentreplay.model.release_order import above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
     from multiprocessing.connection import Connection
 
-    from pytest_agentreplay.core.backends.backend import Recorder, Verdict
-    from pytest_agentreplay.core.model import Call
+    from pytest_agentreplay.backends.backend import Recorder, Verdict
     from pytest_agentreplay.intercept.network.guard import Guard
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.model.exchanges import Call
 
 PATIENCE = 5.0
 """Seconds that a child which is there has for the calls that it made before the test's end when it was recorded."""

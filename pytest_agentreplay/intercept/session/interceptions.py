@@ -20,9 +20,7 @@ import threading
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.backends.backend import Backend, Moment, PassThrough, RecordedRun, Refused, Replayed
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import ToolCall
+from pytest_agentreplay.backends.backend import Backend, Moment, PassThrough, RecordedRun, Refused, Replayed
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.intercept.session import exits, lanes, thread_starts
 from pytest_agentreplay.intercept.session.agents import find_agent
@@ -49,14 +47,16 @@ from pytest_agentreplay.intercept.session.session_parts import (
     RunClock,
     ToolRegistry,
 )
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from pytest_agentreplay.core.backends.backend import Verdict
-    from pytest_agentreplay.core.model import Call, Exchange, RawCall
+    from pytest_agentreplay.backends.backend import Verdict
     from pytest_agentreplay.intercept.session.session_parts import Redactor, RunSteps
+    from pytest_agentreplay.model.exchanges import Call, Exchange, RawCall
 
 
 class Interception:
@@ -206,8 +206,8 @@ class Interception:
 
         Raises ReplayDiverged where it cannot be changed; one that is about to be `sent` must have been.
         """
-        from pytest_agentreplay.core.live.request_changes import changed_call
-        from pytest_agentreplay.dialects import READER
+        from pytest_agentreplay.backends.request_changes import changed_call
+        from pytest_agentreplay.providers import READER
 
         try:
             return changed_call(call, self.scope.changes, READER, sent=sent)

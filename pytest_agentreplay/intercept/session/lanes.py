@@ -6,7 +6,7 @@ no stamp; it works for the test that is running (`interception.current`).
 
 Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
 job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
-the snapshot, and a replay finds the recorded lane by it (`core.release_order`).
+the snapshot, and a replay finds the recorded lane by it (`model.release_order`).
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from contextvars import Context, ContextVar
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from pytest_agentreplay.core.release_order import Label, Started
 from pytest_agentreplay.intercept.session.agents import AGENT
 from pytest_agentreplay.intercept.session.jobs import Jobs
 from pytest_agentreplay.intercept.session.replacing import shield
+from pytest_agentreplay.model.release_order import Label, Started
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop

@@ -11,13 +11,13 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.serialize import Codec
-from pytest_agentreplay.core.serialize.objects import shape_of
+from pytest_agentreplay.values import Codec
+from pytest_agentreplay.values.objects import shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.core.model import Json
+    from pytest_agentreplay.model.exchanges import Json
 
 LARGEST = 20_000
 PIECES = ("Document", "NodeWithScore", "TextNode", "ImageNode", "IndexNode", "RelatedNodeInfo", "QueryBundle")

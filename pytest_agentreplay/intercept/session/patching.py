@@ -289,7 +289,7 @@ def find_exception(path: str) -> type | None:
             exception = getattr(exception, "__dict__", {}).get(name)
         if isinstance(exception, type) and issubclass(exception, BaseException):
             return None if is_signal(exception) else exception
-    from pytest_agentreplay.core.serialize.hints import named
+    from pytest_agentreplay.values.hints import named
 
     exception = named(BaseException, path)
     return None if exception is None or is_signal(exception) else exception

@@ -10,20 +10,20 @@ import sys
 import threading
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
-from pytest_agentreplay.core.model import Failure, ToolCall
-from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_agents_line
+from pytest_agentreplay.model.exchanges import Failure, ToolCall
+from pytest_agentreplay.model.release_order import END
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from pytest_agentreplay.core.backends.backend import Recorder
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, Exchange, Outcome
+    from pytest_agentreplay.backends.backend import Recorder
     from pytest_agentreplay.intercept.session.session_parts import Observations, Redactor
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Outcome
 
 
 class AnswerOrder:

@@ -23,10 +23,10 @@ _ABSENT: Any = object()
 _undo: list[Callable[[], object]] = []
 
 guard: Callable[[Make, Callable[..., Any], bool], Callable[..., Any]] | None = None
-"""`capture.real_calls.choose`, which returns what is called in the place of a function; None where a test may fail."""
+"""`runs.capture.real_calls.choose`: returns what is called in the place of a function. None where a test may fail."""
 
 note_fault: Callable[[BaseException], None] | None = None
-"""`capture.fail_open.note_fault`, for what no guard is around; None where a fault may be raised."""
+"""`runs.capture.fail_open.note_fault`, for what no guard is around; None where a fault may be raised."""
 
 
 def shield(make: Make, real: Callable[..., Any], *, always: bool = False) -> Callable[..., Any]:

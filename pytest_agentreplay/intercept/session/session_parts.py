@@ -15,10 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import CodeType
 
-    from pytest_agentreplay.core.backends.backend import Moment, Replayed
-    from pytest_agentreplay.core.divergence import Divergence
-    from pytest_agentreplay.core.model import Call, HttpCall, Json, Outcome, RawCall
-    from pytest_agentreplay.core.serialize import Codec
+    from pytest_agentreplay.backends.backend import Moment, Replayed
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Call, HttpCall, Json, Outcome, RawCall
+    from pytest_agentreplay.values import Codec
 
 
 OPEN_CASSETTES: list[Any] = []
@@ -26,7 +26,7 @@ OPEN_CASSETTES: list[Any] = []
 
 
 class Redactor(Protocol):
-    """What the interception needs of `core.redaction`."""
+    """What the interception needs of `redaction.redaction`."""
 
     def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
         """Return the call as it may be stored. One that `is_recorded` byte for byte is redacted already."""
@@ -152,7 +152,7 @@ class ToolRegistry:
         """Return whether a tool of this name was declared to change nothing."""
         if not self.read_tools:
             return False
-        from pytest_agentreplay.core.tolerance import is_named
+        from pytest_agentreplay.compare.tolerance import is_named
 
         return any(is_named(name, pattern) for pattern in self.read_tools)
 

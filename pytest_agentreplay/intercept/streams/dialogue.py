@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from contextvars import copy_context
 from typing import TYPE_CHECKING, Protocol
 
-from pytest_agentreplay.core.frames import Release
-from pytest_agentreplay.core.model import Body, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.model.exchanges import Body, Frame, FrameCall, FramesReply, RawCall
+from pytest_agentreplay.model.frames import Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator
     from contextvars import Context
 
-    from pytest_agentreplay.core.model import Closed, Exchange, Failure, Headers, Outcome
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Closed, Exchange, Failure, Headers, Outcome
 
 
 class MessageProtocol(Protocol):

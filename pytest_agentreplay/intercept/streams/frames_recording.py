@@ -9,15 +9,15 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.core.failure import failure_of
-from pytest_agentreplay.core.model import Body, Closed, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.model.exchanges import Body, Closed, Frame, FrameCall, FramesReply, RawCall
+from pytest_agentreplay.values.failure import failure_of
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import Failure, Headers
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Failure, Headers
 
 
 class FrameRecording:

@@ -13,20 +13,20 @@ from collections import deque
 from typing import TYPE_CHECKING, NoReturn
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.core.divergence import Difference, Divergence, Kind
-from pytest_agentreplay.core.frames import Release
-from pytest_agentreplay.core.model import Body, Closed, Failure, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, pending_call
 from pytest_agentreplay.intercept.session.callers import find_agents_line
+from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
+from pytest_agentreplay.model.exchanges import Body, Closed, Failure, Frame, FrameCall, FramesReply, RawCall
+from pytest_agentreplay.model.frames import Release
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.core.frames import FrameTopic
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.frames import FrameTopic
 
 STALL = 10.0
 """Seconds that the test's own strand waits for a frame whose turn depends on messages that are not sent."""

@@ -9,22 +9,22 @@ from itertools import islice
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core.model import SELF
-from pytest_agentreplay.core.serialize import freeze_call
-from pytest_agentreplay.core.serialize.fitting import CLOSURE
 from pytest_agentreplay.intercept.environment.clock import is_reading
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_values import content, content_in_closure, is_framework
 from pytest_agentreplay.intercept.tools.state import CHANGED
+from pytest_agentreplay.model.exchanges import SELF
+from pytest_agentreplay.values import freeze_call
+from pytest_agentreplay.values.fitting import CLOSURE
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from types import CellType
 
-    from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.core.serialize import Codec, FrozenCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.values import Codec, FrozenCall
 
 
 _INDEX = re.compile(r"\[\d+\]")

@@ -17,10 +17,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core.serialize import ArgumentContent
-from pytest_agentreplay.core.serialize.objects import shape_of
-from pytest_agentreplay.core.serialize.state import attributes_of, builtin_of, has_hidden_state
 from pytest_agentreplay.intercept.tools import iterators
+from pytest_agentreplay.values import ArgumentContent
+from pytest_agentreplay.values.objects import shape_of
+from pytest_agentreplay.values.state import attributes_of, builtin_of, has_hidden_state
 
 if TYPE_CHECKING:
     import array

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from types import FrameType
 
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.tools.tool import Redirection
+    from pytest_agentreplay.values import Codec
 
 _watched: list[Redirections] = []
 

@@ -17,8 +17,6 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.core.model import SELF, RawCall, ToolCall
-from pytest_agentreplay.core.serialize.objects import Codec, shape_of
 from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
 from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.tools import factories
@@ -28,14 +26,16 @@ from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool import handle_call, said_of
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
+from pytest_agentreplay.model.exchanges import SELF, RawCall, ToolCall
+from pytest_agentreplay.values.objects import Codec, shape_of
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 
-    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
     from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
+    from pytest_agentreplay.model.exchanges import JsonObject
 
 MCP_ADAPTERS = ("langchain_mcp_adapters", "agents.mcp", "mcpadapt", "llama_index.tools.mcp", "crewai.tools.mcp")
 """Modules whose tools are those of an MCP server: they cross at the protocol, and nothing else of them does."""

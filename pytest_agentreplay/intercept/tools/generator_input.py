@@ -9,19 +9,19 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.canonical_json import canonical
-from pytest_agentreplay.core.failure import failure_of
-from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.exchanges import ToolReply
+from pytest_agentreplay.values.failure import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.core.model import Json, JsonObject
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.session.session_parts import Redactor
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.values import Codec
 
 _PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
 

@@ -11,8 +11,8 @@ import itertools
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.core.serialize import ArgumentContent
-from pytest_agentreplay.core.serialize.hints import dotted
+from pytest_agentreplay.values import ArgumentContent
+from pytest_agentreplay.values.hints import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator

@@ -10,8 +10,8 @@ import functools
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.serialize import Codec
 from pytest_agentreplay.intercept.tools import framework
+from pytest_agentreplay.values import Codec
 
 if TYPE_CHECKING:
     from types import ModuleType

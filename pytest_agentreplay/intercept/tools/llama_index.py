@@ -11,8 +11,8 @@ from pytest_agentreplay.intercept.tools import framework
 if TYPE_CHECKING:
     from types import ModuleType
 
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.values import Codec
 
 
 def patch(library: ModuleType) -> None:

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import ModuleType
 
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.values import Codec
 
 FIELD = "on_invoke_tool"
 HANDOFF = "on_invoke_handoff"

@@ -7,20 +7,20 @@ import typing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.failure import failure_of, raise_able
-from pytest_agentreplay.core.serialize import freeze, load
-from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import find_exception, is_exception
 from pytest_agentreplay.intercept.tools import generator_input
+from pytest_agentreplay.values import freeze, load
+from pytest_agentreplay.values.failure import failure_of, raise_able
+from pytest_agentreplay.values.hints import dotted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from pytest_agentreplay.core.model import Failure, Json, JsonObject
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.model.exchanges import Failure, Json, JsonObject
+    from pytest_agentreplay.values import Codec
 
 ANNOTATED: Any = object()
 """`returns` of a tool whose own annotation says what it gives."""

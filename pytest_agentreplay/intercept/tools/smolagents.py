@@ -8,8 +8,8 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.serialize.hints import dotted
 from pytest_agentreplay.intercept.tools import framework
+from pytest_agentreplay.values.hints import dotted
 
 if TYPE_CHECKING:
     from types import ModuleType

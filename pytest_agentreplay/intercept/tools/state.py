@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pytest_agentreplay.core.serialize import FrozenCall
+    from pytest_agentreplay.values import FrozenCall
 
 _ABSENT = object()
 

@@ -13,7 +13,6 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.core.model import SELF, RawCall, ToolCall
 from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
@@ -27,18 +26,19 @@ from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
+from pytest_agentreplay.model.exchanges import SELF, RawCall, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import CodeType, FunctionType
 
-    from pytest_agentreplay.core.model import JsonObject
-    from pytest_agentreplay.core.serialize import Codec
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.patching import MadeOf
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
     from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
+    from pytest_agentreplay.model.exchanges import JsonObject
+    from pytest_agentreplay.values import Codec
 
 __all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
 

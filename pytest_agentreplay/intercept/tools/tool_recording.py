@@ -8,18 +8,18 @@ from __future__ import annotations
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import Failure, ToolReply
-from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.model.release_order import END
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
 
-    from pytest_agentreplay.core.model import Json
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
+    from pytest_agentreplay.model.exchanges import Json
 
 AWAITED = "$awaited"
 """Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from pytest_agentreplay.core.divergence import Divergence, Kind
-from pytest_agentreplay.core.model import Failure, ToolReply
-from pytest_agentreplay.core.release_order import END
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.pending_call import format_refusal
 from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.model.release_order import END
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    from pytest_agentreplay.core.model import JsonObject
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
+    from pytest_agentreplay.model.exchanges import JsonObject
 
 
 class ToolReplaying:

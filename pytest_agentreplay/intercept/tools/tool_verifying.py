@@ -10,20 +10,20 @@ import contextlib
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.core.failure import failure_of
-from pytest_agentreplay.core.model import ToolReply
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session.session_parts import Observations
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
+from pytest_agentreplay.model.exchanges import ToolReply
+from pytest_agentreplay.values.failure import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 
-    from pytest_agentreplay.core.model import Outcome
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.results import ToolResults
+    from pytest_agentreplay.model.exchanges import Outcome
 
 
 class VerifiedCall:

@@ -13,11 +13,11 @@ import inspect
 import weakref
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import Closed, Frame, RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
+from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Generator

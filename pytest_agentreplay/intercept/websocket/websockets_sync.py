@@ -13,20 +13,20 @@ import threading
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.core.model import Closed, Frame, RawCall
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, list_parameters
 from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
+from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from types import ModuleType
 
-    from pytest_agentreplay.core.model import FrameCall
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
+    from pytest_agentreplay.model.exchanges import FrameCall
 
 
 def patch(library: ModuleType) -> None:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.report.escape import escape_html
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.core.model import JsonObject
+    from pytest_agentreplay.model.exchanges import JsonObject
 
 GENERATOR = '<meta name="generator" content="pytest_agentreplay'
 """What every page has near its beginning."""

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.model import Header, Run
+from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.snapshots import codec
 from tests.support.project import NOBODY
 from tests.support.small_projects import edited, flat, passed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.demo.server import Raw
+from pytest_agentreplay.cli.demo.server import Raw
 from tests.support.small_projects import edited, furnished, passed, runs
 
 AGENT = """

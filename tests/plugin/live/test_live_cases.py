@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.demo.server import Ask, Raw
+from pytest_agentreplay.cli.demo.server import Ask, Raw
 from tests.support.case_project import opened
 from tests.support.project import NOBODY, refunds
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_agentreplay.demo.server import Ask, Raw
+from pytest_agentreplay.cli.demo.server import Ask, Raw
 from tests.support.small_projects import flat, furnished, passed, recorded, sections
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_agentreplay.demo.server import Ask
+from pytest_agentreplay.cli.demo.server import Ask
 from tests.support.mcp_orders import AGENT, INI, OPENAI_AGENTS, SERVER, Served
 from tests.support.small_projects import edited, flat, furnished, passed, recorded
 

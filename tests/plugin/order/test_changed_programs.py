@@ -17,9 +17,9 @@ import httpx2
 import pytest
 import trio
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.intercept.ordering import stall_watch
+from pytest_agentreplay.snapshots import codec
 from tests.ordering.driving import Stage
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]  # nothing in it depends on the release of a dependency

@@ -8,7 +8,7 @@ import sys
 import httpx2
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from tests.ordering.driving import Stage
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]

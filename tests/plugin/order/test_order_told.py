@@ -2,8 +2,8 @@
 
 import pytest
 
-from pytest_agentreplay.core.kit import Grade, kit_of
-from pytest_agentreplay.dialects import READER
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.snapshots.kit import Grade, kit_of
 from tests.support.small_projects import edited, runs
 
 AGENT = """

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from pytest_agentreplay.demo.script import Raw
+from pytest_agentreplay.cli.demo.script import Raw
 from tests.ordering.driving import Stage
 from tests.support.exhaustive import rare
 from tests.support.small_projects import furnished, passed, recorded

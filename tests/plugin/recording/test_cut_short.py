@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.codec import journal
+from pytest_agentreplay.snapshots.codec import journal
 from tests.support.exhaustive import rare
 from tests.support.small_projects import passed, recorded
 
@@ -57,8 +57,8 @@ def around(agentreplay):
 
 def pytest_sessionstart():
     if HOW == "full":
-        from pytest_agentreplay.store import files
-        from tests.store.faults.disk import Disk, fails
+        from pytest_agentreplay.snapshots.store import files
+        from tests.snapshots.faults.disk import Disk, fails
         files.os = Disk(int(WHEN), fails(errno.ENOSPC), counted={"write"}, lasting={"write"})
         files.os.struck = ""
 

@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_agentreplay.demo.script import Raw
+from pytest_agentreplay.cli.demo.script import Raw
 from tests.support.exhaustive import rare
 from tests.support.small_projects import furnished, passed, recorded
 

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings import resolve
-from tests.store.faults.spreading import recorded_twice
+from tests.snapshots.faults.spreading import recorded_twice
 from tests.support.project import NOBODY
 from tests.support.small_projects import passed, recorded, runs, sections, summary
 

@@ -6,10 +6,10 @@ import shutil
 
 import pytest
 
-from pytest_agentreplay import codec
-from pytest_agentreplay.core.redaction.policy import Policy, shape
 from pytest_agentreplay.errors import Leak
+from pytest_agentreplay.redaction.policy import Policy, shape
 from pytest_agentreplay.runs import accept
+from pytest_agentreplay.snapshots import codec
 from tests.support.small_projects import flat, passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

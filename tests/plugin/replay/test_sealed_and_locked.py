@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from tests.support.exhaustive import rare
 from tests.support.small_projects import flat, passed, recorded
 

@@ -126,7 +126,7 @@ def test_settings_that_cannot_be_meant_stop_pytest_with_exit_code_4(project, wor
     ],
 )
 def test_the_message_names_the_setting_and_what_it_takes(options, environ, ini, wanted):
-    """Those that tests/test_settings.py has not."""
+    """Those that tests/settings/test_settings.py has not."""
     options, ini = ({f"agentreplay_{key}": value for key, value in given.items()} for given in (options, ini))
     with pytest.raises(SettingsError) as caught:
         resolve(options, ini, environ, file="pytest.ini")
@@ -140,7 +140,7 @@ MARKERS = {
     "path": ("ignore=['$..[ = why']", ["$..["]),
     "permutations": ("permutations=-1", ["(permutations=...) takes how many orders to try, like 120, or True"]),
 }
-"""Those that need a session; the others are in tests/test_settings.py."""
+"""Those that need a session; the others are in tests/settings/test_settings.py."""
 
 
 @pytest.mark.parametrize("orders", ["many", 1.5, None])

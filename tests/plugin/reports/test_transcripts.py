@@ -94,7 +94,7 @@ def test_without_syrupy_the_fixture_says_so(project):
 
 
 def lines(recorded, now):
-    from pytest_agentreplay.transcript import difference  # syrupy is loaded with it
+    from pytest_agentreplay.plugin.transcript import difference  # syrupy is loaded with it
 
     return list(difference(recorded, now))
 

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from tests.support.exhaustive import rare
 from tests.support.project import NOBODY
 from tests.support.small_projects import passed

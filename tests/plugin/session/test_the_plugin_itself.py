@@ -36,7 +36,7 @@ def pytest_sessionfinish():
 
 FEW, MANY = 4, 24
 CACHED = {
-    "pytest_agentreplay.core.redaction.encodings.EncodedForm",
+    "pytest_agentreplay.redaction.encodings.EncodedForm",
     "pytest_agentreplay.report.summary.SessionSummary",
     "pytest_agentreplay.report.summary.RecordingSummary",
     "pytest_agentreplay.report.summary.ReplaySummary",

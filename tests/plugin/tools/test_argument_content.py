@@ -1,6 +1,6 @@
 """Arguments and receivers of tools, recorded in one process and replayed in another: what differs in content diverges.
 
-The classes of arguments that are read by their fields alone are tried in tests/core/test_arguments.py.
+The classes of arguments that are read by their fields alone are tried in tests/values/test_arguments.py.
 """
 
 import re
@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from tests.support.small_projects import furnished, passed, recorded, runs, summary
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

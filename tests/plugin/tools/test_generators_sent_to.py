@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay import codec
+from pytest_agentreplay.snapshots import codec
 from tests.ordering.driving import Stage
 
 

@@ -32,8 +32,8 @@ HOLED = f"""
 import sys
 sys.path.insert(0, {str(SCRIPT.parent)!r})
 import refund_calls as refunds
-from pytest_agentreplay.core.backends.backend import PassThrough, Refused
-from pytest_agentreplay.core.backends.replay import ReplayBackend
+from pytest_agentreplay.backends.backend import PassThrough, Refused
+from pytest_agentreplay.backends.replay import ReplayBackend
 
 def holed(self, call, moment, ask=ReplayBackend.decide):
     verdict = ask(self, call, moment)

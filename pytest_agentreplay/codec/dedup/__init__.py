@@ -1,1 +1,0 @@
-"""Content that a run repeats is stored once: messages under ids, edits of earlier ones, large base64 values."""

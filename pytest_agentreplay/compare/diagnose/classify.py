@@ -1,0 +1,392 @@
+"""Which kind of change made one call another: the places that differ, and what they say about the cause.
+
+Rules of this module:
+- The kind is that of the first section that differs: model, tool schemas, prompt, tool results, history, SDK fields.
+- A cause is a guess from structure alone; it says "likely" in the report, and nothing is ever ignored because of it.
+- Noise are spans that change on every run whatever the agent does: times, random ids, temporary places, the order of a
+  set. Two values whose only difference is such spans are likely the same value, and the report says "likely". Bytes are
+  never noise: another picture, sound or file is a change, also where it is written as digits. Neither are settings (the
+  name of a model, a version, a commit), nor values that occur elsewhere in the run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from pytest_agentreplay.compare.diagnose.sections import (
+    ReportSection,
+    find_message,
+    find_owner,
+    find_section,
+    find_tool_name,
+    is_below,
+    is_setting,
+)
+from pytest_agentreplay.compare.diff import texts
+from pytest_agentreplay.model import media
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.model.divergence import ABSENT, Difference, Kind
+from pytest_agentreplay.model.turns import function_of, label
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.compare.diagnose.sections import Readings
+    from pytest_agentreplay.model.exchanges import Call, Json
+    from pytest_agentreplay.model.reading import Reader
+
+
+Differences: TypeAlias = "tuple[Difference, ...]"
+IsFrozen: TypeAlias = "Callable[[Json], bool]"
+ExplainValue: TypeAlias = "Callable[[str, str], str]"
+
+CLOCK, UUID, PLACE, PORT, IDENT, ORDER = "a clock", "a uuid", "a place", "a port", "a random id", "the order of a set"
+
+_MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
+_DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
+_NAMES = {"clock": CLOCK, "uuid": UUID, "place": PLACE, "port": PORT, "id": IDENT}
+# Forty hex digits are a commit, which is no random id.
+_SPAN = re.compile(
+    r"(?P<uuid>\b[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}\b)"
+    r"|(?P<clock>\b\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?"
+    r"|\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?(?:\s?[AP]M)?\b"
+    rf"|\b(?:{_DAY},? )?(?:\d{{1,2}}\.? {_MONTH},? \d{{4}}|{_MONTH} \d{{1,2}},? \d{{4}})\b"
+    rf"|\b{_DAY}\b(?=,? )"
+    r"|\b(?:1[4-9]|20)\d{8}(?:\d{3}|\d{6}|\d{9})?(?:\.\d+)?\b)"
+    r"|(?P<place>(?:/private)?/(?:tmp|var/folders|var/tmp)(?:/[^\s\"'<>,;:]*)?"
+    r"|(?<![^\s\"'<>,;:])[^\s\"'<>,;:]*/pytest-of-[^\s\"'<>,;:]*"  # a name is long: it is looked at from its start
+    r"|\{\{(?:real|link)?tempdir(?::[a-z0-9-]+)?\}\}[^\s\"'<>,;:]*"
+    r"|/(?:home|Users)/[^\s\"'<>,;:]+|[A-Za-z]:\\+(?:Users|Temp)\\[^\s\"'<>,;:]+)"
+    r"|(?P<port>(?<=[A-Za-z0-9\]]):\d{4,5}\b)"
+    r"|(?P<id>\b0x[0-9a-fA-F]{6,}\b|\b(?=[0-9a-f-]{0,99}\d)(?=[0-9a-f-]{0,99}[a-f])(?!\w{40}\b)[0-9a-f]{8,64}\b"
+    r"|\b(?:[A-Za-z]{2,12}[_-]){1,3}(?=[A-Za-z0-9]*\d)(?=[A-Za-z0-9]*[A-Za-z])[A-Za-z0-9]{12,}\b)"
+)
+_WORD = re.compile(r"[\w.@/-]+")
+_MARK = re.compile(r"\{\{(?:(?:real|link)?(?:root|cwd|tmp|tempdir|home)|host|user)(?::[a-z0-9-]+)?\}\}")
+# What may stand in the place of a mark: a name or path, which ends at a quote, bracket or blank.
+_NAME = r"""[^\s"'<>,;]{1,200}"""
+_SEPARATOR = re.compile("[,;|]")
+# Two addresses below Azure's path for models that differ in the API's version alone, also of an unknown endpoint.
+_AZURE_VERSION = re.compile(r"(\S*/openai/\S*[?&]api-version=)[^&\0]*(\S*)\0\1[^&]*\2\Z")
+# Seconds, milliseconds, microseconds and nanoseconds since 1970, from 2014 to 2036: other numbers are no clocks.
+_EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
+
+
+def describe_noise(difference: Difference, explain: ExplainValue) -> str:
+    """What the two sides likely differ in, "a clock and a uuid"; "" when they really differ.
+
+    `explain` says of a recorded value and the one of now why they are not both new in their runs; "" when they are.
+    """
+    recorded, now = difference.recorded, difference.now
+    if isinstance(recorded, list) and isinstance(now, list):
+        return ORDER if _is_permuted(recorded, now) else ""
+    if _is_epoch(recorded) and _is_epoch(now):
+        recorded, now = str(recorded), str(now)
+    if not isinstance(recorded, str) or not isinstance(now, str) or media.is_mark(recorded) or media.is_mark(now):
+        return ""
+    if not (pairs := _pair_spans(recorded, now)):
+        return _describe_text_noise(recorded, now)
+    if any(is_setting(difference.path, recorded, *old.span()) or explain(old[0], new[0]) for old, new in pairs):
+        return ""
+    return " and ".join(dict.fromkeys(_NAMES[str(old.lastgroup)] for old, _ in pairs))
+
+
+def _pair_spans(recorded: str, now: str) -> list[tuple[re.Match[str], re.Match[str]]]:
+    """Return the spans that differ, as recorded and now; none where another part of the texts differs."""
+    if _SPAN.sub(_mark, recorded) != _SPAN.sub(_mark, now):
+        return []
+    pairs = zip(_SPAN.finditer(recorded), _SPAN.finditer(now), strict=True)
+    return [(old, new) for old, new in pairs if old[0] != new[0]]
+
+
+def _explain_values(difference: Difference, explain: ExplainValue) -> str:
+    """Return why the spans in which the two sides differ are not all new in their runs; "" where they are."""
+    pairs = _pair_spans(str(difference.recorded), str(difference.now))
+    return next(filter(None, (explain(old[0], new[0]) for old, new in pairs)), "")
+
+
+def is_only_noise(difference: Difference) -> bool:
+    """Whether the place holds the noise and no other text, so that leaving it out hides nothing."""
+    recorded = difference.recorded
+    return not isinstance(recorded, str) or not any(map(str.isalnum, _SPAN.sub("", recorded)))
+
+
+def _describe_text_noise(recorded: str, now: str) -> str:
+    if _is_place_for_mark(recorded, now) or _is_place_for_mark(now, recorded):
+        return PLACE
+    # In JSON that is sent as a text an order may mean something; only in prose it is taken for that of a printed set.
+    if not isinstance(parse(recorded), NotJson):
+        return ""
+    _, old, new = texts.hunk(recorded, now)
+    words, others = _WORD.findall(old), _WORD.findall(new)
+    shuffled = words != others and Counter(words) == Counter(others)  # else only what stands between them differs
+    return ORDER if shuffled and _is_member_list(old) and _is_member_list(new) else ""
+
+
+def _is_place_for_mark(marked: str, plain: str) -> bool:
+    """Whether `plain` names a place outright where `marked` has its mark, as it does with a name that is too common."""
+    literals = _MARK.split(marked)
+    return len(literals) > 1 and re.fullmatch(_NAME.join(map(re.escape, literals)), plain) is not None
+
+
+def _is_member_list(text: str) -> bool:
+    """Whether a text may be the members of a set: separated by signs, or each on a line of its own."""
+    rows = text.split("\n")
+    return _SEPARATOR.search(text) is not None or (len(rows) > 1 and all(len(_WORD.findall(row)) <= 3 for row in rows))
+
+
+def mask_spans(text: str) -> str:
+    """Return `text` with the kind of each such span in its place: "<uuid>", "<clock>"."""
+    return _SPAN.sub(lambda span: f"<{span.lastgroup}>", text)
+
+
+def _mark(match: re.Match[str]) -> str:
+    return f"\0{match.lastgroup}\0"
+
+
+def _is_permuted(recorded: list[Json], now: list[Json]) -> bool:
+    """The same plain values in another order; messages, tools and pictures have an order that means something."""
+    if any(isinstance(item, (dict, list)) or media.is_mark(item) for item in recorded):
+        return False
+    return Counter(map(canonical, recorded)) == Counter(map(canonical, now))
+
+
+def _is_epoch(value: object) -> bool:
+    return type(value) in {int, float} and any(low < value < high for low, high in _EPOCH)  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class ContentChange:
+    """What made one call another: `what` in a few words, `differences` with the telling ones first."""
+
+    kind: Kind
+    what: str
+    cause: str = ""
+    hints: tuple[str, ...] = ()
+    differences: tuple[Difference, ...] = ()
+
+
+def classify_change(
+    recorded: Call, now: Call, reader: Reader, differences: Differences, *, frozen: IsFrozen, explain: ExplainValue
+) -> ContentChange:
+    """What `differences`, the differences of two calls of one boundary, amount to.
+
+    `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
+    `explain` is that of `describe_noise`.
+    """
+    # Noise alone is reported as noise. Beside a real change it is no news, and is put last.
+    names = {each.path: name for each in differences if (name := describe_noise(each, explain))}
+    if differences and len(names) == len(differences):
+        return _classify_noise(label(recorded, reader), differences, names)
+    if function_of(recorded, reader) is not None:
+        if any(is_below(difference.path, "call") for difference in differences):
+            return ContentChange(
+                Kind.MODEL, f"{label(recorded, reader)}: {_describe(differences[0])}", _MODEL_CAUSE, (), differences
+            )
+        return _classify_arguments(label(recorded, reader), differences, names)
+    reading, current = reader.read_call(recorded), reader.read_call(now)
+    kinds = {reading.kind, current.kind}
+    # These have no prompt and no history that could be told apart.
+    if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
+        change = _classify_request(label(recorded, reader), differences)
+    else:
+        differences = _sort_noise_last(differences, names)
+        change = _classify_model(label(recorded, reader), (reading, current), differences, frozen=frozen)
+    is_guess = change.kind in {Kind.REQUEST, Kind.PROMPT} and differences
+    return replace(change, cause=(is_guess and _explain_values(change.differences[0], explain)) or change.cause)
+
+
+def _classify_model(
+    name: str, readings: Readings, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
+) -> ContentChange:
+    """A model call that became another one, by the most telling section that differs."""
+    # The members of `ReportSection` stand in the order of what says most; of one section the first place decides.
+    ranked = sorted(((find_section(difference, *readings), at) for at, difference in enumerate(differences)))
+    mine = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
+    differences = tuple(differences[at] for _, at in ranked)
+    if not differences:
+        return ContentChange(Kind.REQUEST, f"{name}: the same call, written otherwise", _SAME_CAUSE)
+    first, where = differences[0], ranked[0][0]
+    if (
+        where is ReportSection.PROMPT
+        and find_owner(first, readings) == "user"
+        and any(difference.now is ABSENT for difference in mine)
+    ):
+        # Messages went, and what stands in their place reads like an edited one: a summary.
+        first, where = mine[0], ReportSection.HISTORY
+        mine = (*mine, differences[0])
+    match where:
+        case ReportSection.MODEL:
+            return ContentChange(Kind.MODEL, f"{name}: {_describe(first)}", _MODEL_CAUSE, (), differences)
+        case ReportSection.SCHEMA:
+            cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
+            return ContentChange(
+                Kind.SCHEMA, f"{name}: {find_tool_name(first, readings)}{_describe(first)}", cause, (), differences
+            )
+        case ReportSection.PROMPT:
+            whose = find_owner(first, readings)
+            cause = _explain_prompt(first, batched=whose == "user")
+            return ContentChange(Kind.PROMPT, f"{name}: {whose} text {_describe(first)}", cause, (), differences)
+        case ReportSection.RESULT if frozen(find_message(first, readings)):
+            what = f"{name}: the agent tells a tool result otherwise: {_describe(first)}"
+            return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), differences)
+        case ReportSection.RESULT:
+            what = f"{name}: the tool result that it is told changed: {_describe(first)}"
+            return ContentChange(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), differences)
+        case ReportSection.HISTORY:
+            return _classify_history(name, differences, mine, readings)
+        case ReportSection.FIELD | ReportSection.WIRE:
+            return _classify_sdk(name, differences)
+
+
+def _explain_prompt(difference: Difference, *, batched: bool) -> str:
+    """Return why a text of a prompt differs; `batched` texts may hold items that come in batches."""
+    if is_reordered(difference):
+        return ORDER_CAUSE
+    if not isinstance(difference.recorded, str) or not isinstance(difference.now, str):
+        return _PROMPT_CAUSE
+    for word in _WORDS:
+        old, new = word.findall(difference.recorded), word.findall(difference.now)
+        before, after = Counter(old), Counter(new)
+        if old != new and before == after:
+            return ORDER_CAUSE
+        # How many items a batch holds depends on timing: some more or less of them are no edit of the text.
+        if batched and before and after and before != after and (before <= after or after <= before):
+            return _BATCH_CAUSE
+    return _PROMPT_CAUSE
+
+
+def _classify_history(
+    name: str, differences: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings
+) -> ContentChange:
+    """Messages that were sent before came otherwise; `mine` are the differences that say so."""
+    lost = [difference for difference in mine if difference.now is ABSENT]
+    gained = [difference for difference in mine if difference.recorded is ABSENT]
+    if lost and len(mine) > len(lost):
+        cause = "earlier messages gave way to others: the agent now summarises or rebuilds its history"
+    elif lost:
+        cause = "the agent sends fewer earlier messages: its memory trims, or a call that added them did not happen"
+    elif gained:
+        cause = "the agent sends messages that the recording does not have: its loop adds them"
+    elif any(str(difference.note).startswith("reordered") for difference in mine):
+        cause = "the agent sends the same messages in another order"
+    else:
+        cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
+    first = (lost or mine)[0]
+    whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{find_owner(first, readings)} message "
+    text = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _describe(first)
+    return ContentChange(Kind.HISTORY, f"{name}: history: {whose}{text}", cause, (), differences)
+
+
+def _classify_sdk(name: str, differences: tuple[Difference, ...]) -> ContentChange:
+    fields = ", ".join(_describe(difference) for difference in differences[:3])
+    cause = (
+        "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
+        "Compare the versions in the snapshot's kit with those installed"
+    )
+    hints = tuple(
+        f"accept it in all snapshots: agentreplay accept --rule '{difference.path}=sent by another SDK version'"
+        if difference.path.startswith("$") and "'" not in difference.path
+        else format_ignore_line(difference.path, "sent by another SDK version")
+        for difference in differences[:2]
+    )
+    return ContentChange(Kind.SDK, f"{name}: {fields}", cause, hints, differences)
+
+
+def _classify_arguments(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
+    differences = _sort_noise_last(differences, names)
+    what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same arguments, written otherwise"
+    return ContentChange(Kind.ARGS, what, "", (), differences)
+
+
+def _classify_request(name: str, differences: tuple[Difference, ...]) -> ContentChange:
+    what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same request, written otherwise"
+    kind, cause = Kind.REQUEST, "your code now sends another request here"
+    if differences and _AZURE_VERSION.match(f"{differences[0].recorded}\0{differences[0].now}"):
+        kind, cause = Kind.MODEL, _MODEL_CAUSE
+    return ContentChange(kind, what, cause, (), differences)
+
+
+def _classify_noise(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
+    kinds = " and ".join(
+        dict.fromkeys(part for difference in differences for part in names[difference.path].split(" and "))
+    )
+    cause = f"both sides look like {kinds}: such values differ in every run. {_ADVICE[kinds.split(' and ')[0]]}"
+    # A place that holds more than the noise would hide real changes, too.
+    hints = tuple(
+        format_ignore_line(difference.path, kinds) for difference in differences[:2] if is_only_noise(difference)
+    )
+    return ContentChange(
+        Kind.NOISE, f"{name}: {differences[0].path} differs only in {kinds}", cause, hints, differences
+    )
+
+
+def format_ignore_line(path: str, reason: str) -> str:
+    """The hint that names the ini line which takes a place out of the comparison, as ini files have it."""
+    place = f"header:{path.removeprefix('headers.')}" if path.startswith("headers.") else path
+    return f"or do not compare it: agentreplay_ignore = {place} = {reason}"
+
+
+def _describe(difference: Difference) -> str:
+    """One difference in a few words: where, and the shortest way to say what."""
+    if difference.recorded is ABSENT:
+        return difference.note or f"{difference.path} added"
+    if difference.now is ABSENT:
+        return difference.note or f"{difference.path} dropped"
+    if is_reordered(difference):
+        return f"{difference.path} came in another order"
+    if difference.note.startswith("[[redacted:"):
+        return f"{difference.path}: {difference.note}"
+    if difference.note:
+        note = texts.shorten(difference.note, 60)
+        if difference.path == "url" and note != difference.note:
+            note = " -> ".join(texts.excerpt(str(difference.recorded), str(difference.now), 32))
+        return f"{difference.path} changed, {note}"
+    sides = texts.apart(canonical(difference.recorded), canonical(difference.now), 24)
+    return f"{difference.path} changed, {sides[0]} -> {sides[1]}"
+
+
+def is_reordered(difference: Difference) -> bool:
+    """Whether both sides hold the same elements, in another order."""
+    return difference.note.startswith("reordered [")
+
+
+def _sort_noise_last(differences: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
+    """Real differences first, those that look like noise last."""
+    return tuple(sorted(differences, key=lambda difference: difference.path in names))
+
+
+_SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
+_MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
+_SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
+_SCHEMA_ORDER_CAUSE = (
+    "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "
+    "another order in each process. Sort them before they are sent; if the set is a library's, record and replay with "
+    "PYTHONHASHSEED=0"
+)
+_WORDS = re.compile(r"[^\W\d]+"), re.compile(r"\w+")  # without numbers first: they may count what comes in parts
+_PROMPT_CAUSE = "the prompt was edited, or something that is put into it changed"
+ORDER_CAUSE = (
+    "the same words in another order: what is put into the prompt was found, listed or finished in another order "
+    "(search results, a folder, tasks, or a set, whose order PYTHONHASHSEED=0 keeps)"
+)
+_BATCH_CAUSE = "the prompt was edited, or the same items came in other batches (a timer, a limit on their number)"
+STATE_CAUSE = "state that a frozen tool changes, whose code does not run in a replay; or else "
+_RENDER_CAUSE = (
+    "the tool's own result is the recorded one, so your code between the tool and this call writes it otherwise"
+)
+_RESULT_CAUSE = "no recorded call stands behind this result: the tool is not frozen, and gave something else this time"
+_FREEZE = "freeze the tool in agentreplay_tools, and record again: your.module.the_tool"
+_ADVICE = {
+    CLOCK: "Python's clocks are stepped unless agentreplay_clock = real: this time comes from elsewhere, "
+    "or from before the test began",
+    UUID: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
+    IDENT: "Draw it from Python's uuid or random inside the test, where they are seeded, and record again",
+    PLACE: "Places are put back only where they are known, and names where they are rare: use tmp_path, the home or "
+    "the root directory, and no user or host name that is a common word",
+    PORT: "Ports of this machine differ in each run: keep them out of prompts and arguments",
+    ORDER: "Sort it before it is sent, or run with PYTHONHASHSEED=0: sets have another order in each process",
+}

@@ -1,0 +1,256 @@
+"""The engine of tolerances: two trees side by side, and at each place the rule that holds there.
+
+What is near enough comes out as it was recorded, so that near means equal and what is left differs. Each place that is
+left is kept with the rule that was broken. Paths lead through classes, tuples and sets as through what JSON has.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter, defaultdict
+from decimal import Decimal
+from functools import cache
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+from pytest_agentreplay.compare.tolerance.frozen_view import is_leaf, unwrapped
+from pytest_agentreplay.errors import AgentReplayError, RunnerError
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import ABSENT
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from pytest_agentreplay.compare.tolerance.tolerance_forms import Tolerance
+    from pytest_agentreplay.model.divergence import Absent
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.model.rules import Place
+
+Rule: TypeAlias = "Tolerance | None"
+Hooks: TypeAlias = "Mapping[str, Callable[..., Any]]"
+
+LISTS = frozenset({"unordered", "set", "superset", "subset", "subsequence"})
+MORE = frozenset({"superset", "subsequence", "type"})
+FEWER = frozenset({"subset", "type"})
+TOOLS: Place = ("tools",)
+# A sign of a script without spaces is a word of its own.
+_WORD = re.compile(r"[\u2e80-\uffdc]|[^\W\u2e80-\uffdc]+")
+_KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+
+
+class BrokenRule(NamedTuple):
+    """One place where `now` is not near enough to `recorded`, by which rule (None: nobody said anything), and why."""
+
+    place: Place
+    rule: Rule
+    recorded: Json | Absent
+    now: Json | Absent
+    reason: str = ""
+
+
+class Comparison:
+    """One comparison: `settled` is what is there now, `broken` are the places that differ."""
+
+    def __init__(self, old: Json, new: Json, rules: Callable[[Json], dict[Place, Tolerance]], hooks: Hooks) -> None:
+        """`rules` gives those of the places of either side, `hooks` are functions of the project by key."""
+        self.broken: list[BrokenRule] = []
+        self._recorded, self._now, self._hooks = rules(old), rules(new), hooks
+        self._inner = {place[:n] for place in (*self._recorded, *self._now) for n in range(len(place))}
+        self.settled = self._settle(old, new, (), (), None)
+
+    def _settle(self, old: Json, new: Json, was: Place, here: Place, above: Rule) -> Json:
+        """Return `new`, which stands at `here`, beside `old`, which stood at `was`; `above` is what holds so far."""
+        rule = self._rule(was, here, above)
+        how = rule.how if rule is not None else "exact"
+        if how == "ignore" and not {was, here} & self._inner:
+            return old
+        (wrapped, inner, _), (wraps, now, wrap) = unwrapped(old), unwrapped(new)
+        if wrapped == wraps and not (rule is not None and rule.hook):
+            if isinstance(inner, list) and isinstance(now, list):
+                how = "unordered" if wrapped in {"$set", "$frozenset"} and how not in LISTS else how
+                below = None if rule is not None and rule.how in LISTS else rule
+                return wrap(self._elements(inner, now, was, here, how=how, rule=rule, below=below))
+            if wrapped:
+                return wrap(self._settle(inner, now, was, here, above))
+            if isinstance(old, dict) and isinstance(new, dict) and not (is_leaf(old) or is_leaf(new)):
+                return self._members(rule, old, new, was, here)
+        if (reason := distance(rule, old, new, self._hooks)) is None:
+            return old
+        self.broken.append(BrokenRule(here, rule, old, new, reason))
+        return new
+
+    def _rule(self, was: Place | None, here: Place | None, above: Rule) -> Rule:
+        """Return what holds at a place; None stands for the side on which it is not there."""
+        own = self._recorded.get(was) if was is not None else None
+        own = own or (self._now.get(here) if here is not None else None)
+        return above if own is None or (above is not None and above.level > own.level) else own
+
+    def _leave(self, was: Place | None, here: Place | None, above: Rule, value: Json) -> bool:
+        """Return whether nobody minds that `value` stands on one side alone; where not, the place is broken."""
+        rule = self._rule(was, here, above)
+        if rule is not None and rule.how == "ignore":
+            return True
+        sides = (value, ABSENT) if here is None else (ABSENT, value)
+        self.broken.append(BrokenRule(here or was or (), rule, *sides))
+        return False
+
+    def _members(self, rule: Rule, old: JsonObject, new: JsonObject, was: Place, here: Place) -> Json:
+        settled = {
+            key: self._settle(old[key], value, (*was, key), (*here, key), rule) if key in old else value
+            for key, value in new.items()
+            if key in old or not self._leave(None, (*here, key), rule, value)
+        }
+        return settled | {
+            key: value for key, value in old.items() if key not in new and self._leave((*was, key), None, rule, value)
+        }
+
+    def _elements(
+        self, old: list[Json], new: list[Json], was: Place, here: Place, *, how: str, rule: Rule, below: Rule
+    ) -> list[Json]:
+        """Return the elements in the order in which those that they are near to were recorded; the others behind."""
+        olds, news = ([_asked(item) for item in side] if was == TOOLS else side for side in (old, new))
+
+        @cache
+        def near(at: int, to: int) -> bool:
+            count = len(self.broken)
+            self._settle(olds[at], news[to], (*was, at), (*here, to), below)
+            differ = self.broken[count:]
+            del self.broken[count:]
+            return not differ
+
+        key = rule.values[0] if rule is not None and rule.how == "unordered" and rule.values else None
+        pairs, settled = paired(how, key, olds, news, near), []
+        for at, item in enumerate(old):
+            count = len(self.broken)
+            if (to := pairs.get(at)) is not None:
+                settled.append(self._settle(item, new[to], (*was, at), (*here, to), below))
+                if was == TOOLS and how not in LISTS and self._is_other_call(count):
+                    return settled + new[to + 1 :]
+                continue
+            fewer = how in FEWER or (how == "set" and any(near(at, to) for to in range(len(new))))
+            if fewer or self._leave((*was, at), None, rule, item):
+                settled.append(item)
+        for to in sorted({*range(len(new))} - {*pairs.values()}):
+            more = how in MORE or (how == "set" and any(near(at, to) for at in range(len(old))))
+            if not more and not self._leave(None, (*here, to), rule, new[to]):
+                settled.append(new[to])
+        return settled
+
+    def _is_other_call(self, count: int) -> bool:
+        """Return whether this is another call: then what came of it, and after it, is no matter."""
+        calls = [broken for broken in self.broken[count:] if broken.place[2:3] != ("result",)]
+        if calls:
+            self.broken[count:] = [broken for broken in calls if broken.place[2:] == ("name",)] or calls
+        return bool(calls)
+
+
+def _asked(call: Json) -> Json:
+    """Return a call of a tool without what came of it."""
+    return {key: value for key, value in call.items() if key != "result"} if isinstance(call, dict) else call
+
+
+def paired(
+    how: str, key: str | None, old: list[Json], new: list[Json], near: Callable[[int, int], bool]
+) -> dict[int, int]:
+    """Return the index in `new` of what stands beside each element of `old`, by the member `key` where there is one."""
+    if how not in LISTS:
+        return {at: at for at in range(min(len(old), len(new)))}
+    if how == "subsequence":
+        pairs, start = dict[int, int](), 0
+        for at in range(len(old)):
+            if (to := next((to for to in range(start, len(new)) if near(at, to)), None)) is not None:
+                pairs[at], start = to, to + 1
+        return pairs
+    was, now = (
+        [canonical(item.get(key, item) if isinstance(item, dict) and key else item) for item in side]
+        for side in (old, new)
+    )
+    pairs = matched(was, now, (lambda *_: False) if key else near)
+    if how == "unordered" and not key:
+        spare = sorted({*range(len(new))} - {*pairs.values()})
+        pairs |= dict(zip(sorted({*range(len(old))} - {*pairs}), spare, strict=False))
+    return pairs
+
+
+def matched(old: Sequence[str], new: Sequence[str], near: Callable[[int, int], bool]) -> dict[int, int]:
+    """Return as many pairs as there can be: index in `old` to index in `new`, `near` both. Equal texts come first."""
+    waiting: dict[str, list[int]] = defaultdict(list)
+    for to, text in reversed([*enumerate(new)]):
+        waiting[text].append(to)
+    owners = {waiting[text].pop(): at for at, text in enumerate(old) if waiting[text]}
+
+    def take(at: int, tried: set[int]) -> bool:
+        """Find a partner for `at`, one without a partner first; else another element may have to move on."""
+        for to in sorted(range(len(new)), key=owners.__contains__):
+            if to not in tried and near(at, to):
+                tried.add(to)
+                if to not in owners or take(owners[to], tried):
+                    owners[to] = at
+                    return True
+        return False
+
+    for at in sorted({*range(len(old))} - {*owners.values()}):
+        take(at, set())
+    return {at: to for to, at in owners.items()}
+
+
+def distance(rule: Rule, old: Json, new: Json, hooks: Hooks) -> str | None:
+    """Return why `new` is not near `old`, "" where the values say it; None where it is near.
+
+    What is equal is near, but for a pattern or a list of values, which are about now alone.
+    """
+    match rule and rule.how, rule.values if rule is not None else ():
+        case "regex", [pattern] if isinstance(new, str):
+            return None if pattern.search(new) else "the pattern is not found"
+        case "one_of", values if not isinstance(new, dict | list):
+            return None if (new if isinstance(new, str) else canonical(new)) in values else "none of these"
+        case how, _ if how == "ignore" or canonical(old) == canonical(new):
+            return None
+        case "type", _:
+            kind, other = (_KINDS.get(type(value), "null") for value in (old, new))
+            return None if kind == other else f"{other} and not {kind}"
+        case "number", [absolute, relative] if (size := number_of(old)) is not None and (
+            now := number_of(new)
+        ) is not None:
+            return None if abs(size - now) <= max(absolute, abs(size) * relative) else ""
+        case "text", [least] if isinstance(old, str) and isinstance(new, str):
+            return (
+                None if (share := shared_words(old, new)) >= float(least) else f"{share:.2f} of the words are the same"
+            )
+        case "embed" | "judge", _ if rule is not None:
+            return ask(rule, hooks, old, new)
+    return ""
+
+
+def shared_words(old: str, new: str) -> float:
+    """Return the share of the words of both texts that stand in both, in whatever order; 1 for two texts of none."""
+    was, now = (Counter(_WORD.findall(text.lower())) for text in (old, new))
+    return 2 * (was & now).total() / (was.total() + now.total() or 1) if was or now else 1.0
+
+
+def number_of(value: object) -> Decimal | None:
+    """Return a number, a Decimal too; exact, so that 0.81 and 0.80 are 0.01 apart. None for what is none."""
+    if isinstance(value, dict) and value.keys() == {"$decimal"}:
+        number = Decimal(str(value["$decimal"]))
+        return number if number.is_finite() else None
+    return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def ask(rule: Tolerance, hooks: Hooks, old: Json, new: Json) -> str | None:
+    """Return what a function of the project says. Raises RunnerError where it fails.
+
+    One that embeds takes a text and gives numbers; a judge takes `recorded`, `now` and `rubric` and gives True, False
+    or why it is not near.
+    """
+    key, wanted = rule.values
+    try:
+        if rule.how == "judge":
+            answer = hooks[key](recorded=old, now=new, rubric=wanted)
+            return None if answer is True else str(answer or "the judge says no")
+        was, now = ([*hooks[key](value if isinstance(value, str) else canonical(value))] for value in (old, new))
+        cosine = sum(a * b for a, b in zip(was, now, strict=True)) / (math.hypot(*was) * math.hypot(*now) or 1)
+    except AgentReplayError:
+        raise
+    except Exception as error:  # whatever the project's function does
+        raise RunnerError(f"{rule.text}: {error!r}") from error
+    return None if cosine >= float(wanted) else f"the cosine is {cosine:.2f}"

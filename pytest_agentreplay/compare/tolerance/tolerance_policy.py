@@ -1,0 +1,187 @@
+"""The rules of a project, a test or a case, with the shipped ones behind them: what one run leaves of another."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_agentreplay.compare.diff.texts import shorten
+from pytest_agentreplay.compare.live_result import Drift
+from pytest_agentreplay.compare.tolerance.comparing import TOOLS, BrokenRule, Comparison, Hooks, number_of
+from pytest_agentreplay.compare.tolerance.frozen_view import view
+from pytest_agentreplay.compare.tolerance.tolerance_forms import Level, Tolerance, is_named, parse
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.divergence import ABSENT, Absent
+from pytest_agentreplay.model.rules import Selector, Step, show
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from pytest_agentreplay.compare.tolerance.tolerance_forms import Side
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.model.rules import Place
+
+# Of 36 answers and a paraphrase of each the least share of equal words was 0.40 (half of them: over 0.76); of 36
+# answers and another one to the same question (a refusal, a failure, the opposite) the largest was 0.33.
+RATIO = 0.35
+_LINES = {
+    "$.turns": "ignore",
+    "$.turns[*].text": "type",
+    "$.final": f"text({RATIO})",
+    "$.outcome": "ignore",
+    "$.usage": "ignore",
+}
+SHIPPED = tuple(parse(place, how, level=Level.SHIPPED) for place, how in _LINES.items())
+"""What holds in a comparison of two runs where nobody says otherwise; tools, arguments and results are exact."""
+BOUNDS = frozenset({"at most", "forbidden"})
+_PLACEHOLDER = re.compile(r"\[\[redacted:([\w-]+):\d+\]\]")
+
+
+class TolerancePolicy:
+    """All tolerances that hold together: the higher level wins, then the more specific path, then the later one."""
+
+    def __init__(self, rules: Iterable[Tolerance] = ()) -> None:
+        """Nothing is looked at before it is needed."""
+        self.rules = tuple(rules)
+        self._plain = tuple(rule for rule in self.rules if not rule.hook)
+        # One call alone is not the third of its run: a path that names it by its number is no matter there.
+        self._of_calls = tuple(
+            rule for rule in self._plain if rule.tool or not any(type(it.want) is int for it in rule.path.steps[1:2])
+        )
+
+    def settled(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> Json:
+        """Return `now`, of one call of `tool`, with what is near enough to `recorded` as it was recorded.
+
+        No judge is asked here: nobody has a model to ask where models are frozen.
+        """
+        recorded, now = _unnumbered(recorded), _unnumbered(now)
+        if not self._of_calls or canonical(recorded) == canonical(now):
+            return now
+        was: Json = {"tools": [{"name": tool, side: recorded}]}
+        here: Json = {"tools": [{"name": tool, side: now}]}
+        settled: Any = Comparison(was, here, partial(_places, self._of_calls), {}).settled
+        return settled["tools"][0][side]  # type: ignore[no-any-return]
+
+    def near(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> bool:
+        """Return whether one may stand for the other."""
+        return canonical(_unnumbered(recorded)) == canonical(self.settled(tool, recorded, now, side))
+
+    def compare(
+        self, recorded: JsonObject, now: JsonObject, hooks: Hooks | None = None, turns: Sequence[str] = ()
+    ) -> tuple[Drift, ...]:
+        """Return where `now` leaves `recorded`; both are what a run shows (`backends.observation`).
+
+        `turns` say of each call of a tool now which turn asked for it. `hooks` are the functions of the project by key:
+        what they call crosses the boundary as an agent's calls do. Without any no judge is asked. Raises RunnerError
+        for one that fails.
+        """
+        rules = (*SHIPPED, *(self._plain if hooks is None else self.rules))
+        sides = (_unnumbered(recorded), _unnumbered(now))
+        broken = Comparison(*sides, partial(_places, rules), hooks or {}).broken
+        return (*self.find_exceeded(recorded, now, turns), *map(_drift, broken))
+
+    def find_exceeded(self, recorded: JsonObject, now: JsonObject, turns: Sequence[str] = ()) -> tuple[Drift, ...]:
+        """Return the budgets that are exceeded and the calls that are forbidden; these hold beside all other rules."""
+        was, here = view(_unnumbered(recorded)), view(_unnumbered(now))
+        return tuple(map(_drift, _exceeded(self.rules, was, here, turns)))
+
+
+class Reach(NamedTuple):
+    """How far the path of a tolerance leads into what a run shows.
+
+    `values` stand at its places. Where there is none, `missing` is the step that leads nowhere, and `members` are the
+    names that stand there instead; `open` says that it is something empty, or a list that is too short: another run
+    may have the place.
+    """
+
+    values: list[Json]
+    open: bool = True
+    missing: str = ""
+    members: frozenset[str] = frozenset()
+
+
+def find_reach(rule: Tolerance, shown: JsonObject) -> Reach:
+    """Return how far the path of `rule` leads into what a run shows (`backends.observation`)."""
+    tree, steps = view(shown), rule.path.steps
+    for cut in range(len(steps), -1, -1):
+        values = [value for _, value in _spots(replace(rule, path=Selector("", steps[:cut])), tree)]
+        if values or not cut:
+            break
+    if cut == len(steps):
+        return Reach(values)
+    each = Selector("", (Step(None, deep=True),))
+    below = [value for start in values for _, value in each.find(start)] if steps[cut].deep else []
+    is_open = (
+        not values or isinstance(steps[cut].want, int) or any(value in ([], {}, None) for value in (*values, *below))
+    )
+    members = frozenset(name for value in values if isinstance(value, dict) for name in value)
+    return Reach([], is_open, str(steps[cut].want), members)
+
+
+def _spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
+    """Return each place that a rule names in what a run shows, with what stands there."""
+    if not rule.tool:
+        return rule.path.find(tree)
+    return [
+        (("tools", at, rule.side, *place), value)
+        for at, call in enumerate(tree["tools"])
+        if rule.side in call and is_named(call["name"], rule.tool)
+        for place, value in rule.path.find(call[rule.side])
+    ]
+
+
+def _places(rules: Iterable[Tolerance], data: Json) -> dict[Place, Tolerance]:
+    """Return the rule that wins at each place that one names."""
+    tree = view(data)
+    ranked = sorted((rule for rule in rules if rule.how not in BOUNDS), key=lambda rule: rule.rank)
+    return {place: rule for rule in ranked for place, _ in _spots(rule, tree)}
+
+
+def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json, turns: Sequence[str]) -> Iterator[BrokenRule]:
+    budgets: dict[Place, tuple[Tolerance, Json]] = {}
+    for rule in sorted((rule for rule in rules if rule.how in BOUNDS), key=lambda rule: rule.rank):
+        for place, value in _spots(rule, now):
+            if rule.how == "at most":
+                budgets[place] = rule, value
+            for at, item in enumerate(value if isinstance(value, list) and rule.how == "forbidden" else ()):
+                name = str(item.get("name") if isinstance(item, dict) else item)
+                if any(is_named(name, pattern) for pattern in rule.values):
+                    where = f" at {turns[at]}" if place == TOOLS and at < len(turns) else ""
+                    yield BrokenRule((*place, at), rule, ABSENT, item, f"{name} was called{where}")
+    for place, (rule, value) in budgets.items():
+        (amount, is_factor), was = rule.values, dict(_spots(rule, recorded)).get(place)
+        used, base = number_of(value), number_of(was) if is_factor else 1
+        if used is not None and base is not None and used > (limit := amount * base):
+            yield BrokenRule(place, rule, was, value, f"{limit.normalize():f} is the most")
+
+
+def _drift(broken: BrokenRule) -> Drift:
+    place, rule, *sides, reason = broken
+    was, now = (None if side is ABSENT else side for side in sides)
+    shown = " -> ".join("absent" if side is ABSENT else shorten(canonical(side), 60) for side in sides)
+    layer = "tool" if place[:1] == ("tools",) and place[2:3] == ("result",) else "model"
+    text = rule.text if rule is not None else f"{show(place)} = exact"
+    turn = place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0
+    default = rule is None or rule.level is Level.SHIPPED
+    summary = (not reason and _describe_call(place, *sides)) or f"{show(place)} {shown}{reason and f' ({reason})'}"
+    summary = f"{text}: {reason}" if rule is not None and rule.how == "forbidden" else summary
+    return Drift(layer, show(place), text, summary, was, now, turn=turn, default=default)
+
+
+def _describe_call(place: Place, recorded: Json | Absent, now: Json | Absent) -> str:
+    """Return in words that a whole call of a tool is missing or new; "" for any other place."""
+    match place, recorded, now:
+        case ("tools", _), {"name": name}, Absent():
+            return f"tool {name} was not called"
+        case ("tools", _), Absent(), {"name": name}:
+            return f"tool {name} was called, which is not recorded"
+    return ""
+
+
+def _unnumbered(data: Json) -> Any:
+    """Return it without the numbers of placeholders: which secret was seen first is no matter of a result."""
+    text = json.dumps(data)
+    return json.loads(_PLACEHOLDER.sub(r"[[redacted:\1]]", text)) if "[[redacted:" in text else data

@@ -1,0 +1,241 @@
+"""Reading the bytes of model providers: which fields are messages, tools, parameters, usage; how a stream reads.
+
+`READER` picks the dialect by the end of the URL's path and the shape of the body, so that proxies, gateways, Azure and
+loopback servers are met without a setting. `RULES` is the shipped table of what is not compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.compare.matching.address import content, decoded, header, split
+from pytest_agentreplay.model.canonical_json import NotJson, parse
+from pytest_agentreplay.model.exchanges import Failure, FrameCall, FramesReply, HttpReply, ToolCall
+from pytest_agentreplay.model.reading import CallReading, ReplyReading
+from pytest_agentreplay.providers import generic
+from pytest_agentreplay.providers.hosts import PROVIDERS, provider, region
+from pytest_agentreplay.providers.lenient import obj
+from pytest_agentreplay.providers.rules import RULES
+from pytest_agentreplay.providers.streams import framed, listed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.compare.matching.address import MatchContent, Url
+    from pytest_agentreplay.model.exchanges import Call, HttpCall, Json, Outcome
+    from pytest_agentreplay.model.reading import Chunk, ToolUse
+    from pytest_agentreplay.providers.dialect import Dialect
+
+__all__ = ["PROVIDERS", "READER", "RULES", "Dialects", "all_dialects"]
+
+
+def _openai_chat() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.openai_chat import OPENAI_CHAT
+
+    return (OPENAI_CHAT,)
+
+
+def _openai_responses() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.openai_responses import OPENAI_RESPONSES
+
+    return (OPENAI_RESPONSES,)
+
+
+def _anthropic() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.anthropic import ANTHROPIC
+
+    return (ANTHROPIC,)
+
+
+def _gemini() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.gemini import GEMINI
+
+    return (GEMINI,)
+
+
+def _bedrock() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.bedrock import BEDROCK
+
+    return (BEDROCK,)
+
+
+def _ollama() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
+
+    return OLLAMA_CHAT, OLLAMA_GENERATE
+
+
+def _cohere() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.cohere import COHERE
+
+    return (COHERE,)
+
+
+def _vectors() -> tuple[Dialect, ...]:
+    from pytest_agentreplay.providers.vectors import VECTORS
+
+    return VECTORS
+
+
+FAMILIES: tuple[tuple[Callable[[], tuple[Dialect, ...]], tuple[str, ...]], ...] = (
+    (_openai_chat, ("/completions",)),
+    (_openai_responses, ("/responses",)),
+    (_anthropic, ("/v1/messages", "/invoke", "awPredict")),
+    (_gemini, ("Content",)),
+    (_bedrock, ("/converse",)),
+    (_ollama, ("/api/chat", "/api/generate")),
+    (_cohere, ("/v2/chat",)),
+    (_vectors, ("embed", "Embed", "predict", "rerank")),
+)
+"""The dialects, in the order in which they are tried: what loads them, and words of which every path of theirs has one.
+
+A test speaks one or two of them; the others are not imported.
+"""
+
+
+def all_dialects() -> tuple[Dialect, ...]:
+    """Return every dialect, in the order in which they are tried."""
+    return tuple(dialect for load, _ in FAMILIES for dialect in load())
+
+
+class Dialects:
+    """The reader of all dialects: a `core.reading.Reader`.
+
+    Whatever a call or reply holds, reading gives an answer; only what `Body.data` raises (a damaged file) comes out.
+    """
+
+    def read_call(self, call: Call) -> CallReading:
+        """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
+        if isinstance(call, ToolCall):
+            return _FUNCTIONS[call.boundary](call)
+        if isinstance(call, FrameCall):
+            from pytest_agentreplay.providers import frames
+
+            url = split(call.url)
+            reading = frames.read_call(call, url)
+            return replace(reading, provider=provider(url.host) or reading.provider)
+        url, held = split(call.url), content(call.headers, call.body)
+        dialect = _dialect(call, url, held)
+        if dialect is None:
+            from pytest_agentreplay.providers import mcp
+
+            return (mcp.read_message(held.tree) if held.kind == "json" else None) or generic.read_call(call, url, held)
+        reading = dialect.read_call(obj(held.tree), url)
+        return replace(
+            reading,
+            dialect=dialect.name,
+            provider=provider(url.host) or reading.provider or dialect.provider,
+            region=region(url),
+        )
+
+    def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
+        """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
+        if isinstance(call, ToolCall):
+            if call.boundary != "model":
+                return ReplyReading()
+            from pytest_agentreplay.providers import in_process
+
+            return in_process.read_reply(outcome)
+        if isinstance(outcome, Failure):
+            return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
+        if isinstance(outcome, FramesReply):
+            from pytest_agentreplay.providers import frames
+
+            return frames.read_reply(call, split(call.url), outcome)
+        if not isinstance(outcome, HttpReply) or isinstance(call, FrameCall):
+            return ReplyReading()
+        data, _ = decoded(outcome.body.data, header(outcome.headers, "content-encoding"))
+        held = content(call.headers, call.body)
+        dialect = _dialect(call, split(call.url), held)
+        events = framed(header(outcome.headers, "content-type"), data)
+        tree = None if events is not None else parse(data)
+        if dialect is None:
+            from pytest_agentreplay.providers import mcp
+
+            if held.kind == "json" and mcp.read_message(held.tree) is not None and not isinstance(tree, NotJson):
+                return _of_mcp(
+                    held.tree, outcome, data, [tree] if events is None else [event.value for event in events]
+                )
+            body = obj(tree)
+            reading = ReplyReading(text=generic.text_of(outcome, data))
+        else:
+            events = listed(tree) if isinstance(tree, list) else events
+            body = dialect.join(events) if events is not None else obj(tree)
+            reading = dialect.read_reply(body)
+        return replace(reading, error=generic.error_of(outcome, body, data))
+
+    def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
+        """The chunks that a retrieval gave."""
+        from pytest_agentreplay.providers import retrievals
+
+        return retrievals.read_chunks(outcome)
+
+    def say(self, message: Json) -> str:
+        """One message, as `CallReading.messages` holds it, in a line or a few for people."""
+        from pytest_agentreplay.providers import messages
+
+        return messages.say(message)
+
+    def tool_uses(self, reading: CallReading) -> tuple[ToolUse, ...]:
+        """The tool calls in the history that a call resends, in order."""
+        from pytest_agentreplay.providers import messages
+
+        return tuple(use for message in reading.messages for use in messages.tool_uses(message))
+
+    def tool_results(self, reading: CallReading) -> dict[str, Json]:
+        """The tool results in the history that a call resends, as sent, by the id of the tool call."""
+        from pytest_agentreplay.providers import messages
+
+        found: dict[str, Json] = {}
+        for message in reading.messages:
+            found.update(messages.tool_results(message))
+        return found
+
+
+def _tool(call: ToolCall) -> CallReading:
+    return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+
+
+def _model(call: ToolCall) -> CallReading:
+    from pytest_agentreplay.providers import in_process
+
+    return in_process.read_call(call)
+
+
+def _retrieval(call: ToolCall) -> CallReading:
+    from pytest_agentreplay.providers import retrievals
+
+    return retrievals.read_call(call)
+
+
+_FUNCTIONS = {"tool": _tool, "model": _model, "retrieval": _retrieval}
+
+
+def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
+    if call.method != "POST" or not isinstance(held.tree, dict) or held.kind != "json":
+        return None
+    return next((one for one in _at(url.path.rstrip("/")) if one.fits(held.tree)), None)
+
+
+@lru_cache(maxsize=512)
+def _at(path: str) -> tuple[Dialect, ...]:
+    """The dialects whose paths end like `path`."""
+    return tuple(
+        one for load, words in FAMILIES if any(word in path for word in words) for one in load() if one.at(path)
+    )
+
+
+def _of_mcp(asked: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
+    """The answer to a message of MCP, among all that came with it."""
+    from pytest_agentreplay.providers import mcp
+
+    found = mcp.answer(messages, asked)
+    reading = mcp.read_answer(found)
+    broken = generic.error_of(reply, found if reply.status >= 400 else {}, data)
+    return replace(reading, error=reading.error or broken)
+
+
+READER = Dialects()
+"""The reader of every part of the product."""

@@ -1,0 +1,134 @@
+"""Gemini's generateContent, on its own host and on Vertex.
+
+The model stands in the path, and so does whether the reply is streamed. Fields come in camelCase, or in snake_case from
+those who write the JSON by hand: the API takes both.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.model.reading import ReplyReading, ToolUse
+from pytest_agentreplay.providers.dialect import Dialect, read_request
+from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.compare.matching.address import Url
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.model.reading import CallReading
+    from pytest_agentreplay.providers.streams import ServerSentEvent
+
+MODEL = re.compile(r"/([^/:]+):\w+$")
+VERTEX = ("/publishers/", "/projects/")
+_SYSTEM = ("systemInstruction", "system_instruction")
+_DECLARATIONS = ("functionDeclarations", "function_declarations")
+
+
+def fits(body: JsonObject) -> bool:
+    """Whether a body has the shape of a generateContent request."""
+    return isinstance(body.get("contents"), list)
+
+
+def read_call(body: JsonObject, url: Url) -> CallReading:
+    """Read a request; the only declarations of functions stand for the tools where there is nothing beside them."""
+    model = model_of(url)
+    system_at = next((name for name in _SYSTEM if name in body), "")
+    parts = objects(obj(body.get(system_at)).get("parts"))
+    texts: tuple[Json, ...] = tuple(part["text"] for part in parts if "text" in part)
+    tools, tools_at = arr(body.get("tools")), "$.tools" if "tools" in body else ""
+    alone = obj(tools[0]) if len(tools) == 1 else {}
+    declared = next((name for name in _DECLARATIONS if isinstance(alone.get(name), list)), "")
+    if declared and len(alone) == 1:
+        tools, tools_at = arr(alone[declared]), f"$.tools[0].{declared}"
+    alone_texts: dict[str, Any] = {"system": texts} if len(texts) == len(parts) > 0 else {}
+    return read_request(
+        body,
+        model=model,
+        system_in=system_at,
+        messages_in="contents",
+        provider=provider_of(url),
+        operation="generate_content",
+        parameters=rest(body, "contents", "tools", *_SYSTEM),
+        tools=tuple(tools),
+        tools_at=tools_at,
+        stream=":stream" in url.path,
+        **alone_texts,
+    )
+
+
+def model_of(url: Url) -> str:
+    """The model that a path names."""
+    found = MODEL.search(url.path.rstrip("/"))
+    return found[1] if found else ""
+
+
+def provider_of(url: Url) -> str:
+    """Vertex where the path is of its kind, else "": the host or the dialect says it."""
+    return "gcp.vertex_ai" if any(part in url.path for part in VERTEX) else ""
+
+
+def tool_use(part: JsonObject) -> ToolUse | None:
+    """A part as a tool call; None for any other. The id is "" where the API gives none."""
+    call = part.get("functionCall", part.get("function_call"))
+    if not isinstance(call, dict):
+        return None
+    return ToolUse(string(call.get("id")), string(call.get("name")), call.get("args"))
+
+
+def read_reply(body: JsonObject) -> ReplyReading:
+    """Read a whole response. Thoughts are no text."""
+    candidates = objects(body.get("candidates"))
+    parts = [part for candidate in candidates for part in objects(obj(candidate.get("content")).get("parts"))]
+    uses = tuple(use for part in parts if (use := tool_use(part)))
+    blocked = string(obj(body.get("promptFeedback")).get("blockReason"))
+    return ReplyReading(
+        text="".join(string(part.get("text")) for part in parts if not part.get("thought")),
+        tool_uses=uses,
+        finish_reasons=unique([blocked, *(string(candidate.get("finishReason")) for candidate in candidates)]),
+        usage=_usage(obj(body.get("usageMetadata"))),
+        response_id=string(body.get("responseId")),
+        model=string(body.get("modelVersion")),
+        ids=unique([string(body.get("responseId")), *(use.id for use in uses)]),
+    )
+
+
+def join(events: Iterable[ServerSentEvent]) -> JsonObject:
+    """The response that a stream of partial ones amounts to; neighbouring texts are one part."""
+    whole: JsonObject = {}
+    candidates: dict[int, JsonObject] = {}
+    for event in events:
+        chunk = event.value or {}
+        whole.update(rest(chunk, "candidates"))
+        for candidate in objects(chunk.get("candidates")):
+            index = candidate.get("index")
+            kept = candidates.setdefault(index if isinstance(index, int) else 0, {"content": {"parts": []}})
+            kept.update(rest(candidate, "content"))
+            for part in objects(obj(candidate.get("content")).get("parts")):
+                _add(arr(obj(kept["content"])["parts"]), part)
+    return {**whole, "candidates": [candidates[index] for index in sorted(candidates)]}
+
+
+def _add(parts: list[Json], part: JsonObject) -> None:
+    last = obj(parts[-1]) if parts else {}
+    if isinstance(part.get("text"), str) and "text" in last and last.get("thought") == part.get("thought"):
+        last["text"] = string(last["text"]) + string(part["text"])
+    else:
+        parts.append(dict(part))
+
+
+def _usage(usage: JsonObject) -> dict[str, int]:
+    """Thoughts count as output and the results of the server's own tools as input, as the conventions ask."""
+    given = counts((name, usage.get(name)) for name in ("promptTokenCount", "toolUsePromptTokenCount"))
+    made = counts((name, usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+    return token_counts(
+        sum(given.values()) if given else None,
+        sum(made.values()) if made else None,
+        cache_read=usage.get("cachedContentTokenCount"),
+        reasoning=usage.get("thoughtsTokenCount"),
+    )
+
+
+GEMINI = Dialect("gemini", r":(?:generate|streamGenerate)Content", "gcp.gemini", fits, read_call, join, read_reply)

@@ -1,0 +1,52 @@
+"""The lines of an agent that runs as a child process: prompts, messages, and a control protocol in both directions.
+
+Spoken by the Claude Agent SDK with its command-line program. Each side may ask the other (hooks, permissions, tools of
+the caller's own process); a question has a `request_id`, which its answer repeats.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.providers.json_rpc import message
+from pytest_agentreplay.providers.lenient import obj, string
+
+if TYPE_CHECKING:
+    from collections.abc import Hashable, Mapping
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+
+CLIENT_IDS = ("$.request_id",)
+"""Where the id of a question stands that the SDK asks: it is drawn at random."""
+
+_QUESTIONS = frozenset({"control_request", "control_cancel_request"})
+
+
+def client_ids(line: JsonObject) -> tuple[str, ...]:
+    """The paths of ids that the SDK made up for a line of its own."""
+    return CLIENT_IDS if string(line.get("type")) in _QUESTIONS else ()
+
+
+def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
+    """Which question a line is about; None for what is said without being asked."""
+    line = message(data)
+    if string(line.get("type")) in _QUESTIONS and isinstance(line.get("request_id"), str):
+        return ("agent" if by_agent else "child"), str(line["request_id"])
+    answered = obj(line.get("response")).get("request_id") if line.get("type") == "control_response" else None
+    return (("child" if by_agent else "agent"), str(answered)) if answered is not None else None
+
+
+def asked(data: bytes) -> str:
+    """The id of a question of the SDK, "" for any other line."""
+    line = message(data)
+    found = line.get("request_id") if string(line.get("type")) in _QUESTIONS else None
+    return found if isinstance(found, str) else ""
+
+
+def renamed(line: JsonObject, names: Mapping[str, str]) -> JsonObject:
+    """What the child said, under the ids that the SDK has drawn today."""
+    response = obj(line.get("response"))
+    known: Json = response.get("request_id")
+    if line.get("type") == "control_response" and isinstance(known, str) and known in names:
+        return {**line, "response": {**response, "request_id": names[known]}}
+    return line

@@ -1,0 +1,1 @@
+"""What may be stored: secrets, people, places, and the policies of a project."""

@@ -1,0 +1,243 @@
+"""Detecting: every rule tried on every reading of a text, and what overlaps brought together.
+
+Known values come first, then shapes; what two rules find in one place is one value, the wider of the two. Personal
+values are looked for when a policy says so, and give way to secrets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pytest_agentreplay.redaction.credentials import (
+    find_credentials,
+    find_nearby,
+    find_paths,
+    find_private_keys,
+    find_spoken,
+)
+from pytest_agentreplay.redaction.encodings import (
+    PAINT,
+    View,
+    ViewTooDeep,
+    as_text,
+    below,
+    beside,
+    percented,
+    spells_letters,
+)
+from pytest_agentreplay.redaction.named import find_arranged, find_named
+from pytest_agentreplay.redaction.packed import PackedText, Unreadable, unpacked
+from pytest_agentreplay.redaction.vendors import find_vendors
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.redaction.known import Known
+    from pytest_agentreplay.redaction.placeholders import Placeholders
+    from pytest_agentreplay.redaction.policy import Policy
+
+    Hit: TypeAlias = tuple[int, int, str]
+    Finder: TypeAlias = Callable[[bytes], Iterable[Hit]]
+
+REACH = 320
+"""How far around a change a finding may depend on, in bytes: what is longer is found by its beginning already."""
+
+
+class Detection(NamedTuple):
+    """A value that has to go: where, of which category, what it is, whether a rule alone has found it.
+
+    `also` is how else it is spelled there: with its percent signs, or its backslashes.
+    """
+
+    start: int
+    end: int
+    category: str
+    value: str
+    by_rule: bool
+    also: tuple[str, ...] = ()
+
+
+class TextReading(NamedTuple):
+    """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
+
+    view: View | PackedText | Unreadable
+    back: Callable[[int, int], tuple[int, int]]
+    shaped: bool
+
+
+class Detector:
+    """The rules of one run."""
+
+    def __init__(self, policy: Policy, known: Known, placeholders: Placeholders) -> None:
+        """`known` may learn more while this is used."""
+        self._policy = policy
+        self._known = known
+        self._placeholders = placeholders
+        self._projects = bool(policy.pii or policy.strict or policy.shapes)
+
+    def known(self, data: bytes) -> list[Detection]:
+        """Where known values stand, in order."""
+        return united(self._looked(data, None, None))
+
+    def all(self, data: bytes) -> list[Detection]:
+        """Where known values stand, and what the rules find, in order."""
+        return united(self._looked(data, self._shapes, self._own if self._projects else None))
+
+    def sure(self, data: bytes) -> list[Detection]:
+        """Where known values stand, and shapes that are nothing but secrets, in order."""
+        return united(self._looked(data, certain, None))
+
+    def last(self, data: bytes) -> list[Detection]:
+        """What may not be written: known values in every guise, and shapes that are nothing but secrets."""
+        return united(self._looked(data, certain, self._projects_shapes if self._policy.shapes else None))
+
+    def _looked(self, data: bytes, shapes: Finder | None, own: Finder | None) -> Iterator[Iterable[Detection]]:
+        """What is found, in groups; of two that overlap the one given first says what it is."""
+        found: list[Detection] = []
+        others: list[Detection] = []
+        try:
+            for reading in readings(data, deep=own is not None):
+                text = reading.view.text
+                if isinstance(reading.view, Unreadable):
+                    start, end = reading.back(0, 0)
+                    yield [Detection(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    continue
+                ours = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
+                known = [
+                    Detection(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)
+                ]
+                if known:
+                    yield carried(reading, known, ours)
+                packed = isinstance(reading.view, PackedText)
+                # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.
+                painted = getattr(reading.view, "escape", None) is PAINT
+                if shapes is not None and reading.shaped:
+                    hits = self._by_rule(text, certain if packed else shapes)
+                    found += list_apart(carried(reading, hits, ours), found if painted else [])
+                if own is not None and not packed:
+                    others += list_apart(carried(reading, by_rule(text, own), ours), others if painted else [])
+        except ViewTooDeep as deep:
+            yield [Detection(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
+        if self._policy.paths and shapes == self._shapes:
+            ours = self._placeholders.inside(data)
+            found += carried(TextReading(View(data), same, True), by_rule(data, self._paths), ours)
+        yield found
+        yield list_apart(others, united([found]))
+
+    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Detection]:
+        found = by_rule(text, shapes)
+        return (hit for hit in found if hit.category not in self._policy.without) if self._policy.without else found
+
+    def _shapes(self, text: bytes) -> Iterator[Hit]:
+        yield from find_vendors(text)
+        yield from find_credentials(text)
+        yield from find_named(text, self._policy.names)
+        yield from find_arranged(text)
+        yield from find_spoken(text)
+        yield from find_nearby(text)
+
+    def _own(self, text: bytes) -> Iterator[Hit]:
+        """What a policy asks for."""
+        yield from self._projects_shapes(text)
+        if self._policy.pii or self._policy.strict:
+            from pytest_agentreplay.redaction.pii import find_pii
+            from pytest_agentreplay.redaction.pii.addresses import find_addresses
+
+            if self._policy.pii:
+                yield from find_pii(text)
+            if self._policy.strict:
+                yield from find_addresses(text)
+
+    def _projects_shapes(self, text: bytes) -> Iterator[Hit]:
+        for shape in self._policy.shapes:
+            yield from shape.find(text)
+
+    def _paths(self, data: bytes) -> Iterator[Hit]:
+        return find_paths(data, self._policy.paths)
+
+
+def certain(text: bytes) -> Iterator[Hit]:
+    """Keys of vendors and private keys: whatever stands around them, nothing else looks like that."""
+    yield from find_vendors(text)
+    yield from find_private_keys(text)
+
+
+def by_rule(text: bytes, find: Finder) -> Iterator[Detection]:
+    """What a rule finds, with its value."""
+    for start, end, category in find(text):
+        yield Detection(start, end, category, as_text(text[start:end]), by_rule=True)
+
+
+def same(start: int, end: int) -> tuple[int, int]:
+    """The bytes of the text itself."""
+    return start, end
+
+
+def readings(data: bytes, *, deep: bool) -> Iterator[TextReading]:
+    """Every way to read a text. Layers of backslashes are undone when letters are escaped, or it is to be `deep`."""
+    top = View(data)
+    yield from around(top, shaped=True)
+    yield from (TextReading(packed, packed.back, True) for packed in unpacked(top))
+    letters = spells_letters(data)
+    if letters or (deep and b"\\" in data):
+        for view in below(data):
+            yield from around(view, shaped=letters)
+
+
+def around(view: View, *, shaped: bool) -> Iterator[TextReading]:
+    """A view, and what is undone beside it."""
+    yield TextReading(view, view.back, shaped)
+    for other in beside(view):
+        yield TextReading(other, other.back, True)
+    for begin, word in percented(view.text):
+        yield TextReading(word, Shifted(begin, word, view).back, True)
+
+
+@dataclass(frozen=True, slots=True)
+class Shifted:
+    """A word that begins at `begin` of `of`."""
+
+    begin: int
+    word: View
+    of: View
+
+    def back(self, start: int, end: int) -> tuple[int, int]:
+        """The bytes that spell a part of the word."""
+        start, end = self.word.back(start, end)
+        return self.of.back(self.begin + start, self.begin + end)
+
+
+def carried(reading: TextReading, hits: Iterable[Detection], ours: list[tuple[int, int]]) -> list[Detection]:
+    """The hits of a reading as findings in the bytes; none that touches a placeholder."""
+    kept = []
+    for hit in hits:
+        if hit.start < hit.end and not any(hit.start < stop and begin < hit.end for begin, stop in ours):
+            start, end = reading.back(hit.start, hit.end)
+            kept.append(hit._replace(start=start, end=end))
+    return kept
+
+
+def list_apart(hits: list[Detection], others: list[Detection]) -> list[Detection]:
+    """Return the hits that overlap none of the others."""
+    return [hit for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in others)]
+
+
+def united(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
+    """All findings in order; those that overlap are one, as wide as all of them, and what the earliest group says."""
+    ranked = [(hit, rank) for rank, group in enumerate(groups) for hit in group]
+    if len(ranked) < 2:
+        return [hit for hit, _ in ranked]
+    ranked.sort(key=lambda pair: (pair[0].start, -pair[0].end, pair[1]))
+    found: list[tuple[Detection, int]] = []
+    for hit, rank in ranked:
+        if found and hit.start < found[-1][0].end:
+            last, first = found[-1]
+            best, other, lead = (hit, last, rank) if rank < first else (last, hit, first)
+            also = best.also
+            if (hit.start, hit.end) == (last.start, last.end) and other.value not in {best.value, *also}:
+                also += (other.value,)
+            found[-1] = best._replace(start=last.start, end=max(last.end, hit.end), also=also), lead
+        else:
+            found.append((hit, rank))
+    return [hit for hit, _ in found]

@@ -1,0 +1,362 @@
+"""Placeholders: what stands instead of a value, numbered by first appearance, the same for the same value.
+
+    [[redacted:key:1]]                       in general
+    user1@redacted.invalid                   an e-mail address
+    <header>.<payload>.redacted-jwt-1        a JSON web token: its own header; it expires in 2100 and holds what is kept
+    cmVkYWN0ZWQ6MDAwMDAx                     what follows "Basic": redacted:000001
+
+They are a fixed point: nothing is ever found inside one, so that redacting twice is redacting once and an agent may
+send a placeholder back. Those of secrets match up to renaming; a recording names the variable of the environment that
+held a value, so that a replay gives its value of today the same number. Those of personal values match exactly: a
+recording keeps a tag of 16 bits with each, by which a replay knows a value again; one with another tag gets a number of
+its own.
+Of ten billion phone numbers 150,000 share a tag, so that a tag tells none of them.
+
+Spans: which bytes of a text stand to be replaced by what, shared by places, known values and streams.
+
+A list of spans is sorted and never overlaps; it can be put in (`splice`), and carries chunk cuts along (`recut`).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, pairwise
+from threading import RLock
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from pytest_agentreplay.redaction.encodings import as_bytes
+from pytest_agentreplay.redaction.secret_names import is_stand_in
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+
+    Part: TypeAlias = Callable[[bytes, int, int | None], bytes | None]
+
+EXPIRES = 4102444800
+"""The year 2100."""
+PAYLOAD = r"eyJleHAiOjQxMDI0NDQ4MD[\w-]{2,4000}"
+"""The base64 of an object that begins with that."""
+_BASIC = base64.b64encode(b"redacted:").decode()
+LONGEST_HEAD = 1000
+"""Characters of a token's header that stay: where there is no bound, each of many beginnings is followed to the end."""
+SHAPES = (
+    r"\[\[redacted:(?P<category>[a-z][a-z0-9-]*):[0-9]+\]\]",
+    rf"eyJ[\w-]{{0,{LONGEST_HEAD}}}\.{PAYLOAD}\.redacted-jwt-[0-9]+-?",
+    rf"{_BASIC}[A-Za-z0-9+/]{{8}}",
+)
+"""The placeholders of secrets, as patterns of `re`."""
+SIGNS = ("[[redacted:", ".redacted-jwt-", _BASIC)
+"""One of these stands in every text that holds such a placeholder."""
+MAIL = r"user[0-9]+@redacted\.invalid"
+PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
+PLACEHOLDER_TEXT = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
+_TOKEN = re.compile(r"\.redacted-jwt-([0-9]+)")
+LONGEST_NUMBER = 9
+OPAQUE = "opaque"
+"""The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
+_WHOLE = "\0sha256:"
+DIGEST = "[[digest:"
+"""Begins what is kept of a header whose value is not stored: sixteen bits of its digest."""
+CREDENTIAL = "credential"
+"""The category of what a header alone has carried: its placeholder says which of the run's credentials it is."""
+CATEGORY_NAME = re.compile(r"[a-z][a-z0-9-]*\Z")
+
+
+class Placeholders:
+    """The placeholders of one run. Safe from any thread."""
+
+    def __init__(
+        self,
+        personal: Collection[str] = (),
+        texts: Mapping[str, str] = MappingProxyType({}),
+        keep: Callable[[JsonObject], JsonObject] = lambda _: {},
+    ) -> None:
+        """`personal` are the categories that match exactly, `texts` a project's own placeholders, holding `{n}`.
+
+        `keep` gives those claims of a token that may be kept, as they may be.
+        """
+        self._keep = keep
+        self._personal = frozenset(personal)
+        self._texts = dict(texts)
+        self._shaped = self._personal | self._texts.keys() | {"jwt", "basic"}
+        self._lock = RLock()
+        self._given: dict[tuple[str, str], bytes] = {}
+        self._categories: dict[bytes, str] = {}
+        self._counters: dict[str, int] = {}
+        self._recorded: dict[tuple[str, str], list[int]] = {}
+        self.tags: dict[str, str] = {}
+        self.claims: dict[str, Json] = {}
+        """The names of the claims that went with a token: "jwt:1" -> ["sub"]."""
+        self._variables: dict[str, str] = {}
+        self._reserved: dict[tuple[str, str], int] = {}
+        self.variables: dict[str, str] = {}
+        """The variables of the environment whose values have got a placeholder: "key:1" -> "SHOP_KEY"."""
+        self._signs = tuple(max(text.split("{n}"), key=len).encode() for text in self._texts.values())
+        own = (re.escape(text).replace(r"\{n\}", "[0-9]+") for text in self._texts.values())
+        self.pattern = re.compile(b"|".join([*(text.encode() for text in own), PLACEHOLDER.pattern]))
+
+    def recall(self, tags: Mapping[str, str]) -> None:
+        """Know personal values of a recording again, by its `tags`: "email:1" -> "3fa9". Before any is given out."""
+        for name, tag in tags.items():
+            category, _, number = name.rpartition(":")
+            if number.isdecimal() and len(number) <= LONGEST_NUMBER:  # a file says this, and files are anyone's
+                self._recorded.setdefault((category, tag), []).append(int(number))
+                self._counters[category] = max(self._counters.get(category, 0), int(number))
+
+    def name(self, variables: Mapping[str, str]) -> None:
+        """Know which variable of the environment holds a value. Before any placeholder is given out."""
+        self._variables.update(variables)
+
+    def reserve(self, recorded: Mapping[str, str]) -> frozenset[str]:
+        """Return the value of a variable the number that a recording gave it, for those that have a value today.
+
+        One alone keeps no number: there is no other to take it for.
+
+        Args:
+            recorded: The `variables` of the recording.
+
+        Returns:
+            The placeholders that are the same as in the recording.
+        """
+        today = {*self._variables.values()}
+        known: dict[tuple[str, str], int] = {}
+        for name, variable in recorded.items():
+            category, _, number = name.rpartition(":")
+            secret = bool(category) and category not in self._personal
+            if secret and variable in today and number.isdecimal() and len(number) <= LONGEST_NUMBER:
+                known.setdefault((category, variable), int(number))
+        if len(known) < 2:
+            return frozenset()
+        self._reserved = known
+        return frozenset(self._text(category, number, "") for (category, _), number in known.items())
+
+    def of(self, category: str, value: str) -> bytes:
+        """The placeholder of a value, numbered within its category when it first appears."""
+        key = category, value
+        with self._lock:
+            if (given := self._given.get(key)) is None:
+                # A value that a header has carried is the same wherever it is seen next: in a reply, a body, a URL.
+                if category not in self._shaped and (sent := self._given.get((CREDENTIAL, value))) is not None:
+                    self._given[key] = sent
+                    return sent
+                number = self._number(category, value)
+                given = self._given[key] = self._text(category, number, value).encode()
+                self._categories[given] = category
+            return given
+
+    @property
+    def count(self) -> int:
+        """How many values have a placeholder so far."""
+        return len(self._given)
+
+    def given(self, category: str, value: str) -> str | None:
+        """Return the placeholder that a value has been given; None for none so far."""
+        given = self._given.get((category, value))
+        return None if given is None else given.decode()
+
+    def may_be_shared(self, placeholder: str) -> bool:
+        """Return whether several keys of a recording may be one today: a variable of the environment, or a stand-in."""
+        values = [value for (_, value), given in [*self._given.items()] if given.decode() == placeholder]
+        return any(value in self._variables for value in values) or self.is_stand_in(placeholder)
+
+    def is_stand_in(self, placeholder: str) -> bool:
+        """Return whether a placeholder stands for a dummy: a value that only says where a secret would be."""
+        return any(
+            given.decode() == placeholder and is_stand_in(as_bytes(key[1])) for key, given in [*self._given.items()]
+        )
+
+    def may_be_in(self, text: bytes) -> bool:
+        """Whether a placeholder may stand in `text`: a few scans."""
+        return b"redacted" in text or _BASIC.encode() in text or any(sign in text for sign in self._signs)
+
+    def category(self, placeholder: bytes) -> str | None:
+        """Of which category a placeholder is that `of` has given; None for any other text."""
+        return self._categories.get(placeholder)
+
+    def has(self, value: str) -> bool:
+        """Return whether `value` has been given a placeholder."""
+        return any(known == value for _, known in [*self._given])
+
+    def inside(self, text: bytes) -> list[tuple[int, int]]:
+        """Where placeholders stand in `text`."""
+        return [found.span() for found in self.pattern.finditer(text)]
+
+    def _number(self, category: str, value: str) -> int:
+        if category in self._personal:
+            tag = tag_of(category, value)
+            if recorded := self._recorded.get((category, tag)):
+                number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
+                self.tags[f"{category}:{number}"] = tag
+                return number
+        variable = self._variables.get(value, "")
+        number = self._reserved.get((category, variable)) or self._next(category)
+        if category in self._personal:
+            self.tags[f"{category}:{number}"] = tag
+        elif variable:
+            self.variables[f"{category}:{number}"] = variable
+        return number
+
+    def _next(self, category: str) -> int:
+        taken = {number for (of, _), number in self._reserved.items() if of == category}
+        number = self._counters.get(category, 0) + 1
+        while number in taken:
+            number += 1
+        self._counters[category] = number
+        return number
+
+    def _text(self, category: str, number: int, value: str) -> str:
+        if category in self._texts:
+            return self._texts[category].replace("{n}", str(number))
+        match category:
+            case "email":
+                return f"user{number}@redacted.invalid"
+            case "jwt" if value.startswith("eyJ") and value.find(".") <= LONGEST_HEAD:
+                claims = claims_of(value)
+                kept = {"exp": EXPIRES} | self._keep(claims)
+                self.claims[f"jwt:{number}"] = [*sorted(claims.keys() - kept.keys())]
+                payload = (
+                    base64.urlsafe_b64encode(json.dumps(kept, separators=(",", ":")).encode()).decode().rstrip("=")
+                )
+                text = f"{value.partition('.')[0]}.{payload}.redacted-jwt-{number}"
+                return text if len(text.rpartition(".")[2]) % 4 != 1 else f"{text}-"  # no base64 has that length
+            case "basic":
+                return base64.b64encode(f"redacted:{number:06}".encode()).decode()
+            case _:
+                return f"[[redacted:{category}:{number}]]"
+
+
+def claims_of(token: str) -> JsonObject:
+    """Return the claims of a JSON web token; none where it is encrypted."""
+    try:
+        payload = token.split(".")[1]
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except (ValueError, RecursionError):
+        return {}
+    return claims if isinstance(claims, dict) else {}
+
+
+def claims_in(kit: Mapping[str, Json], text: str) -> dict[str, str]:
+    """Return the claims that a recording took out of the tokens in a text, each with the name of its token."""
+    noted = _noted(kit, "claims")
+    tokens = dict.fromkeys(f"jwt:{number}" for number in _TOKEN.findall(text))
+    return {str(claim): name for name in tokens for claim in cast("list[Json]", noted.get(name) or [])}
+
+
+def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
+    """The tags that a recording keeps in its kit."""
+    return {name: str(tag) for name, tag in _noted(kit, "tags").items()}
+
+
+def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
+    """The variables that a recording names for its placeholders."""
+    return {name: str(variable) for name, variable in _noted(kit, "variables").items()}
+
+
+def _noted(kit: Mapping[str, Json], kind: str) -> JsonObject:
+    """What a recording notes of its redactions by name; nothing where it holds no such table."""
+    redactions = kit.get("redactions")
+    noted = redactions.get(kind) if isinstance(redactions, dict) else None
+    return noted if isinstance(noted, dict) else {}
+
+
+def whole_digest(data: bytes) -> str:
+    """Return what stands for a body that cannot be read; no other value of a policy's own category reads so."""
+    return _WHOLE + hashlib.sha256(data).hexdigest()
+
+
+def tag_of(category: str, value: str) -> str:
+    """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it.
+
+    Of a body that cannot be read, whose `value` is `whole_digest` of it, all of them: nobody guesses a body.
+    """
+    if category == OPAQUE and value.startswith(_WHOLE):
+        return value.removeprefix(_WHOLE)
+    return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
+
+
+def exchanged(recorded: str, now: str) -> str:
+    """Return which placeholder stands where another one stood, in two texts that are equal but for that; else ""."""
+    if recorded == now or PLACEHOLDER_TEXT.sub("", recorded) != PLACEHOLDER_TEXT.sub("", now):
+        return ""
+    pairs = zip(PLACEHOLDER_TEXT.findall(recorded), PLACEHOLDER_TEXT.findall(now), strict=False)
+    return next((another(old, new) for old, new in pairs if old != new), "")
+
+
+def another(old: str, new: str) -> str:
+    """Return what is reported where a placeholder stands for another one."""
+    return f"{old} recorded, {new} now (another {'body, unread' if f':{OPAQUE}:' in new else 'token'})"
+
+
+Span: TypeAlias = tuple[int, int, bytes]
+"""(start, end, what stands there instead)."""
+
+
+def splice(data: bytes, spans: Sequence[Span]) -> bytes:
+    """`data` with every span replaced."""
+    parts: list[bytes] = []
+    at = 0
+    for start, end, text in spans:
+        parts += (data[at:start], text)
+        at = end
+    parts.append(data[at:])
+    return b"".join(parts)
+
+
+def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
+    """The chunk sizes `cuts` after `splice`: a replacement goes whole to the chunk in which its span began.
+
+    The number of chunks stays; one that lay wholly inside a span becomes 0 bytes long.
+    """
+    moved: list[int] = []
+    before = at = shift = 0
+    nth = 0
+    for size in cuts:
+        at += size
+        while nth < len(spans) and spans[nth][0] < at:
+            start, end, text = spans[nth]
+            shift += len(text) - (end - start)
+            nth += 1
+        # A cut inside the last span that began before it moves to that span's new end.
+        reached = max(at, spans[nth - 1][1]) if nth else at
+        moved.append(reached + shift - before)
+        before = reached + shift
+    return tuple(moved)
+
+
+def divided(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
+    """Return the spans; one that a chunk's end cuts is one span per chunk, where `part` has a text for its parts."""
+    ends = list(accumulate(cuts))
+    found: list[Span] = []
+    for start, end, text in spans:
+        within = ends[bisect_right(ends, start) : bisect_left(ends, end)]
+        borders = [start, *dict.fromkeys(within), end]
+        parts = [
+            (low, high, part(text, low - start, high - start if high < end else None))
+            for low, high in pairwise(borders)
+        ]
+        if not within or any(new is None for *_, new in parts):
+            found.append((start, end, text))
+        else:
+            found += [(low, high, new or b"") for low, high, new in parts]
+    return found
+
+
+def disjoint(first: Sequence[Span], *others: Iterable[Span]) -> list[Span]:
+    """All spans in order; one that overlaps a span of an earlier group, or an earlier one of its own, is left out."""
+    taken = list(first)
+    starts = [span[0] for span in taken]
+    for group in others:
+        for span in group:
+            at = bisect_right(starts, span[0])
+            if (at and taken[at - 1][1] > span[0]) or (at < len(taken) and starts[at] < span[1]):
+                continue
+            taken.insert(at, span)
+            starts.insert(at, span[0])
+    return taken

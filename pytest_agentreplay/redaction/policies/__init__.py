@@ -1,0 +1,215 @@
+"""Policy files: what a project wants off its snapshots, read from `agentreplay-policy.yaml` into a `Policy`.
+
+A policy is data. Nothing of it is run, opened or looked up in the environment when it is read, and there is no key that
+takes a shipped rule away. What is invalid is refused with file, line and column, and with what to write instead.
+
+    form      the keys and their types, and the JSON Schema     difference   whether one is weaker than another
+    patterns  a pattern, ready to search
+    wording   what is told of a policy that is invalid
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import PolicyError, SettingsError
+from pytest_agentreplay.model.rules import Selector, compile_path
+from pytest_agentreplay.redaction.headers import NEVER, secret_header
+from pytest_agentreplay.redaction.linear import Slow
+from pytest_agentreplay.redaction.policies import form, patterns
+from pytest_agentreplay.redaction.policies.wording import mistakable, nearest, said_of, shown
+from pytest_agentreplay.redaction.policy import Policy
+from pytest_agentreplay.redaction.regexes import RefusedPattern
+from pytest_agentreplay.redaction.secret_names import looks_secret
+from pytest_agentreplay.snapshots.codec import strict_yaml
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.redaction.policy import SecretShape
+    from pytest_agentreplay.snapshots.codec.strict_yaml import Document
+
+SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "password", "private-key", "secret", "token"))
+"""Categories of shipped rules: what a policy finds as one of these is one."""
+HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}\*?|[A-Za-z_][A-Za-z0-9_]*")
+NOT_JSON_PATH = re.compile(r"\?|`|@\.|\(")
+
+
+def parse(data: bytes, file: str) -> Policy:
+    """The policy that a file holds. Raises PolicyError."""
+    document = strict_yaml.load(data, file=file, error=PolicyError)
+    return PolicyParser(document, file).policy()
+
+
+class PolicyParser:
+    """One pass over a policy file."""
+
+    def __init__(self, document: Document, file: str) -> None:
+        """`file` as errors show it."""
+        self._document = document
+        self._file = file
+
+    def policy(self) -> Policy:
+        """The policy. Raises PolicyError."""
+        self._check_version()
+        said: Any = self._validated()
+        shapes = tuple(self._shapes(said.patterns))
+        self._check_headers(said)
+        return Policy(
+            pii=said.pii,
+            strict=said.strict,
+            shapes=shapes,
+            paths=tuple(self._paths(said.paths)),
+            names=MappingProxyType(dict(self._names(said.names))),
+            headers=frozenset(name.lower() for name in said.headers),
+            keep_headers=frozenset(name.lower() for name in said.keep_headers),
+            keep_claims=frozenset(self._claims(said.keep_claims)),
+            environment=tuple(self._variables("environment", said.environment)),
+            secret_environment=tuple(self._variables("secret_environment", said.secret_environment)),
+            placeholders=MappingProxyType(dict(self._placeholders(said.placeholders, shapes))),
+            personal=frozenset(self._personal(said)),
+            digest=digest(said.model_dump(mode="json", exclude_defaults=True)),
+        )
+
+    def _check_version(self) -> None:
+        value = self._document.value
+        if not isinstance(value, dict):
+            raise self._refused('a policy is keys and values, the first of them schemaVersion: "1.0"', ())
+        version = value.get("schemaVersion")
+        if version is None:
+            raise self._refused('says no version: begin with schemaVersion: "1.0"', ())
+        if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version, re.ASCII):
+            raise self._refused('a version is text like "1.0", in quotes', ("schemaVersion",))
+        if version.partition(".")[0] != "1":
+            newer = int(version.partition(".")[0]) > 1
+            what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{form.VERSION}"'
+            message = f"is a policy of version {version}, and this release reads 1.x: {what}"
+            raise self._refused(message, ("schemaVersion",))
+
+    def _validated(self) -> Any:
+        from pydantic import ValidationError
+
+        try:
+            return form.model().model_validate(self._document.value)
+        except ValidationError as wrong:
+            every = wrong.errors(include_url=False)
+            first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])
+            path = tuple(part for part in first["loc"] if part != "[key]")
+            if first["type"] == "extra_forbidden":
+                keys = form.model().model_fields if len(path) == 1 else ("category", "regex", "reason")
+                raise self._refused(
+                    f"{path[-1]!r:.60} is no key of a policy{nearest(str(path[-1]), keys)}", path
+                ) from None
+            if first["type"] == "missing":
+                raise self._refused(f"{shown(path[:-1])} needs {path[-1]}", path[:-1]) from None
+            if first["loc"][-1] == "[key]":
+                message = f"{path[-1]!r:.60} is no category: write lower-case letters, digits and -, at most 40"
+                raise self._refused(message, path) from None
+            raise self._refused(f"{shown(path)}: {said_of(first)}", path) from None
+
+    def _shapes(self, rules: list[Any]) -> Iterator[SecretShape]:
+        for at, rule in enumerate(rules):
+            try:
+                yield patterns.shape(rule.category, rule.regex)
+            except (RefusedPattern, Slow) as wrong:
+                message = f"the pattern of {rule.category!r} ({rule.regex:.60}): {wrong}"
+                raise self._refused(message, ("patterns", at, "regex")) from None
+
+    def _paths(self, rules: dict[str, list[str]]) -> Iterator[tuple[str, Selector]]:
+        from jsonpath_ng.parser import JsonPathParser
+
+        if sum(map(len, rules.values())) > form.MOST_RULES:
+            raise self._refused(f"paths: holds more than {form.MOST_RULES}", ("paths",))
+        for category, texts in rules.items():
+            for at, text in enumerate(texts):
+                place = ("paths", category, at)
+                if NOT_JSON_PATH.search(text):
+                    message = f"{text!r} holds a filter, script or function, and a policy runs nothing: name the place"
+                    raise self._refused(message, place)
+                try:
+                    selector = compile_path(text)
+                    JsonPathParser().parse(text)
+                except SettingsError as wrong:
+                    raise self._refused(str(wrong), place) from None
+                except Exception as wrong:  # jsonpath-ng raises several, some of them plain ones
+                    raise self._refused(f"{text!r} is no JSON path: {wrong}", place) from None
+                yield category, selector
+
+    def _names(self, rules: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
+        seen: dict[str, str] = {}
+        for category, names in rules.items():
+            for at, name in enumerate(names):
+                if seen.setdefault(name.lower(), category) != category:
+                    message = f"{name!r} is of {seen[name.lower()]!r} already: name it in one category"
+                    raise self._refused(message, ("names", category, at))
+                yield name.lower(), category
+
+    def _check_headers(self, said: Any) -> None:
+        for key in ("headers", "keep_headers"):
+            for at, name in enumerate(getattr(said, key)):
+                if not HEADER.fullmatch(name):
+                    raise self._refused(f"{name!r} is no name of a header", (key, at))
+        left_out = {name.lower() for name in said.headers}
+        for at, name in enumerate(said.keep_headers):
+            if secret_header(name.lower()) or name.lower() in NEVER:
+                message = f"{name!r} carries credentials and is never stored: a policy cannot keep it"
+                raise self._refused(message, ("keep_headers", at))
+            if name.lower() in left_out:
+                raise self._refused(f"{name!r} stands in headers too: leave it out, or keep it", ("keep_headers", at))
+
+    def _claims(self, names: list[str]) -> Iterator[str]:
+        for at, name in enumerate(names):
+            if looks_secret(name):
+                raise self._refused(f"{name!r} looks like a secret: a policy cannot keep it", ("keep_claims", at))
+            yield name
+
+    def _variables(self, key: str, names: list[str]) -> Iterator[str]:
+        for at, name in enumerate(names):
+            stored = key == "environment"
+            if not (VARIABLES if stored else VARIABLE).fullmatch(name):
+                wanted = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
+                raise self._refused(f"{name!r} is no name of a variable: write {wanted}", (key, at))
+            if stored and looks_secret(name.removesuffix("*")):
+                message = f"{name!r} looks like a secret, and no such variable is stored: a policy cannot allow it"
+                raise self._refused(message, (key, at))
+            yield name
+
+    def _personal(self, said: Any) -> set[str]:
+        """The categories of the policy's own rules, but for those that it, or we, call secrets."""
+        own = {rule.category for rule in said.patterns} | {*said.paths, *said.names}
+        for at, category in enumerate(said.secrets):
+            if category not in own:
+                raise self._refused(f"no rule of this policy finds {category!r}", ("secrets", at))
+        return own - {*said.secrets} - SECRETS
+
+    def _placeholders(self, said: dict[str, str], shapes: tuple[SecretShape, ...]) -> Iterator[tuple[str, str]]:
+        seen: dict[str, str] = {}
+        for category, text in said.items():
+            place = ("placeholders", category)
+            if (why := mistakable(text)) is not None:
+                raise self._refused(f"{text!r} could be mistaken: {why}", place)
+            if (other := seen.setdefault(text.lower(), category)) != category:
+                raise self._refused(f"{text!r} is that of {other!r} already: let them differ", place)
+            example = text.replace("{n}", "1").encode()
+            if found := next((shape.category for shape in shapes if next(iter(shape.find(example)), None)), None):
+                message = f"{text!r} is what the pattern of {found!r} matches, so that it would be replaced again"
+                raise self._refused(message, place)
+            yield category, text
+
+    def _refused(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
+        place: Place = path
+        while place and place not in self._document.places:
+            place = place[:-1]
+        return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
+
+
+def digest(said: Any) -> str:
+    """The digest of what a policy says, whatever its file looks like."""
+    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()

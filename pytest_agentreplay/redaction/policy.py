@@ -1,0 +1,231 @@
+"""A policy: what a project wants off its snapshots beyond the shipped rules. It adds and tunes, and removes nothing.
+
+The categories of personal data, apart from the rules that find it: most projects do not look for any.
+
+Shapes: text that is a secret, or personal, by its looks alone.
+
+A shape is a category and a pattern over bytes; a match, or its group `value` where it has one, stands to be replaced.
+
+Redactors: functions of a project's own that say where in a text something stands that nobody else may read.
+
+Each becomes a shape, so that it is asked wherever the shipped shapes are. One that raises is not asked to explain: the
+whole text goes, and the run is not written, since nobody knows what it would have found.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+from types import MappingProxyType
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_agentreplay.model.rules import Selector
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What is added to the shipped rules; an empty policy is those alone.
+
+    `pii` turns the shipped set of that name on, `strict` public addresses too. `shapes` are matched in texts, `paths`
+    (a category and where) and `names` (lower case -> category) in JSON. `headers` are left out of what is stored,
+    `keep_headers` are stored beyond the shipped list, `keep_claims` in the placeholder of a JSON web token. The values
+    of the variables `secret_environment` count as known; those of `environment` may be stored. `personal` are the
+    categories whose placeholders match exactly. `placeholders` says by category what stands instead, `{n}` being the
+    number. `digest` is that of what is said, "" for nothing.
+    `without` are categories whose shipped shapes are not looked for: no file says so, only code.
+    """
+
+    pii: bool = False
+    strict: bool = False
+    shapes: tuple[SecretShape, ...] = ()
+    paths: tuple[tuple[str, Selector], ...] = ()
+    names: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    headers: frozenset[str] = frozenset()
+    keep_headers: frozenset[str] = frozenset()
+    keep_claims: frozenset[str] = frozenset()
+    environment: tuple[str, ...] = ()
+    secret_environment: tuple[str, ...] = ()
+    personal: frozenset[str] = frozenset()
+    placeholders: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    digest: str = ""
+    without: frozenset[str] = frozenset()
+
+
+PLAIN = Policy()
+
+
+def joined(*policies: Policy) -> Policy:
+    """All of them at once. Of what two say of one name the first counts; leaving out wins over keeping."""
+    given = [policy for policy in policies if policy != PLAIN]
+    if len(given) <= 1:
+        return given[0] if given else PLAIN
+    headers = frozenset[str]().union(*(policy.headers for policy in given))
+    return Policy(
+        pii=any(policy.pii for policy in given),
+        strict=any(policy.strict for policy in given),
+        shapes=tuple(shape for policy in given for shape in policy.shapes),
+        paths=tuple(dict.fromkeys(path for policy in given for path in policy.paths)),
+        names=MappingProxyType({name: kind for policy in reversed(given) for name, kind in policy.names.items()}),
+        headers=headers,
+        keep_headers=frozenset[str]().union(*(policy.keep_headers for policy in given)) - headers,
+        keep_claims=frozenset[str]().union(*(policy.keep_claims for policy in given)),
+        environment=tuple(dict.fromkeys(name for policy in given for name in policy.environment)),
+        secret_environment=tuple(dict.fromkeys(name for policy in given for name in policy.secret_environment)),
+        personal=frozenset[str]().union(*(policy.personal for policy in given)),
+        placeholders=MappingProxyType(
+            {kind: text for policy in reversed(given) for kind, text in policy.placeholders.items()}
+        ),
+        without=frozenset[str]().union(*(policy.without for policy in given)),
+        digest=joined_digest(policy.digest for policy in given if policy.digest),
+    )
+
+
+def joined_digest(digests: Iterable[str]) -> str:
+    """The digest of several: their own, where there is one."""
+    found = [*dict.fromkeys(digests)]
+    return found[0] if len(found) == 1 else hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
+
+
+PERSONAL = frozenset(("email", "phone", "credit-card", "iban", "ssn", "national-id", "ip"))
+"""The categories of what tells a person."""
+
+
+class ShapeHit(Protocol):
+    """What is asked of a match: the bytes of a group, and where they stand."""
+
+    def __getitem__(self, group: int | str, /) -> bytes:
+        """What the group has matched."""
+
+    def span(self, group: int | str = 0, /) -> tuple[int, int]:
+        """Where it has."""
+
+
+class SecretPattern(Protocol):
+    """What is asked of a compiled regular expression over bytes, of whichever engine."""
+
+    @property
+    def groupindex(self) -> object:
+        """Its named groups."""
+
+    def finditer(self, text: bytes, /) -> Iterator[ShapeHit]:
+        """Every match in order; matches do not overlap."""
+
+
+class SecretShape(NamedTuple):
+    """One kind of value. `reach` is how long a match may be at most, in bytes; `check` has the last word on a value."""
+
+    category: str
+    pattern: SecretPattern
+    reach: int = 512
+    check: Callable[[bytes], bool] | None = None
+
+    def find(self, data: bytes) -> Iterator[tuple[int, int, str]]:
+        """Where values of this kind stand, each as (start, end, category)."""
+        group = "value" if "value" in dict(self.pattern.groupindex) else 0  # type: ignore[call-overload]
+        for hit in self.pattern.finditer(data):
+            if self.check is None or self.check(hit[group]):
+                yield *hit.span(group), self.category
+
+
+def shape(
+    category: str, pattern: bytes, *, reach: int = 512, check: Callable[[bytes], bool] | None = None
+) -> SecretShape:
+    """A shape from the text of a pattern, compiled by `re`."""
+    return SecretShape(category, re.compile(pattern), reach, check)
+
+
+Redactor: TypeAlias = Callable[[str], "Iterable[tuple[int, int]] | str | None"]
+"""Takes a text; gives (start, end) of what must go, or the text without it, or None where there is nothing."""
+
+EVERYWHERE = 1 << 40
+"""A redactor may look at all of a text, so no part of it can be judged alone."""
+ALIKE = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class RedactorHit:
+    """One place, as a match of a regular expression tells it."""
+
+    text: bytes = field(repr=False)
+    begin: int
+    finish: int
+
+    def span(self, group: int | str = 0) -> tuple[int, int]:
+        """Where it stands."""
+        del group
+        return self.begin, self.finish
+
+    def __getitem__(self, group: int | str) -> bytes:
+        return self.text[self.begin : self.finish]
+
+
+class Called:
+    """A redactor, asked as a pattern is. `broken` is the type of what it raised, "" as long as it never did."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        """Begin unbroken."""
+        self._redactor = redactor
+        self.broken = ""
+
+    @property
+    def groupindex(self) -> object:
+        """There are no groups."""
+        return {}
+
+    def finditer(self, text: bytes, /) -> Iterator[RedactorHit]:
+        """What the redactor finds; the whole text when it raises, or gives what is no answer."""
+        readable = text.decode(errors="surrogateescape")
+        try:
+            spans = spans_of(self._redactor(readable), readable)
+        except Exception as error:  # whatever it is: the text of an error repeats what it was about
+            self.broken = self.broken or type(error).__name__
+            spans = [(0, len(readable))]
+        size = at = 0
+        for start, end in spans:
+            begin = size + len(readable[at:start].encode(errors="surrogateescape"))
+            size = begin + len(readable[start:end].encode(errors="surrogateescape"))
+            at = end
+            if begin < size:
+                yield RedactorHit(text, begin, size)
+
+
+def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
+    """The shapes of functions by category; new ones for each run, since they remember what went wrong."""
+    return tuple(SecretShape(category, Called(redactor), EVERYWHERE) for category, redactor in redactors.items())
+
+
+def broken(shapes: Iterable[SecretShape]) -> dict[str, str]:
+    """By category, the type of what its redactor has raised."""
+    return {shape.category: why for shape in shapes if (why := getattr(shape.pattern, "broken", ""))}
+
+
+def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[tuple[int, int]]:
+    """What a redactor answered, as places in `text` in order. Raises ValueError and its kin for what is none."""
+    if answer is None:
+        return []
+    if isinstance(answer, str):
+        return changed(text, answer)
+    spans = sorted((int(start), int(end)) for start, end in answer)
+    at = 0
+    for start, end in spans:
+        if not at <= start <= end <= len(text):
+            msg = "spans lie in the text and do not overlap"
+            raise ValueError(msg)
+        at = end
+    return spans
+
+
+def changed(text: str, now: str) -> list[tuple[int, int]]:
+    """What of `text` is no longer there in `now`."""
+    if text == now:
+        return []
+    if len(text) > ALIKE or len(now) > ALIKE:
+        return [(0, len(text))]
+    steps = SequenceMatcher(None, text, now, autojunk=False).get_opcodes()
+    return [(start, end) for what, start, end, *_ in steps if what in {"replace", "delete"}] or [(0, len(text))]

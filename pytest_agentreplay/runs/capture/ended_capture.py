@@ -1,0 +1,106 @@
+"""What a captured run hands over when it has ended: all of it raw, in memory, and not one byte written.
+
+`runs.capture.keeping` decides whether it is kept; what is kept is redacted, and only then encoded and written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_agentreplay.model.exchanges import Exchange, JsonObject, RawCall, RawOutcome, RawValue
+    from pytest_agentreplay.model.release_order import Started
+
+
+@dataclass(frozen=True, slots=True)
+class LaneFacts:
+    """What the run has shown of its lanes, in readings of its counter before it is thinned.
+
+    Attributes:
+        begun: By lane, when its thread or job was started.
+        after: By call, the calls of other lanes that it was made after.
+        serving: The exchanges in which a server of this process made calls.
+        started: Which threads, jobs and tasks were begun.
+    """
+
+    begun: Mapping[str, int]
+    after: Mapping[int, tuple[int, ...]]
+    serving: frozenset[int]
+    started: Started
+
+    def describe(self, exchanges: Iterable[Exchange], now: Callable[[int], int]) -> JsonObject:
+        """Return the entries of the kit by which a replay keeps the order, of the thinned exchanges.
+
+        Args:
+            exchanges: The exchanges with their real calls and outcomes, as `thinned` returns them.
+            now: What `thinned` returns beside them.
+        """
+        from pytest_agentreplay.model.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes
+
+        exchanges = tuple(exchanges)
+        schedule = ReleaseSchedule(exchanges, ())
+        lanes = {up for x in exchanges for up in (x.lane, *above(x.lane))}
+        begun = {lane: now(reading) for lane, reading in self.begun.items()}
+        facts: JsonObject = {
+            "order": {"held": True} if schedule.matters else {},
+            "servers": [*sorted(now(start) for start in self.serving)],
+            "starts": self.started.kept(lanes),
+            "after": order_between_lanes(exchanges, self.after, now),
+            "lanes": dict(late_lanes((x for x in exchanges if x.parent is None), begun)),
+        }
+        return {name: value for name, value in facts.items() if value}
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class EndedCapture:
+    """One run of a service, ended.
+
+    Attributes:
+        id: The run's id; the name of its file.
+        name: The name of the entry ("refund"), under which a project declares a runner.
+        began: When it began, in nanoseconds since the epoch.
+        seconds: How long it took.
+        exchanges: Lanes, order and timing of its calls. Each has a stand-in for its call and outcome: the raw ones are
+            in `calls` and `outcomes`, by the `start` of the exchange. The `agent` of an exchange is a key of `agents`.
+        calls: The raw calls.
+        outcomes: The raw outcomes of those that ended.
+        input: The arguments of the run by name; None where nobody gave any.
+        output: What it returned; None where that is not known.
+        failure: Type and first line of what failed it, as `{"type": ..., "message": ...}`; None where it did not fail.
+        annotations: What the service noted about it.
+        agents: The raw names of agents by what exchanges have instead.
+        lanes: What `describe` makes entries of the kit of, once the exchanges are whole.
+        kit: Further facts for the header that hold nothing raw: trace ids, functions, signatures, draws of ids.
+        cold: Why it cannot be replayed, "" where it can.
+        size: The bytes that its calls and outcomes take in memory.
+        is_bare: Whether `calls` and `outcomes` were dropped because the run is too large; the rest is kept.
+    """
+
+    id: str
+    name: str
+    began: int
+    seconds: float
+    exchanges: tuple[Exchange, ...]
+    calls: Mapping[int, RawCall]
+    outcomes: Mapping[int, RawOutcome]
+    input: RawValue | None = None
+    output: RawValue | None = None
+    failure: RawValue | None = None
+    annotations: RawValue | None = None
+    agents: Mapping[str, RawValue] = field(default_factory=dict)
+    lanes: LaneFacts | None = None
+    kit: JsonObject = field(default_factory=dict)
+    cold: str = ""
+    size: int = 0
+    is_bare: bool = False
+
+    def __repr__(self) -> str:
+        return f"EndedCapture({len(self.calls)} calls)"
+
+    @property
+    def failed(self) -> bool:
+        """Whether the run failed: by an exception, a status of 500 and above, or because the service said so."""
+        return self.failure is not None

@@ -1,0 +1,74 @@
+"""What a capture puts in the place of functions of libraries, threads and tools, and takes back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.intercept import registry
+from pytest_agentreplay.intercept.session import replacing, thread_starts
+from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
+from pytest_agentreplay.runs.capture import fail_open, id_draws
+from pytest_agentreplay.runs.capture.real_calls import choose
+from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
+from pytest_agentreplay.settings import Settings
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.model.exchanges import JsonObject
+
+CALLS = ("http.", "websocket.", "mcp.", "tools.", "session.courses", "process.anyio")
+"""Patch modules of the calls of an agent; clock, seeds, guard, exits and child processes stay as they are."""
+
+
+class Patches:
+    """The patches of one capture, in force from now until `remove`.
+
+    Attributes:
+        registry: The declared tools, as patches see them.
+        facts: Entries of the kit that are the same in every run: tools that run for real, signatures.
+        paths: The import path of each declared tool by its name.
+    """
+
+    def __init__(self, tools: tuple[tuple[str, str], ...]) -> None:
+        """Patch. Raises CannotRedirect for a tool, and then nothing has changed."""
+        self._before = registry.remove_patches()
+        replacing.guard, replacing.note_fault = choose, fail_open.note_fault
+        self.registry = ToolRegistry()
+        self._tools = SessionTools(self.registry, ())
+        settings = Settings(tools=tools)
+        self.registry.read_tools = settings.read_tools
+        try:
+            registry.add_patches(
+                {
+                    library: f"pytest_agentreplay.intercept.{module}"
+                    for library, module in registry.PATCHES.items()
+                    if module.startswith(CALLS)
+                }
+            )
+            thread_starts.stamp_threads()
+            id_draws.start()
+            resolved = resolve_tools(settings)
+            self._tools.redirections.start()
+            self._tools.freeze_declared(resolved)
+        except BaseException:
+            self.remove()
+            raise
+        self.paths = {name: path for path, tool in resolved for name in (tool.name, path)}
+        self.facts: JsonObject = {
+            "live": [*sorted(self.registry.live)],
+            "signatures": self._tools.describe_signatures(),
+        }
+
+    def remove(self) -> None:
+        """Give every function its own code again; a pytest of this process gets its patches back."""
+        id_draws.stop()
+        redirections = self._tools.redirections
+        redirections.stop()
+        for redirection in [*redirections]:
+            redirection.restore()
+        registry.remove_patches()
+        replacing.guard = replacing.note_fault = None
+        if not self._before:
+            registry.stop_watching()
+        else:
+            registry.add_patches(self._before)
+            thread_starts.stamp_threads()

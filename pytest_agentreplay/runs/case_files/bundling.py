@@ -1,0 +1,248 @@
+"""A case as one file to share, and out of such a file again.
+
+What is packed is what a case consists of and nothing beside it, looked through once more for secrets and people. What
+is opened comes from a stranger: plain files of known names, of bounded size, each of the digest that the bundle lists.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import re
+import stat
+import zipfile
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases import fixtures
+from pytest_agentreplay.cases.case import FILE, NOTES, RUN, SOURCE_TRACE
+from pytest_agentreplay.cases.linting import lint
+from pytest_agentreplay.cases.schema import parse as form
+from pytest_agentreplay.errors import CaseError, SnapshotEdited, SnapshotError
+from pytest_agentreplay.model.canonical_json import NotJson, parse
+from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.redaction.policy import joined
+from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, cleaned, found_in
+from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.rule_review import Review
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec.strict_yaml import values_of
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.layout import RESERVED
+from pytest_agentreplay.traces.archives import packed
+from pytest_agentreplay.traces.opening import RATIO, SMALL
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.model.exchanges import JsonObject
+    from pytest_agentreplay.redaction.policy import Policy
+    from pytest_agentreplay.redaction.redaction import Redaction
+    from pytest_agentreplay.snapshots.codec import Snapshot
+
+LISTING = "bundle.json"
+VERSION = "1.0"
+LARGEST = 64 << 20
+"""Bytes of a bundle, and of all that is in it."""
+MEMBERS = 1000
+TEXTS = re.compile(r"source-trace(?:-[1-9][0-9]{0,2})?\.(?:json|jsonl|yaml|zip)|fixtures/[A-Za-z0-9_.-]{1,80}\.yaml")
+"""What a case holds beside its three own files."""
+PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBundle:
+    """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay.
+
+    `redacted` says where something was replaced in the copies, with the same words as `found`.
+    """
+
+    data: bytes
+    digest: str
+    names: tuple[str, ...]
+    left: tuple[str, ...]
+    found: tuple[str, ...]
+    redacted: tuple[str, ...] = ()
+
+
+def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> PackedBundle:
+    """The bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
+
+    Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
+    """
+    folder = folder.parent if folder.name == FILE else folder
+    there = [path.relative_to(folder).as_posix() for path in files.below(folder, "", strict=True)]
+    names = [name for name in there if known(name)]
+    if FILE not in names:
+        raise CaseError(f"there is no {FILE} in it", file=format_path(folder))
+    contents = {name: files.read(folder / name, LARGEST) for name in names}
+    sound(contents, format_path(folder))
+    policy = joined(policy, PERSONAL)
+    found = all_places(folder, contents, policy, environ)
+    redacted: list[str] = []
+    if found and redact:
+        before, contents = contents, redacted_copies(contents, policy, environ)
+        sound(contents, format_path(folder))
+        if not untrue(before) and (broken := untrue(contents)):
+            raise CaseError(f"redacted, {broken}: change that check, then share the case", file=format_path(folder))
+        redacted, found = found, all_places(folder, contents, policy, environ)
+    listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
+    data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
+    left = tuple(name for name in there if name not in names)
+    return PackedBundle(data, digest_of(data), tuple(names), left, tuple(found), tuple(redacted))
+
+
+def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
+    """Where in the files of a case something stands that must not be shared."""
+    named = ((f"{format_path(folder)}/{name}", data) for name, data in contents.items())
+    return [line for name, data in named for line in places(name, data, policy, environ)]
+
+
+def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -> list[str]:
+    """Where something stands that must not be shared: file, place and category, never what."""
+    if name.endswith(f"/{RUN}"):
+        found = Review(codec.loads(data, file=name).run, data, policy, environ).found
+    elif name.endswith(".zip"):
+        return []  # its members were redacted one by one when it was made, and no rule reads through a packing
+    else:
+        found = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
+    return [f"{name}:{one.place}: {one.category}" for one in found]
+
+
+def is_bundle(file: Path) -> bool:
+    """Return whether a file is meant as a bundle, be it damaged."""
+    try:
+        data = files.read(file, LARGEST) if files.head(file, 2) == b"PK" else b""
+    except SnapshotError:
+        return False
+    return LISTING.encode() in data or FILE.encode() in data
+
+
+def open_bundle(file: Path) -> dict[str, bytes]:
+    """The files of the case in a bundle, by name. Raises CaseError for one that is damaged, changed or hostile."""
+    name = format_path(file)
+    contents = _members(files.read(file, LARGEST), name)
+    listing = parse(contents.pop(LISTING, b""))
+    wanted = listing.get("files") if not isinstance(listing, NotJson) and isinstance(listing, dict) else None
+    if not isinstance(wanted, dict):
+        raise CaseError(f"is no bundle of a case: it has no {LISTING} that lists its files", file=name)
+    for member in {*wanted, *contents}:
+        if member not in contents or wanted.get(member) != digest_of(contents[member]):
+            raise CaseError(f"{member!r:.80} is not what the bundle was made with; ask for it again", file=name)
+    sound(contents, name)
+    return contents
+
+
+def sound(contents: Mapping[str, bytes], file: str) -> None:
+    """Raise CaseError where the case and its run cannot be read."""
+    if FILE not in contents:
+        raise CaseError(f"holds no {FILE}", file=file)
+    form.read(contents[FILE], file=f"{file}/{FILE}", folder=Path(), words=None)
+    if RUN in contents:
+        try:
+            codec.loads(contents[RUN], file=f"{file}/{RUN}")
+        except SnapshotError as error:
+            raise CaseError(str(error), file=file) from None
+
+
+def untrue(contents: Mapping[str, bytes]) -> str:
+    """Return which check of the case its own run does not show; "" for none."""
+    if RUN not in contents:
+        return ""
+    case = form.read(contents[FILE], file=FILE, folder=Path(), words=None)
+    found = lint(case, codec.loads(contents[RUN], file=RUN).run, fixtures.read({}))
+    return next((problem.message for problem in found if problem.rule == "untrue"), "")
+
+
+def _members(data: bytes, file: str) -> dict[str, bytes]:
+    """The files in an archive, if each of them is one that a case may have."""
+    contents: dict[str, bytes] = {}
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            listed = archive.infolist()
+            most = min(LARGEST, max(SMALL, RATIO * len(data)))
+            if len(listed) > MEMBERS or sum(info.file_size for info in listed) > most:
+                raise CaseError(f"holds more than {MEMBERS:,} files or {most:,} bytes", file=file)
+            for info in listed:
+                if why := refused(info, {name.lower() for name in contents}):
+                    raise CaseError(f"{info.filename!r:.80} {why}; nothing was written", file=file)
+                with archive.open(info) as member:
+                    contents[info.filename] = member.read(info.file_size)
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
+        raise CaseError(f"is no bundle that can be opened: {error}", file=file) from None
+    return contents
+
+
+def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
+    """Why a member of an archive is not taken out; "" for one that is."""
+    mode = info.external_attr >> 16
+    if info.is_dir() or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
+        return "is no plain file"
+    if info.filename.lower() in there:
+        return "is there twice"
+    if info.flag_bits & 1 or info.compress_type not in PLAIN:
+        return "is packed in a way that is not read"
+    return "" if info.filename == LISTING or known(info.filename) else "is no file of a case"
+
+
+def known(name: str) -> bool:
+    """Whether a case may have a file of that name, which every system takes."""
+    if any(RESERVED.match(part) or part.startswith(".") or part.endswith(".") for part in name.split("/")):
+        return False
+    return name in {FILE, RUN, NOTES} or TEXTS.fullmatch(name) is not None
+
+
+def digest_of(data: bytes) -> str:
+    """The sha256 of a file."""
+    return hashlib.sha256(data).hexdigest()
+
+
+REASON = "redacted for a bundle"
+
+
+def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> dict[str, bytes]:
+    """Return `contents` without what `policy` finds. A value has the same placeholder in each file.
+
+    The run comes first, so that its placeholders keep their numbers. It is sealed again.
+
+    Raises:
+        SnapshotError: The run cannot be read, or was edited.
+        TraceError: A trace file cannot be opened.
+    """
+    snapshot = codec.loads(contents[RUN], file=RUN) if RUN in contents else None
+    run = snapshot.run if snapshot is not None else Run(Header(""), ())
+    review = Review(run, contents.get(RUN, b""), policy, environ)
+    copies = dict(contents)
+    if snapshot is not None and review.found:
+        copies[RUN] = resealed(snapshot, review)
+    for name, data in contents.items():
+        if name.startswith(SOURCE_TRACE):
+            copies[name], _ = cleaned(data, name, review.redaction)
+        elif name != RUN:
+            copies[name] = text_copy(name, data.decode(errors="replace"), review.redaction).encode()
+    return copies
+
+
+def resealed(snapshot: Snapshot, review: Review) -> bytes:
+    """Return the file of the redacted run, with the revision that says so. Raises SnapshotEdited."""
+    if not snapshot.sealed:
+        raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
+    digest = codec.loads(codec.dumps(review.run), file=RUN).digest
+    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": REASON}
+    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision]).encode()
+
+
+def text_copy(name: str, text: str, redaction: Redaction) -> str:
+    """Return a text file without what the rules find; of YAML value by value, so that it stays YAML."""
+    if name.endswith(".yaml"):
+        for start, end, value in reversed(values_of(text)):
+            if (stored := redaction.redact_text(value)) != value:
+                newline = "\n" if text[start:end].endswith("\n") else ""  # a block scalar ends behind its last line
+                text = f"{text[:start]}{json.dumps(stored, ensure_ascii=False)}{newline}{text[end:]}"
+    if not redaction.findings(text.encode()):
+        return text
+    return BARE.sub(lambda found: f"{found['before']}'{found['text']}'", redaction.redact_text(text))  # in comments

@@ -1,0 +1,245 @@
+"""Traces of other tools out of files, redacted before anybody reads them; and the bytes that a case keeps of each.
+
+Everything else is made of what cleaning gives, so that no datum has a way around it. What is left is still a trace file
+of the same tool: headers lose their credentials, texts their secrets; ids and times, which resemble long numbers, stay.
+A file that holds several runs is kept as far as it tells of the one: rows of others are left out where that changes
+nothing of what is read.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases.case import SOURCE_TRACE
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
+from pytest_agentreplay.redaction.encodings import DEEPEST
+from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces, set_cookies
+from pytest_agentreplay.redaction.policy import Policy, joined
+from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.rule_review import in_text
+from pytest_agentreplay.runs.redact.trace_headers import edits, without_credentials
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.traces import reading
+from pytest_agentreplay.traces.archives import packed
+from pytest_agentreplay.traces.opening import LARGEST, rows_of, text_of, unpacked
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from pytest_agentreplay.redaction.redaction import Redaction
+    from pytest_agentreplay.runs.redact.rule_review import RuleHit
+    from pytest_agentreplay.traces.trace import Trace
+
+_QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
+_NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
+_SCHEME = "(?:Bearer|Basic|Token|ApiKey) "
+SCHEME = re.compile(_SCHEME, re.IGNORECASE)
+PLACEHOLDER = re.compile(r"\[\[redacted:[a-z-]+:\d+\]\]")
+_VALUE = rf"(?P<scheme>{_SCHEME})?(?P<value>[^\"'\\\n]+)"
+HEADER = re.compile(
+    rf"""(?P<before>{_QUOTE}name{_QUOTE}\s*:\s*{_NAME}\s*,\s*{_QUOTE}value{_QUOTE}\s*:\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
+    re.IGNORECASE,
+)
+MEMBER = re.compile(
+    rf"""(?P<before>{_QUOTE}(?P<name>[A-Za-z][A-Za-z0-9_-]*){_QUOTE}\s*:\s*(?:\[\s*)?{_QUOTE}){_VALUE}(?={_QUOTE})""",
+    re.IGNORECASE,
+)
+LINE = re.compile(
+    rf"""(?m)^(?P<before>[ \t-]*{_NAME}:(?![ \t]*[\[{{])[ \t]*(?:\n[ \t]*-[ \t]+)?(?:{_QUOTE})?)"""
+    rf"""{_VALUE}(?={_QUOTE}|$)""",
+    re.IGNORECASE,
+)
+"""A header as HAR has it, as a member of an object, as a line of YAML."""
+NUMBER = re.compile(
+    rf"""(?P<before>{_QUOTE}(?:\w*(?:time|nano|nanos|timestamp|_at|_ns|created|ended)|(?:parent_?)?(?:span|trace|run)_?id)"""
+    rf"""{_QUOTE}\s*:\s*(?:{_QUOTE})?)(?P<digits>\d{{8,20}})(?=[^\d])""",
+    re.IGNORECASE,
+)
+"""A time or an id that is all digits: a card or a telephone for all that a rule can see."""
+NUMBER_BYTES = re.compile(NUMBER.pattern.encode(), re.IGNORECASE)
+OPAQUE = "[[redacted:opaque:"
+"""Stands for what redaction cannot see into."""
+BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\[\[redacted:[^\n]*)$")
+
+
+def cleaned(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
+    """The bytes of a trace file without what the rules find, and whether these bytes may be kept.
+
+    Nothing can be taken out of what is no text: it is read as it is, and not kept if anything is found in it. Raises
+    TraceError for what cannot be opened.
+    """
+    data, held = unpacked(data, file=file)
+    if held is None:
+        return _member(data, redaction, file)
+    members = {name: _member(member, redaction, f"{file}: {name}") for name, member in held.items()}
+    return packed({name: data for name, (data, _) in members.items()}), all(fine for _, fine in members.values())
+
+
+def _member(data: bytes, redaction: Redaction, file: str) -> tuple[bytes, bool]:
+    text = text_of(data)
+    if text is None:
+        return data, not redaction.findings(data)
+    kept = clean(text, redaction)
+    if OPAQUE in kept and text[:1] in "{[" and torn(text, kept):
+        msg = f"holds JSON in strings of JSON, more than {DEEPEST} times; redaction sees no deeper: unpack it first"
+        raise TraceError(msg, file=file)
+    return kept.encode(), True
+
+
+def torn(before: str, after: str) -> bool:
+    """Whether a text is JSON no more, or holds fewer rows of it."""
+    (rows, _), (left, _) = rows_of(before), rows_of(after)
+    return len(left or ()) != len(rows or ())
+
+
+def clean(text: str, redaction: Redaction) -> str:
+    """A text of JSON or YAML without what the rules find, and still JSON or YAML."""
+    text = _Headers(redaction).out_of(text)
+    held: list[str] = []
+    mark = "zq"
+    while mark in text:
+        mark += "q"
+
+    def hold(found: re.Match[str]) -> str:
+        held.append(found["digits"])
+        return f"{found['before']}{mark}"
+
+    parts = redaction.redact_text(NUMBER.sub(hold, text)).split(mark)
+    text = "".join(part + digits for part, digits in zip(parts, [*held, ""], strict=True))
+    return text if text[:1] in "{[" else BARE.sub(lambda found: f"{found['before']}'{found['text']}'", text)
+
+
+def found_in(name: str, data: bytes, redaction: Redaction) -> list[RuleHit]:
+    """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
+    if not name.startswith(SOURCE_TRACE):
+        return in_text(data, redaction)
+    headers = list(_header_hits(data, redaction))
+    data = NUMBER_BYTES.sub(lambda found: found["before"] + b"x" * len(found["digits"]), data)
+    return in_text(data, redaction, headers)
+
+
+def _header_hits(data: bytes, redaction: Redaction) -> Iterator[tuple[int, str]]:
+    """(offset, category) of each credential in a header of a kept trace file."""
+    if (text := text_of(data)) is None:
+        return
+    offset = at = 0
+    for edit in edits(text, _Headers(redaction).stored):
+        offset += len(text[at : edit.start].encode())
+        at = edit.start
+        yield offset, "header"
+
+
+class _Headers:
+    """What is stored of the credentials in headers, however short they are; each value has a number."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        self._redaction = redaction
+        self._numbers: dict[str, int] = {}
+
+    def out_of(self, text: str) -> str:
+        """The text without them: first of its parsed data, then of texts in it that show headers."""
+        text = without_credentials(text, self.stored)
+        text = HEADER.sub(lambda found: self._instead(found, hidden_in_traces(found["name"].lower())), text)
+        known = CREDENTIALS | NEVER | SESSIONS
+        for pattern in (MEMBER, LINE):
+            text = pattern.sub(lambda found: self._instead(found, found["name"].lower() in known), text)
+        return text
+
+    def stored(self, name: str, value: str) -> str:
+        """What is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
+        scheme = SCHEME.match(value)
+        prefix = scheme[0] if scheme else ""
+        rest = value[len(prefix) :]
+        if not rest.strip() or PLACEHOLDER.fullmatch(rest):
+            return value
+        if name == "set-cookie":
+            for session in set_cookies(((name, value),)):
+                self._redaction.learn("cookie", session)
+        else:
+            self._redaction.headers(((name, value),))
+        number = self._numbers.setdefault(rest, len(self._numbers) + 1)
+        return f"{prefix}[[redacted:header:{number}]]"
+
+    def _instead(self, found: re.Match[str], secret: bool) -> str:
+        if not secret or "[[redacted:" in found["value"]:
+            return found[0]
+        return found["before"] + self.stored(found["name"].lower(), f"{found['scheme'] or ''}{found['value']}")
+
+
+PERSONAL = Policy(pii=True)
+"""What holds for everything that comes from elsewhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """The runs in some files: `sources` are (name as format_path, redacted bytes), `redaction` is what took things off.
+
+    `unkept` are the names of sources that are no text and hold what must not be stored. `refusal` says why there are
+    no runs: what they need was not captured.
+    """
+
+    traces: tuple[Trace, ...]
+    sources: tuple[tuple[str, bytes], ...]
+    redaction: Redaction
+    policy: Policy
+    environ: Mapping[str, str]
+    wanted: str = ""
+    unkept: frozenset[str] = frozenset()
+    refusal: TraceIncomplete | None = None
+
+    def kept(self, trace: Trace | None) -> dict[str, bytes]:
+        """What a case keeps of the sources of one of the traces, by file name; all of them for none."""
+        whole = trace is None or len(self.traces) == 1
+        mine = [
+            data if whole or trace is None else _own_rows(trace, file, data, self.wanted) for file, data in self.sources
+        ]
+        numbered = len(mine) > 1
+        return {
+            f"source-trace{f'-{number}' if numbered else ''}.{ending(data)}": data
+            for number, data in enumerate(mine, 1)
+        }
+
+
+def imported(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], wanted: str = "") -> Import:
+    """The runs in `paths`, which are read together. Raises TraceError, or SnapshotError for what is no plain file."""
+    policy = joined(policy, PERSONAL)
+    redaction = redaction_for(environ, policy=policy)
+    found = [(format_path(path), *cleaned(files.read(path, LARGEST), format_path(path), redaction)) for path in paths]
+    sources = tuple((file, data) for file, data, _ in found)
+    unkept = frozenset(file for file, _, fine in found if not fine)
+    try:
+        return Import(tuple(reading.traces(sources, wanted)), sources, redaction, policy, environ, wanted, unkept)
+    except TraceIncomplete as refusal:
+        return Import((), sources, redaction, policy, environ, wanted, unkept, refusal)
+
+
+def ending(data: bytes) -> str:
+    """What a file of these bytes is called at its end."""
+    if data.startswith(b"PK\x03\x04"):
+        return "zip"
+    if data[:1] not in (b"{", b"["):
+        return "yaml"
+    try:
+        json.loads(data)
+    except ValueError:
+        return "jsonl"
+    return "json"
+
+
+def _own_rows(trace: Trace, file: str, data: bytes, wanted: str) -> bytes:
+    """The lines that name the run, where these alone are the same run; else all of them."""
+    known = [known.encode("utf-8", "replace") for known in (trace.id, trace.source.id) if known]
+    lines = data.splitlines(keepends=True)
+    own = b"".join(line for line in lines if any(one in line for one in known))
+    if own in (b"", data):
+        return data
+    try:
+        found = reading.traces([(file, own)], wanted)
+    except TraceError:
+        return data
+    return own if len(found) == 1 and replace(found[0], source=trace.source) == trace else data

@@ -1,0 +1,143 @@
+"""A case run by a command: today's agent in a process of its own, in whatever language, against the gateway.
+
+The command is told where everything lies by variables, its model calls come to the loopback gateway, and what it writes
+to AGENTREPLAY_OUTPUT_PATH is its result. It comes from the command line, never from a case.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cases import result
+from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
+from pytest_agentreplay.cases.evidence import CaseEvidence
+from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.model.exchanges import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.runs import command
+from pytest_agentreplay.snapshots.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from pytest_agentreplay.backends.case_backend import CaseBackend
+    from pytest_agentreplay.cases.case import Case
+    from pytest_agentreplay.redaction.redaction import Redaction
+    from pytest_agentreplay.runs.cases.artifacts import Artifacts
+    from pytest_agentreplay.runs.snapshot_server import SnapshotServer
+
+PREFIXES = ("AGENTREPLAY_", "REPLAYKIT_")
+"""Ours, and those of the tool whose contract this is."""
+OUTPUT = "runner-output.json"
+ALONE = "nobody: the command asked the gateway for nothing"
+LAST = 3  # lines of what a crashed command said that its error repeats
+
+
+class Command:
+    """A command that runs cases: `words` in `folder` with `environ`, at most `limit` seconds each time.
+
+    `redaction` takes the secrets off what it tells before anybody sees it; `keeping` keeps that.
+    """
+
+    def __init__(
+        self,
+        words: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        limit: float,
+        redaction: Redaction,
+        keeping: Artifacts,
+    ) -> None:
+        self._words = list(words)
+        self._folder = folder
+        self._environ = dict(environ)
+        self._limit = limit
+        self._redaction = redaction
+        self._keeping = keeping
+
+    def run(self, case: Case, backend: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
+        """What came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
+
+        Raises RunnerError for one that tells nothing.
+        """
+        with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving as gateway:
+            output = Path(made) / OUTPUT
+            environ = {**self._environ, **gateway.env, **variables(case, output)}
+            given = json.dumps(case.input).encode()
+            ended = command.run_command(
+                self._words, environ=environ, folder=self._folder, stdin=given, limit=self._limit
+            )
+            written = self._written(output)
+        self._keep(ended, written)
+        asked = bool(backend.list_made()) or backend.find_divergence() is not None
+        more: dict[str, Any] = {
+            "run": Run(Header(case.id), backend.list_made()) if asked else None,
+            "seconds": ended.seconds,
+            "divergence": backend.finish() if asked else None,
+            "escapes": serving.refused,
+            "served": served + (f" ({backend.summary})" if backend.counts else "") if asked else ALONE,
+        }
+        try:
+            return result.read(self._result(ended, written), file=OUTPUT, **more)
+        except RunnerError as wrong:
+            if backend.find_divergence() is None:
+                raise
+            return CaseEvidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
+
+    def _written(self, output: Path) -> bytes | None:
+        """What the command wrote; None for nothing. Raises RunnerError for what is no plain file, or too large."""
+        try:
+            return files.read(output, result.LARGEST)
+        except SnapshotMissing:
+            return None
+        except SnapshotError as wrong:
+            raise RunnerError(f"{OUTPUT}: {str(wrong).removeprefix(f'{wrong.file}: ')}") from None
+
+    def _result(self, ended: command.CommandResult, written: bytes | None) -> dict[str, object]:
+        name, said = self._words[0], self._last(ended)
+        if ended.code is None:
+            after = f"{name} was still running after {self._limit:g} s and was ended"
+            raise RunnerError(f"{after}; raise agentreplay_timeout, or --timeout{said}")
+        if written is None and ended.code:
+            raise RunnerError(f"{name} ended with {ended.code} and wrote no result{said}")
+        if written is None:
+            raise RunnerError(
+                f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
+            )
+        told = ToolReply(result.loaded(written, file=OUTPUT))
+        stored = self._redaction.redact_outcome(ToolCall("result"), told)
+        assert isinstance(stored, ToolReply)
+        found = self._redaction.hide_tree(stored.value)
+        assert isinstance(found, dict)
+        return dict(found)
+
+    def _clean(self, said: bytes) -> str:
+        """What a command said, without what may not be kept, and without what may not be shown."""
+        return self._redaction.hide(self._redaction.redact_text(said.decode(errors="replace")))
+
+    def _last(self, ended: command.CommandResult) -> str:
+        """The last lines of what the command complained of, and where all of it is kept."""
+        lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
+        kept = self._keeping.shown
+        return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
+
+    def _keep(self, ended: command.CommandResult, written: bytes | None) -> None:
+        for name, data in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr), (OUTPUT, written)):
+            if data is not None:
+                self._keeping.keep(name, self._clean(data))
+
+
+def variables(case: Case, output: Path) -> dict[str, str]:
+    """What the command is told of the case."""
+    folder = case.folder.absolute()
+    trace = next((name for name in sorted(files.names_in(folder)) if name.startswith(SOURCE_TRACE)), "")
+    told = {
+        "CASE_PATH": str(folder / Path(case.file).name),
+        "OUTPUT_PATH": str(output),
+        "FIXTURES_DIR": str(folder / FIXTURES),
+        "SOURCE_TRACE_PATH": str(folder / trace) if trace else "",
+    }
+    return {prefix + name: value for prefix in PREFIXES for name, value in told.items()}

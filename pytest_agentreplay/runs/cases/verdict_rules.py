@@ -1,0 +1,270 @@
+"""From evidence to the verdict on a case: what each list of checks comes to, and the row of the table that follows.
+
+A run that left its recording shows nothing of it, nor does an agent that died before it asked for anything. A fixed
+agent has to leave the recording, so `fixed` tries a failure that cannot show itself under its own policy once more
+under that of the desired checks. An agent that reaches past its recording (a socket, a child, a tool that nobody
+declared) fails the case, whatever is expected of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.cases.case import DEFAULT_SERVING
+from pytest_agentreplay.errors import LiveRefused
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.report import findings
+from pytest_agentreplay.report.verdict import FROZEN, Checked, ListResult, Verdict, format_to_read
+from pytest_agentreplay.runs.cases.runners import DECLARED, EXAMPLE
+from pytest_agentreplay.runs.cases.verdict_table import find_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.cases.case import Case, Check, ListName
+    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
+    from pytest_agentreplay.report.finding import Line
+
+CLIP = 100
+ENDS = {"status", "error"}  # a check with one of these words says how the run has to end
+
+
+class VerdictRules:
+    """The evaluation of one case that is not cold.
+
+    `judged(list_name, evidence)` holds evidence against a list of checks. `attempt(runner, serving)` runs today's
+    agent by the runner of one list under the policy of one.
+    """
+
+    def __init__(
+        self,
+        case: Case,
+        frozen: CaseEvidence,
+        judged: Callable[[ListName, CaseEvidence], Judgement],
+        attempt: Callable[[ListName, ListName], CaseEvidence] | None = None,
+        *,
+        everywhere: bool = False,
+        skip_live: bool = False,
+        written: Callable[[str], str] = str,
+    ) -> None:
+        """`everywhere`: the command line names the runner of both lists. `skip_live`: as `CaseEvaluator.evaluate`."""
+        self.case = case
+        self._frozen = frozen
+        self._judged = judged
+        self._attempt = attempt
+        self._everywhere = everywhere
+        self._skip_live = skip_live
+        self._written = written
+        self._runs: dict[tuple[str, str], CaseEvidence] = {}
+        self._to_read: tuple[str, ...] = ()
+
+    def verdict(self) -> Verdict:
+        """Return what the case comes to. Raises what a run raises, and LiveRefused without `skip_live`."""
+        case = self.case
+        observed = self._evaluate("observed", self._observed) if case.observed else None
+        desired = self._evaluate("desired", self._desired) if case.desired or case.semantic else None
+        states = [result.state if result is not None else "none" for result in (observed, desired)]
+        row = find_row("own runner" if case.expect != "fixed" and self._needs_desired else case.expect, *states)
+        decisive = observed if row.by == "observed" else desired
+        lists = [result for result in (observed, desired) if result is not None]
+        by_position = row.state == "fixed" and any("position" in result.served for result in lists)
+        folder = quoted(case.file.rpartition("/")[0] or ".")
+        headline = row.headline.format(
+            observed=observed.text if observed is not None else "",
+            desired=desired.text if desired is not None else "there are no desired checks",
+            served=decisive.served if decisive is not None else "",
+            by=" by position" if by_position else "",
+            file=quoted(case.file),
+            folder=folder,
+            run=quoted(sibling(case.file, "run.snapshot.json")),
+        )
+        steps = decisive.next if decisive is not None else ()
+        if (row.word, row.state, row.by) == ("changed", "reproduces", "observed"):
+            # `expect: reproduces` is no way on: it would make the failure pass again.
+            steps = (
+                ("if a fix has held before, find the commit that undid it", "git bisect start HEAD COMMIT_OF_THE_FIX"),
+                ("and then", f"git bisect run agentreplay replay {folder}"),
+                self._show_step(),
+            )
+        return Verdict(
+            case=case.id,
+            file=case.file,
+            expect=case.expect,
+            word=row.word,
+            state="fixed by position" if by_position else row.state,
+            outcome=row.outcome,
+            headline=headline,
+            place=(decisive.place if decisive is not None else "") or case.places.get((row.by,), ""),
+            decided_by=row.by,
+            observed=observed,
+            desired=desired,
+            to_read=self._to_read,
+            notes=case.notes,
+            next=steps,
+        )
+
+    @property
+    def _needs_desired(self) -> bool:
+        """Whether the desired checks have to hold for the case to hold."""
+        runners = self.case.runners
+        alone = bool(runners.get("desired")) and runners.get("desired") != runners.get("observed")
+        return self.case.expect == "fixed" or (alone and not self._everywhere)
+
+    def _evaluate(self, list_name: ListName, evaluate: Callable[[], ListResult]) -> ListResult:
+        try:
+            return evaluate()
+        except LiveRefused as why:
+            if not self._skip_live:
+                raise
+            return ListResult(state="asks live", text=str(why), served=self._serving(list_name))
+
+    def _observed(self) -> ListResult:
+        """What went wrong: true of the recording, and of today's agent while the failure recurs."""
+        own, fixed = self._judged("observed", self._frozen), self.case.expect == "fixed"
+        if not own.holds:
+            return self._result("observed", "broken", own)
+        if not self._can_run("observed"):
+            return self._no_runner("observed") if fixed else self._result("observed", "hold", own)
+        now = self._run("observed", "observed")
+        again = fixed and now.divergence is not None and not now.escapes
+        if again and self._serving("desired") != self._serving("observed"):
+            now = self._run("observed", "desired")
+        if now.divergence is not None or self._died_first(now):
+            return self._left("observed", now)
+        found = self._judged("observed", now)
+        state = "hold" if found.holds else "gone"
+        if not found.holds and all(result.held is not False for result in found.results):
+            state = "cannot tell"
+        elif state == "gone" and not fixed and now.status == "error" and self._frozen.status == "ok":
+            state = "otherwise"
+        return self._result("observed", state, found, now)
+
+    def _desired(self) -> ListResult:
+        """What a fixed agent must show."""
+        needed, runs = self._needs_desired, self._can_run("desired")
+        if needed and not runs:
+            return self._no_runner("desired")
+        now = self._run("desired", "desired") if runs else self._frozen
+        silent = now.divergence is not None or (
+            self._died_first(now) and not any(check.word in ENDS for check in self.case.desired)
+        )
+        if silent and (needed or now.escapes or now.live.get("stopped")):
+            return self._left("desired", now, needed=True)
+        found = self._judged("desired", now)
+        self._to_read = found.human
+        if not found.results:
+            return self._result("desired", "to read", found, now, format_to_read(len(found.human)))
+        if silent:
+            return self._result("desired", "left", found, now, describe_leaving(now))
+        if not runs:
+            why = "" if found.holds else "the desired checks were not tried: the case names no runner"
+            return self._result("desired", "broken" if found.holds else "not run", found, now, why)
+        return self._result("desired", "hold" if found.holds else "fail", found, now)
+
+    def _can_run(self, list_name: ListName) -> bool:
+        return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(list_name)))
+
+    def _run(self, runner: ListName, serving: ListName) -> CaseEvidence:
+        """Run today's agent; once for both lists where runner and policy are the same."""
+        assert self._attempt is not None
+        key = "" if self._everywhere else self.case.runners[runner], self._serving(serving)
+        if key not in self._runs:
+            self._runs[key] = replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
+        return self._runs[key]
+
+    def _died_first(self, now: CaseEvidence) -> bool:
+        """Whether the agent, run in this process, raised before any call of it was answered."""
+        began = self._frozen.run is not None and bool(self._frozen.run.exchanges)
+        return began and now.status == "error" and now.run is not None and not now.run.exchanges
+
+    def _serving(self, list_name: ListName) -> str:
+        return self.case.serving.get(list_name, DEFAULT_SERVING[list_name]).told
+
+    def _no_runner(self, list_name: ListName) -> ListResult:
+        text = f"expect: fixed needs today's agent. Write its runner, runner: KEY, in {quoted(self.case.file)}"
+        steps = (
+            ("name it in the case", "runner: KEY"),
+            (f"declare it {DECLARED}", self._written(f"agentreplay_runners = KEY = {EXAMPLE}")),
+            ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
+        )
+        return ListResult(state="no runner", text=text, place=self.case.places.get((list_name,), ""), next=steps)
+
+    def _left(self, list_name: ListName, now: CaseEvidence, *, needed: bool = False) -> ListResult:
+        """Return what a run shows that left its recording: nothing but where it did."""
+        if now.divergence is None:
+            return self._result(list_name, "cannot tell", None, now, describe_leaving(now))
+        found = findings.describe_divergence(now.divergence, self.case.id, {})
+        # A case is neither recorded anew nor accepted.
+        found = replace(found, lines=tuple(line for line in found.lines if line.what != "next" or is_for_cases(line)))
+        if now.live.get("stopped"):
+            return replace(self._result(list_name, "stopped", None, now, found.headline), finding=found)
+        serve = f"serve: {{{list_name}: {{model: position, tools: arguments}}}}"
+        steps = [("the change is meant, and the case is to answer it", serve)] if not now.escapes else []
+        if steps and list_name == "observed" and self.case.expect == "reproduces":
+            steps.insert(0, ("if the failure is fixed", f"set expect: fixed in {self.case.file}"))
+        result = self._result(
+            list_name,
+            "cannot tell" if needed or now.escapes else "left",
+            None,
+            now,
+            f"today's run left its recording: {found.headline}",
+        )
+        return replace(result, finding=found, next=(*steps, self._show_step()))
+
+    def _show_step(self) -> tuple[str, str]:
+        return "see the recording", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"
+
+    def _result(
+        self, list_name: ListName, state: str, found: Judgement | None, now: CaseEvidence | None = None, text: str = ""
+    ) -> ListResult:
+        now, results = now or self._frozen, found.results if found is not None else ()
+        places = (result.check.place for result in results if result.held is not True)
+        return ListResult(
+            state=state,
+            text=text or f"{sum(bool(result.held) for result in results)} of {len(results)} {list_name} checks hold",
+            place=next(places, "") or self.case.places.get((list_name,), ""),
+            served=now.served.partition(" (")[0] or FROZEN,
+            answers=now.served.partition(" (")[2].removesuffix(")"),
+            checks=tuple(
+                Checked(format_check(result.check), result.held, result.check.place, result.lines) for result in results
+            ),
+            notes=(*describe_end(now), *now.escapes),
+            network=now.network,
+            unheard=dict(now.unheard),
+            live=dict(now.live),
+        )
+
+
+def is_for_cases(line: Line) -> bool:
+    """Return whether a step of a finding is one for a case: it neither records nor accepts, and runs no test."""
+    return not line.text.startswith(("pytest ", "agentreplay accept"))
+
+
+def sibling(file: str, name: str) -> str:
+    """Return the file `name` beside `file`, as people are shown it."""
+    return f"{file.rpartition('/')[0]}/{name}" if "/" in file else name
+
+
+def describe_end(now: CaseEvidence) -> tuple[str, ...]:
+    """Return what ended today's run: without it nobody can tell a fixed agent from a broken runner."""
+    if not now.served or now.status != "error" or not now.errors:
+        return ()
+    kind, message = now.errors[-1]
+    return (f"the agent ended with {kind.removeprefix('builtins.')}: {message}".removesuffix(": "),)
+
+
+def describe_leaving(now: CaseEvidence) -> str:
+    """Return why a run says nothing of its recording."""
+    if now.divergence is None:
+        return "the agent dies before it asks for anything"
+    where = findings.format_place(now.divergence)
+    return f"today's run left its recording{where and f' at {where}'}"
+
+
+def format_check(check: Check) -> str:
+    """Return a check in the words of the case, on one line."""
+    wanted = check.wanted if isinstance(check.wanted, str) else canonical(check.wanted)
+    text = f"{check.word}: {wanted}"
+    return text if len(text) <= CLIP else f"{text[: CLIP - 3]}..."

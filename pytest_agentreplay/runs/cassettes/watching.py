@@ -1,0 +1,122 @@
+"""Watches what vcrpy plays: wraps methods of its class `Cassette`, in which the stubs of all its clients end."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from itertools import tee
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from unittest import mock
+from weakref import WeakKeyDictionary
+
+from pytest_agentreplay.intercept.session.callers import find_agents_line
+from pytest_agentreplay.model.divergence import Divergence, Kind
+from pytest_agentreplay.model.paths import near
+from pytest_agentreplay.runs.cassettes.verdicts import ComparedRequest, LoadedCassette, Play
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.redaction.redaction import Redaction
+
+
+class CassetteWatch:
+    """Which requests of the running test were played, and how they compare; one in a session.
+
+    Attributes:
+        plays: Those of the running test.
+        divergences: Of the plays that are stale or of the wrong interaction, what differs.
+        opened: The cassettes that were loaded for the running test.
+        is_strict: Whether cassettes only play, and of the interactions that `match_on` accepts the nearest one.
+    """
+
+    def __init__(
+        self, root: Path, matching: Matching, make_redaction: Callable[[], Redaction], *, is_strict: bool = False
+    ) -> None:
+        self.is_strict, self._root, self._matching, self._make_redaction = is_strict, root, matching, make_redaction
+        self._cassettes: WeakKeyDictionary[Any, LoadedCassette] = WeakKeyDictionary()
+        self.begin_test()
+
+    def begin_test(self) -> None:
+        """Forget what an earlier test has played."""
+        self.plays: list[Play] = []
+        self.divergences: list[tuple[Play, Divergence]] = []
+        self.opened: list[LoadedCassette] = []
+        # One that served all tests would search each text for the tokens of all of them: 3 times the time of asyncpraw.
+        self._redaction = self._make_redaction()
+
+    def install(self) -> Callable[[], None]:
+        """Wrap the methods; return what restores them."""
+        from vcr.cassette import Cassette
+        from vcr.record_mode import RecordMode
+        from vcr.request import Request
+
+        # What a comparison imports and caches is loaded now, and in no event loop.
+        asked = [Request("POST", "https://api.openai.com/v1/responses", body, {}) for body in (b'{"input":"a"}', b"{}")]
+        cassette = LoadedCassette(
+            find_agents_line(""), [(asked[0], {"status_code": 200, "headers": {}})], self._matching, self._redaction
+        )
+        cassette.compare(ComparedRequest(asked[1], cassette), 0)
+        # `_load` and `_responses` are private: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
+        load, play, responses = Cassette._load, Cassette.play_response, Cassette._responses
+
+        def watch_load(cassette: Any) -> None:
+            __tracebackhide__ = True
+            if self.is_strict:
+                cassette.record_mode = RecordMode.NONE
+            load(cassette)
+            self.find_cassette(cassette)
+
+        def watch_play(cassette: Any, request: Any) -> Any:
+            loaded, before = self.find_cassette(cassette), dict(cassette.play_counts)
+            response = play(cassette, request)
+            grown = [index for index, count in [*cassette.play_counts.items()] if count > before.get(index, 0)]
+            # Another thread may have played meanwhile, whose response is another object.
+            index = max(grown, key=lambda number: cassette.data[number][1] is response, default=len(loaded.requests))
+            if index < len(loaded.requests):  # what this session has recorded itself is not compared
+                self._compare(cassette, loaded, request, index)
+            return response
+
+        def list_nearest_first(cassette: Any, request: Any) -> Iterator[tuple[int, Any]]:
+            loaded, (rows, ahead) = self.find_cassette(cassette), tee(responses(cassette, request))
+            due = (at for at, _ in ahead if cassette.allow_playback_repeats or not cassette.play_counts[at])
+            first = next(due, None)
+            if first is None or ComparedRequest(request, loaded).is_plainly_equal(loaded.requests[first]):
+                return rows
+            numbers = [first, *due]
+            if len(numbers) > 1:
+                first = loaded.find_nearest(ComparedRequest(cassette.filter_request(request), loaded), numbers)
+            return iter(sorted(rows, key=lambda row: row[0] != first))
+
+        replacing: dict[str, Any] = {"_load": watch_load, "play_response": watch_play}
+        if self.is_strict:
+            replacing["_responses"] = list_nearest_first
+        patcher = mock.patch.multiple(Cassette, **replacing)
+        patcher.start()
+        stop: Callable[[], None] = patcher.stop
+        return stop
+
+    def find_cassette(self, cassette: Any) -> LoadedCassette:
+        """Return what was loaded of an open cassette."""
+        if cassette not in self._cassettes:
+            # `path` is public since vcrpy 9: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
+            path = self._redaction.hide(near(Path(os.path.abspath(cassette._path)), self._root))  # noqa: PTH100
+            self._cassettes[cassette] = LoadedCassette(path, cassette.data, self._matching, self._redaction)
+            self.opened.append(self._cassettes[cassette])
+        return self._cassettes[cassette]
+
+    def _compare(self, cassette: Any, loaded: LoadedCassette, request: Any, index: int) -> None:
+        try:
+            # The hook of the suite is asked once more only for a request that it may make equal.
+            if not (now := ComparedRequest(request, loaded)).is_plainly_equal(loaded.requests[index]):
+                now = ComparedRequest(cassette.filter_request(request), loaded)
+            play, divergence = loaded.compare(now, index)
+        except Exception as error:  # a body that nobody can read, or a fault of ours, must not change the test
+            summary = f"{request.method} request: cannot be compared ({type(error).__name__})"
+            play, divergence = Play(loaded.path, index, "stale", "other", summary), Divergence(Kind.REQUEST, summary)
+        self.plays.append(play)
+        if divergence is not None and play.verdict != "noise":
+            origin = find_agents_line(str(self._root)) if self.is_strict else ""
+            self.divergences.append((play, replace(divergence, origin=origin)))

@@ -1,0 +1,239 @@
+"""The neighbours of a run: which perturbations fit it, how they are drawn, and the run that several of them make."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import combinations
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+from pytest_agentreplay.backends.order_permutations import draw_numbers
+from pytest_agentreplay.backends.perturbation import ALONE, LASTING, NOT_DRAWN, OPERATORS, Perturbation
+from pytest_agentreplay.errors import CaseError
+from pytest_agentreplay.model.turns import has_effects, is_model
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.runs.fuzz import content_changes, wire_changes
+from pytest_agentreplay.runs.fuzz.instants import list_instants, shift_clock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
+
+FAULTS = ("server-error", "partial-error", "html-error", "empty-error", "connection-reset", "timeout", "broken-body",
+          "tool-reset")  # fmt: skip
+# They are drawn first at calls that change something, and at the next ones: who repeats a call may do it twice.
+FIRST = ("tool-error", "tool-reset", "connection-reset", "server-error")
+STREAMS = ("split-stream", "stream-comments", "stream-crlf", "unknown-event", "unknown-field", "member-order",
+           "cut-stream", "double-event")  # fmt: skip
+REPLIES = ("malformed-arguments", "wrong-types", "negative-arguments", "unknown-tool", "repeated-use", "empty-answer",
+           "refusal", "length", "endless-loop", "other-arguments", "other-tool", "other-answer")  # fmt: skip
+RESULTS = ("tool-error", "null-result", "empty-result", "dropped-field", "wrong-type-result", "huge-result",
+           "right-to-left", "other-unit", "injection", "stale-result", "shuffled-items", "dropped-item",
+           "doubled-item")  # fmt: skip
+WORDS = ("typo", "letter-case", "spaces", "injected-words")
+"""They change what the agent is given, which a case alone knows."""
+MOST_AT_ONCE = 3
+"""Perturbations of one neighbour."""
+
+NEAREST = 6
+"""Orders of answers that are candidates of their own: those in which two answers have changed places come first, and
+of four overlapping calls three such orders have shown a race."""
+
+READ = re.compile(r"([^.=\s]+)\s*=\s*read(?:\s+as\s+(\S+))?\s*$")
+
+Neighbour: TypeAlias = tuple[Perturbation, ...]
+
+
+class Candidate(NamedTuple):
+    """An operator that fits a call, with its arguments, the simplest first. The lowest rank is drawn first."""
+
+    operator: str
+    at: int
+    arguments: Sequence[Json]
+    rank: int = 3
+
+
+def list_calls(run: Run) -> list[Exchange]:
+    """Return the calls of a run as reports count them, from 1: those that the agent made itself."""
+    return [x for x in run.exchanges if x.parent is None]
+
+
+def list_candidates(run: Run, *, orders: int = 0, words: bool = False, tools: Iterable[str] = ()) -> list[Candidate]:
+    """Return what can be changed in a run.
+
+    `orders` is the number of other orders in which its answers may come, `words` says that the agent's input is known,
+    and `tools` are the lines that declare tools ("shop.lookup = read"): all but those that read change something.
+    """
+    reads = {match[2] or match[1] for line in tools if (match := READ.search(line))}
+    effects = {at for at, x in enumerate(list_calls(run), 1) if has_effects(x.call, READER, reads.__contains__)}
+    candidates: list[Candidate] = []
+    for at, exchange in enumerate(list_calls(run), 1):
+        fitting = {operator: each for operator in OPERATORS if (each := list_arguments(operator, exchange, run))}
+        fields = fitting.get("dropped-field", ())[:1]
+        if {*fields} & {*fitting.get("other-unit", ())}:  # the field of a unit
+            candidates.append(Candidate("dropped-field", at, fields, 1))
+        candidates += [Candidate(operator, at, arguments) for operator, arguments in fitting.items()]
+    candidates += [Candidate("completion-order", 0, (number,)) for number in range(1, min(orders, NEAREST) + 1)]
+    if orders > NEAREST:
+        candidates.append(Candidate("completion-order", 0, range(NEAREST + 1, orders + 1)))
+    candidates += [Candidate("clock", at, instants) for at, instants in list_instants(run)]
+    candidates += [Candidate(operator, 0, (None,)) for operator in WORDS * words]
+    return [each._replace(rank=min(each.rank, rank_change(each.operator, each.at, effects))) for each in candidates]
+
+
+def rank_change(operator: str, at: int, effects: set[int]) -> int:
+    """Return when a change of a call is drawn, the earliest 0. `effects` are the calls that change something."""
+    if operator in FIRST and effects & {at, at - 1}:
+        return 0
+    leads = at < max(effects, default=0)
+    if operator in {"injection", "other-unit"} or (operator == "tool-error" and leads):
+        return 1
+    return 2 if effects & {at - 1, at, at + 1} or (operator in RESULTS and leads) else 3
+
+
+def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
+    """Return the arguments of an operator at a call, the simplest first; none where it does not fit."""
+    if exchange.abandoned:
+        return ()
+    if operator in FAULTS or operator == "outage":
+        return wire_changes.list_faults(operator, exchange)
+    if operator in STREAMS:
+        return wire_changes.list_changes(operator, exchange)
+    if operator in REPLIES:
+        return content_changes.list_replies(operator, exchange, run)
+    if operator in RESULTS:
+        return content_changes.list_results(operator, exchange, run)
+    return ()
+
+
+def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) -> list[Neighbour]:
+    """Return at most `budget` different neighbours, the same for the same seed on every machine.
+
+    Each candidate comes by itself, in an order drawn by the seed within its rank: first all with their simplest
+    argument, then those that have others with one of these. After that any of them comes with any argument, or two and
+    three come together.
+    """
+    draw = draw_numbers(seed)
+    drawn = [candidate for candidate in candidates if candidate.operator not in NOT_DRAWN]
+    order = sorted(shuffle(drawn, draw), key=lambda candidate: candidate.rank)
+    simplest = [Perturbation(candidate.operator, candidate.at, candidate.arguments[0]) for candidate in order]
+    # A stream that asks for an effect is cut behind each of its first events: part of what it asks for may be done.
+    streams = [each for each in order if each.operator == "cut-stream" and each.rank < 3]
+    others = [Perturbation(each.operator, each.at, argument) for each in streams for argument in each.arguments[1:12]]
+    others += [pick(candidate, draw) for candidate in order if len(candidate.arguments) > 1]
+    neighbours: dict[Neighbour, None] = dict.fromkeys((perturbation,) for perturbation in (*simplest, *others))
+    every = [Perturbation(each.operator, each.at, argument) for each in drawn for argument in each.arguments]
+    together = [candidate for candidate in drawn if candidate.operator not in ALONE]
+    tries = 0
+    while drawn and len(neighbours) < budget and tries < 4 * budget:
+        tries += 1
+        if draw(2) or not together:
+            neighbours[every[draw(len(every))],] = None
+            continue
+        several = (together[draw(len(together))] for _ in range(2 + draw(MOST_AT_ONCE - 1)))
+        by_place = {candidate.at: candidate for candidate in several}
+        chosen = [pick(by_place[at], draw) for at in sorted(by_place)]
+        last = next((place for place, each in enumerate(chosen, 1) if each.operator in LASTING), len(chosen))
+        neighbours[tuple(chosen[:last])] = None
+    return [*neighbours][:budget]
+
+
+def shuffle(candidates: Sequence[Candidate], draw: Callable[[int], int]) -> list[Candidate]:
+    """Return the candidates in a drawn order."""
+    left, order = [*candidates], []
+    while left:
+        order.append(left.pop(draw(len(left))))
+    return order
+
+
+def pick(candidate: Candidate, draw: Callable[[int], int]) -> Perturbation:
+    """Return a candidate with one of its arguments."""
+    return Perturbation(candidate.operator, candidate.at, candidate.arguments[draw(len(candidate.arguments))])
+
+
+def list_smaller(neighbour: Neighbour) -> list[Neighbour]:
+    """Return the neighbours that have fewer of the perturbations, the fewest first."""
+    sizes = range(1, len(neighbour))
+    return [subset for size in sizes for subset in combinations(neighbour, size)]
+
+
+def list_simpler(neighbour: Neighbour, candidates: Sequence[Candidate], most: int = 12) -> list[Neighbour]:
+    """Return the neighbours in which one perturbation has a simpler argument, the simplest first."""
+    arguments: dict[tuple[str, int], list[Json]] = {}
+    for candidate in candidates:
+        arguments.setdefault(candidate[:2], []).extend(candidate.arguments)
+    simpler = []
+    for place, perturbation in enumerate(neighbour):
+        for argument in arguments.get(perturbation[:2], ())[:most]:
+            if argument == perturbation.argument:
+                break
+            simpler.append((*neighbour[:place], perturbation._replace(argument=argument), *neighbour[place + 1 :]))
+    return simpler
+
+
+def perturb(run: Run, neighbour: Neighbour, file: str) -> Run:
+    """Return the neighbour of a run. What a session does itself (order of answers, the user's words) is left to it.
+
+    Raises CaseError, which names `file`, for a perturbation that does not fit.
+    """
+    calls = list_calls(run)
+    for perturbation in neighbour:
+        operator, at, argument = perturbation
+        if operator not in OPERATORS:
+            raise CaseError(f"there is no operator {operator}", file=file)
+        if operator == "completion-order" or operator in WORDS:
+            continue
+        if not 0 < at <= len(calls):
+            raise CaseError(f"{operator} at call {at}: the run has the calls 1 to {len(calls)}", file=file)
+        present = next((x for x in run.exchanges if x.start == calls[at - 1].start), None)
+        if present is not None and operator == "clock":
+            run = shift_clock(run, present.start, read_instant(argument, file))
+            continue
+        if present is None or not fits(operator, present, argument, run):
+            raise CaseError(f"{operator} at call {at} does not fit that call ({argument})", file=file)
+        run = apply(run, present, perturbation)
+    return run
+
+
+def fits(operator: str, exchange: Exchange, argument: Json, run: Run) -> bool:
+    """Return whether an operator can change a call by that argument; a number of bytes, a text to inject may be any."""
+    texts = list_arguments("right-to-left", exchange, run) if operator == "injection" else ()
+    arguments = [*list_arguments(operator, exchange, run), *texts]
+    if operator in {"cut-stream", "split-stream"}:
+        return bool(arguments) and type(argument) is int and argument > 0
+    return argument in arguments
+
+
+def read_instant(argument: Json, file: str) -> datetime:
+    """Return an instant in ISO 8601. Raises CaseError."""
+    try:
+        instant = datetime.fromisoformat(str(argument))
+    except ValueError:
+        raise CaseError(f"clock: {argument} is no instant like 2028-02-29T00:00:00+00:00", file=file) from None
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+
+
+def apply(run: Run, exchange: Exchange, perturbation: Perturbation) -> Run:
+    """Return the run with one call changed."""
+    operator, _, argument = perturbation
+    place = run.exchanges.index(exchange)
+    before, after = run.exchanges[:place], run.exchanges[place + 1 :]
+    if operator in FAULTS:
+        # An exchange in the place of the recorded one, which comes after it: for whoever repeats the call.
+        number = max(max(x.start, x.finish or 0) for x in run.exchanges) + 1
+        fault = replace(exchange, outcome=wire_changes.make_fault(operator, exchange, argument), parts=())
+        return replace(run, exchanges=(*before, fault, replace(exchange, start=number, finish=number), *after))
+    if operator == "outage":
+        outcome = wire_changes.make_fault(operator, exchange, argument)
+    elif operator in STREAMS:
+        outcome = wire_changes.change_bytes(operator, exchange, argument)
+    elif operator in REPLIES:
+        outcome = content_changes.change_reply(operator, exchange, run)
+    else:
+        outcome = content_changes.change_result(operator, exchange, argument, run)
+    exchange = replace(exchange, outcome=outcome, parts=())
+    if operator in LASTING:  # the last answer of a kind is repeated for whoever asks for more
+        after = tuple(x for x in after if not is_model(x.call, READER))
+    return replace(run, exchanges=(*before, exchange, *after))

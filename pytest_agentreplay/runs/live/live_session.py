@@ -1,0 +1,211 @@
+"""One test run live: the real model or real tools, everything else from the snapshot, and what that shows.
+
+Nothing is written: a live run reads its snapshot and is compared with it. What happened is put into the
+summary as a `LiveResult`. A run that ended because nothing can be said of it (a model that cannot be reached, or
+refuses, an interrupt) is `stopped`, and never drifted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_agentreplay import clocks
+from pytest_agentreplay.backends.case_backend import AnswerPolicy
+from pytest_agentreplay.backends.live_backend import LiveBackend, layer_of
+from pytest_agentreplay.backends.observation import list_asking_turns, observe
+from pytest_agentreplay.backends.request_changes import prompt_of
+from pytest_agentreplay.compare.live_result import WRITES, Drift, LiveResult
+from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
+from pytest_agentreplay.model.divergence import Absent, Difference, Kind
+from pytest_agentreplay.model.exchanges import Header, Run, ToolReply
+from pytest_agentreplay.model.turns import function_of
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.report.findings import format_place as place_in_run
+from pytest_agentreplay.report.live_reports import describe_live_run
+from pytest_agentreplay.runs import replay_kit
+from pytest_agentreplay.runs.live.setting_checks import refuse_live_writes
+from pytest_agentreplay.runs.live.tolerance_file import judges_of
+from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, list_models, sum_usage
+from pytest_agentreplay.runs.replay_session import ReplaySession
+from pytest_agentreplay.runs.snapshot_selection import read_changes
+from pytest_agentreplay.snapshots.kit import versions
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.backends.case_backend import ServeMode
+    from pytest_agentreplay.backends.replay import ReplayBackend
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+    from pytest_agentreplay.model.divergence import Divergence
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.run_session import EndedRun, Location
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.snapshots.codec import Snapshot
+
+AGENTS = {Kind.NETWORK, Kind.LATE, Kind.UNFROZEN}
+"""What the code under test did, whatever the model says."""
+
+
+class LiveSession(ReplaySession):
+    """A test with a live model, live tools or both. Calls may come in any order; keys are those of the environment."""
+
+    def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str] = ()) -> None:
+        """As a replay; nothing goes live before `open`."""
+        self.settings = settings
+        released, run, now = settings.released or (), snapshot.run, int(clocks.wall() * 1e9)
+        today: Any = {name: now for name, layer in (("clock", "clock"), ("seed", "random")) if layer in released}
+        snapshot = replace(snapshot, run=replace(run, header=replace(run.header, **today)))
+        super().__init__(place, settings, snapshot, edited)
+        self.prompts = prompts_of(snapshot.run.exchanges)
+        self.clock.live_inside = True
+        self.interception.scope.changes = read_changes(settings.changes if settings.model == "live" else (), place.root)
+        if "model" in released and "prompt" not in released:
+            pinned: Any = self.redaction.reveal(ToolReply([*self.prompts]))
+            self.interception.scope.changes = {"prompt": pinned.value}
+        self.stalls = None  # the real world takes its time
+        self.result: LiveResult | None = None
+        self.prices = settings.live_runs.prices if settings.live_runs is not None else ()
+
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
+        """Return the backend of the cell."""
+        settings = self.settings
+        model: ServeMode = "live" if settings.model == "live" else "position"
+        cast = AnswerPolicy(model=model, tools="arguments", tolerances=settings.near)
+        self.live = LiveBackend(recorded, matching, READER, cast, settings.axes)
+        self.live.policies = settings.off_script
+        return self.live
+
+    def make_order(self) -> ReleaseQueue | None:
+        """Return None: the world answers when it does."""
+        return None
+
+    def open(self) -> None:
+        """Open it. Raises SettingsError where a tool that writes may run off script, or a judge is not declared."""
+        settings = self.settings
+        self.judges = judges_of(settings, settings.near) if settings.model == "live" else None
+        super().open()
+        try:
+            refuse_live_writes(settings, (tool for _, tool in self.tools.frozen))
+        except SettingsError:
+            self.close()
+            raise
+
+    def run(self) -> Run:
+        """Return the run of now."""
+        return Run(Header(self.place.test), self.live.list_made())
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """Compare the run of now with the recorded one; return the finding of one that drifted, or proves nothing."""
+        self.summary = replace(self.summary, failed=ended.failure is not None)
+        if ended.skipped:
+            return None
+        self.latch_unjoined_children()
+        divergence = self.live.find_divergence()
+        self.result = result = self._judge(ended, divergence)
+        changes = [*filter(None, [result.served_otherwise]), *map(" ".join, result.packages.items())]
+        self.note(live_changes=(*changes,), live_run=self.redaction.hide_tree(result.plain()))
+        self._complete = result.same
+        if result.same or ended.interrupted:
+            if self.settings.expect and result.same:
+                self.note(expect="fails as recorded")
+            return self.find_late_calls()
+        if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
+            return self.describe_divergence(divergence, self.collect_facts())
+        finding = describe_live_run(result, self.collect_facts(), changes)
+        self.summary = replace(self.summary, code=finding.code)
+        return finding
+
+    def end(self) -> Finding | None:
+        """Close it; what teardown asked is told where the test itself has nothing to tell."""
+        code, finding = self.summary.code, super().end()
+        self.note(verified=self.live.verified)
+        if self.result is not None and not self.result.same:
+            self.summary, finding = replace(self.summary, code=code), None
+        return finding
+
+    def _judge(self, ended: EndedRun, divergence: Divergence | None) -> LiveResult:
+        made, outcome = self.run(), self.redact_outcome(ended)
+        now: Any = observe(made, READER, outcome, self.prices)
+        ends = [tuple(map(each.get, ("status", "type"))) for each in (self.snapshot.run.header.outcome, outcome)]
+        passed = ends[0] == ends[1] or (ended.failure is None and not self.settings.expect)
+        refused = passed or isinstance(ended.failure, ReplayDiverged)
+        ending = ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
+        failure = "" if refused else ending or "it no longer fails"
+        stopped = "the run was interrupted" if ended.interrupted else find_stop(divergence, made, self.snapshot.run)
+        drifts: tuple[Drift, ...] = ()
+        try:
+            drifts = () if stopped else self._drifts(divergence, now, failure)
+        except (RunnerError, ReplayDiverged) as error:  # a judge that failed, or was refused its call
+            stopped = str(error)
+        return LiveResult(
+            test=self.place.test,
+            cell=self.settings.axes.cell,
+            at=datetime.fromtimestamp(clocks.wall(), UTC).isoformat(timespec="seconds"),
+            passed=passed,
+            drifts=drifts,
+            off_script=tuple(self.live.off_script),
+            **(usage := sum_usage(self.run(), live=self.settings.model == "live")),  # judges have asked since
+            served_otherwise=self._describe_served(usage),
+            packages=dict(
+                line.split(" ", 1) for line in versions(self._kit, replay_kit.describe_interpreter(self.place.root))
+            ),
+            changed=dict(text.split("=", 1) for text in self.settings.changes),
+            released=" + ".join(sorted(self.settings.released or ())).replace(":", " "),
+            failure=failure,
+            stopped=stopped,
+            layers=() if self.settings.released is None else self._layers(),
+        )
+
+    def _layers(self) -> tuple[str, ...]:
+        """Return what a line-up can release in this run, and what writes; see `LiveResult`."""
+        calls = [(x.call, function) for x in self.list_recorded() if (function := function_of(x.call, READER))]
+        layers = {WRITES + each.name if self.tools.has_effects(call) else layer_of(each) for call, each in calls}
+        return (*sorted(layers), *["prompt"] * (not prompts_of(self.live.list_made()) <= self.prompts))
+
+    def _drifts(self, divergence: Divergence | None, now: JsonObject, failure: str) -> tuple[Drift, ...]:
+        """Return where the run left the recorded one: results of tools first, since what follows comes of them."""
+        tools = [self._drift(each, "tool", "exact result") for each in self.live.changed]
+        layer = "model" if self.settings.model == "live" else "tool" if tools else "agent"
+        recorded = observe(self.snapshot.run, READER, self.snapshot.run.header.outcome, self.prices)
+        turns = list_asking_turns(self.run(), READER)
+        if divergence is not None:  # what comes after it is its consequence
+            layer = "agent" if divergence.kind in AGENTS else layer
+            refused = function_of(divergence.now, READER) if divergence.now is not None else None
+            asked = [{"name": refused.name, "arguments": refused.arguments, "result": None}] if refused else []
+            shown: Any = now | {"tools": [*cast("list[Json]", now["tools"])[: len(turns)], *asked]}
+            exceeded = self.settings.near.find_exceeded(recorded, shown, [*turns, f"turn {divergence.turn}"])
+            return (*tools, *exceeded, self._drift(divergence, layer, "recorded calls only"))
+        compared = self.settings.near.compare(recorded, now, self.judges, turns)
+        drifts = [each for each in compared if each.layer == "model" or not tools]
+        drifts = [each if each.layer == "tool" else replace(each, layer=layer) for each in drifts]
+        if failure:
+            sides = recorded["outcome"], now["outcome"]
+            drifts.append(Drift(layer, "$.outcome", "ends as recorded", f"the test ended otherwise: {failure}", *sides))
+        return (*tools, *drifts)
+
+    def _drift(self, divergence: Divergence, layer: str, rule: str) -> Drift:
+        """Return a divergence as a drift: a result beyond its tolerance, or a call that is not recorded."""
+        where, first = place_in_run(divergence), next(iter(divergence.differences), Difference("", None, None))
+        recorded, now = (None if isinstance(side, Absent) else side for side in (first.recorded, first.now))
+        summary = f"{where and f'{where}: '}{divergence.summary}"
+        hints = tuple(map(self.settings.written, divergence.hints))
+        more: dict[str, Any] = {"turn": divergence.turn, "code": divergence.kind.code, "hints": hints}
+        return Drift(layer, first.path, rule, summary, recorded, now, **more)
+
+    def _describe_served(self, usage: dict[str, Any]) -> str:
+        """Return who answered that had not when it was recorded; it proves no drift by itself."""
+        then, changes = list_models(self.snapshot.run), []
+        for field, name in SERVED.items():
+            if then[field] and {*usage[field]} - {*then[field]}:
+                sides = (", ".join(side[field]) for side in (usage, then))
+                changes.append(f"{name.replace('served', 'served by')} {', recorded '.join(sides)}")
+        return "; ".join(changes)
+
+
+def prompts_of(exchanges: Iterable[Exchange]) -> set[str]:
+    """Return the system texts of a run."""
+    return {prompt_of(READER.read_call(x.call)) for x in exchanges} - {""}

@@ -1,0 +1,95 @@
+"""Makes the redaction of one run, of what the environment tells, what was named, what code and policy add."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.intercept.environment.machine import list_secrets
+from pytest_agentreplay.redaction.encodings import as_bytes
+from pytest_agentreplay.redaction.places import Places
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, shapes_of
+from pytest_agentreplay.redaction.redaction import Redaction
+from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from pytest_agentreplay.model.exchanges import JsonObject
+    from pytest_agentreplay.redaction.policy import Redactor
+
+OF_THE_TEST = "PYTEST_CURRENT_TEST"
+"""pytest tells here which test runs: the one variable that is another in each test."""
+
+
+def redaction_for(
+    environ: Mapping[str, str],
+    marks: Mapping[str, str] | None = None,
+    *,
+    headers: Iterable[str] = (),
+    policy: Policy = PLAIN,
+    redactors: Mapping[str, Redactor | None] | None = None,
+    is_declared: Callable[[str], bool] | None = None,
+) -> Redaction:
+    """A redaction that knows what there is to know before a run begins."""
+    if redactors:
+        asked = {category: redactor for category, redactor in redactors.items() if redactor is not None}
+        without = policy.without | redactors.keys() - asked.keys()
+        policy = replace(policy, shapes=(*policy.shapes, *shapes_of(asked)), without=without)
+    made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy, is_declared=is_declared)
+    names = tuple(policy.secret_environment)
+    told, variables = looked_through(tuple(pair for pair in environ.items() if pair[0] != OF_THE_TEST), names)
+    if "://" in environ.get(OF_THE_TEST, ""):
+        told = (*told, *secret_environment({OF_THE_TEST: environ[OF_THE_TEST]}))
+    for category, value in (*told, *((CATEGORY, value) for value in list_secrets())):
+        made.learn(category, value)
+    made.name(variables)
+    return made
+
+
+@lru_cache(maxsize=4)
+def looked_through(
+    environ: tuple[tuple[str, str], ...], names: tuple[str, ...]
+) -> tuple[tuple[tuple[str, str], ...], Mapping[str, str]]:
+    """The secrets of an environment, and who holds which value. Remembered: most tests have the same."""
+    variables = dict(environ)
+    return tuple(secret_environment(variables, names)), variables_by_value(variables)
+
+
+def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variable that holds a value, for values of one variable alone that are no stand-in for a secret."""
+    holders: dict[str, list[str]] = {}
+    for name, value in environ.items():
+        holders.setdefault(value.strip(), []).append(name)
+    return {
+        value: names[0]
+        for value, names in holders.items()
+        if len(names) == 1 and worth_knowing(value) and not is_stand_in(as_bytes(value))
+    }
+
+
+def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
+    """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
+
+    So the id is the same whatever the secret of a machine is. `known` tells whether there is one, `anew` makes another
+    that has numbered nothing. `nth` says which parameters of the function they are, and tells two ids apart that differ
+    in secrets only. Files, classes and functions are code, and stay.
+    """
+    name, bracket, parameters = nodeid.partition("[")
+    if known.hide(parameters) == parameters:
+        return nodeid
+    return f"{name}{bracket}{anew().hide(parameters).removesuffix(']')}#{nth}]"
+
+
+def redacted_by(policy: Policy) -> JsonObject:
+    """Under which policy a run is stored; nothing where the shipped rules are alone."""
+    told: JsonObject = {"pii": policy.pii, "strict": policy.strict, "policy": policy.digest}
+    return {name: value for name, value in told.items() if value}
+
+
+def other_policy(kit: JsonObject, policy: Policy) -> bool:
+    """Whether what `kit` tells of was stored under another policy."""
+    record = kit.get("redactions")
+    told = record if isinstance(record, dict) else {}
+    return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)

@@ -1,0 +1,212 @@
+"""What rules find in what is there: in a snapshot by exchange and field, in any other text by line and column.
+
+A snapshot is redacted again piece by piece, and what changes is told: so what is told is what would be done. A value is
+never told.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, cast
+
+from pytest_agentreplay.model.exchanges import Header, HttpReply, Run, ToolCall
+from pytest_agentreplay.model.rules import show
+from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject
+    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.redaction.policy import Policy
+    from pytest_agentreplay.redaction.redaction import Redaction
+
+PLACEHOLDER = re.compile(rb"\[\[redacted:([a-z][a-z0-9-]*):([0-9]{1,9})\]\]|\buser([0-9]{1,9})@redacted\.invalid")
+PASSES = 3
+"""What is found late may stand in an earlier exchange, so a changed run is looked through once more."""
+TOLD = 3
+"""Fields that are told of one part of an exchange."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleHit:
+    """Something that a rule has found: where, of which category, how often. Never what."""
+
+    place: str
+    category: str
+    count: int = 1
+
+
+class Review:
+    """One snapshot, redacted again under `policy`: `run` is what it would be, `found` what is found in it.
+
+    The same run, and nothing, where it is as it would be recorded now.
+    """
+
+    def __init__(self, run: Run, text: bytes, policy: Policy, environ: Mapping[str, str]) -> None:
+        """`text` is that of the snapshot: numbers go on where its own have stopped."""
+        self._policy = policy
+        self._counts: Counter[tuple[str, str]] = Counter()
+        headers = {
+            name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
+        }
+        self.redaction = redaction_for(environ, headers=headers, policy=policy)
+        self.redaction.recall({"redactions": {"tags": given(run, text)}})
+        for _ in range(PASSES):
+            before = self._counts.total()
+            run = self._run(run)
+            if self._counts.total() == before:
+                break
+        self.found = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
+        self.run = noted(run, self.redaction, policy) if self.found else run
+
+    def _run(self, run: Run) -> Run:
+        header = self._again(Run(run.header, ()), "header").header
+        return Run(header, tuple(self._exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
+
+    def _exchange(self, exchange: Exchange, place: str) -> Exchange:
+        """The request first; then, behind a request in which nothing is left to find, the reply."""
+        asked = self._part(replace(exchange, outcome=None), f"{place}, request")
+        return (
+            asked
+            if exchange.outcome is None
+            else self._part(replace(asked, outcome=exchange.outcome), f"{place}, reply")
+        )
+
+    def _part(self, exchange: Exchange, place: str) -> Exchange:
+        exchange = self._without_headers(exchange, place)
+        return self._again(Run(Header(""), (exchange,)), place).exchanges[0]
+
+    def _without_headers(self, exchange: Exchange, place: str) -> Exchange:
+        """The exchange without the headers that the policy leaves out."""
+        if not self._policy.headers:
+            return exchange
+        call, outcome = exchange.call, exchange.outcome
+        if not isinstance(call, ToolCall):
+            call = replace(call, headers=self._kept(call.headers, place))
+        if isinstance(outcome, HttpReply):
+            outcome = replace(outcome, headers=self._kept(outcome.headers, place))
+        return replace(exchange, call=call, outcome=outcome)
+
+    def _kept(self, headers: Headers, place: str) -> Headers:
+        kept = tuple(pair for pair in headers if pair[0].lower() not in self._policy.headers)
+        if gone := len(headers) - len(kept):
+            self._counts[f"{place}: headers", "header"] += gone
+        return kept
+
+    def _again(self, part: Run, place: str) -> Run:
+        before = counted(self.redaction)
+        after = self.redaction.rescan(part)
+        if new := counted(self.redaction) - before:
+            where = fields_between(fields_of(part), fields_of(after))
+            for category, count in new.items():
+                self._counts[f"{place}{f': {where}' if where else ''}", category] += count
+        return after
+
+
+def given(run: Run, text: bytes) -> JsonObject:
+    """The placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
+    record = record_of(run)
+    counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
+    hits = ((hit[1] or b"email", hit[2] or hit[3]) for hit in PLACEHOLDER.finditer(text))
+    # No number is higher than the count of all that were given; bodies under a coding do not show theirs.
+    return {
+        **{f"{category}:{count}": "" for category, count in counts.items() if isinstance(count, int)},
+        **{f"{category.decode()}:{int(number)}": "" for category, number in hits},
+        **{name: str(tag) for name, tag in tags.items()},
+    }
+
+
+def record_of(run: Run) -> JsonObject:
+    """What a run tells of its redaction."""
+    record = run.header.kit.get("redactions")
+    return record if isinstance(record, dict) else {}
+
+
+def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
+    """The run with what was done now beside what it told of its redaction before."""
+    before, now = record_of(run), redaction.record
+    merged: JsonObject = {**before, **redacted_by(policy)}
+    for name in ("placeholders", "tags", "variables"):
+        old, new = (cast("dict[str, Any]", record.get(name) or {}) for record in (before, now))
+        added = {key: old[key] + new[key] if name == "placeholders" and key in old else new[key] for key in new}
+        if both := {**old, **added}:
+            merged[name] = dict(sorted(both.items()))
+    return replace(run, header=replace(run.header, kit={**run.header.kit, "redactions": merged}))
+
+
+def counted(redaction: Redaction) -> Counter[str]:
+    """How often a redaction has put a placeholder, by category."""
+    return Counter(cast("dict[str, int]", redaction.record["placeholders"]))
+
+
+def fields_of(run: Run) -> dict[str, Any]:
+    """What people would look at of a header, or of one exchange, as a tree: bodies as JSON where they are."""
+    if not run.exchanges:
+        return {"outcome": run.header.outcome, "kit": run.header.kit}
+    sides = (fields_of_side(side) for x in run.exchanges for side in (x.call, x.outcome))
+    return {name: value for side in sides for name, value in side.items()}
+
+
+def fields_of_side(side: Any) -> dict[str, Any]:
+    """The fields of a call or an outcome that it has; none for no outcome."""
+    names = ("url", "message", "args", "reason", "arguments", "facts", "value")
+    fields = {name: value for name in names if (value := getattr(side, name, None))}
+    if headers := getattr(side, "headers", None):
+        fields["headers"] = dict(headers)
+    if (body := getattr(side, "body", None)) is not None:
+        fields["body"] = as_json(body.data)
+    if items := getattr(side, "items", None):
+        fields["items"] = list(items)
+    if failure := getattr(side, "failure", None):
+        fields["failure"] = fields_of_side(failure)
+    return fields
+
+
+def as_json(data: bytes) -> Json:
+    """A body as a tree, or as text."""
+    text = data.decode(errors="replace")
+    try:
+        return cast("Json", json.loads(text))
+    except (ValueError, RecursionError):
+        return text
+
+
+def fields_between(before: Json, after: Json) -> str:
+    """The fields that differ, as people write them; the first few. Names are those of `after`, which hold no secret."""
+    found = [show(place).removeprefix("$").removeprefix(".") for place in differing(before, after, ())]
+    more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
+    return ", ".join(filter(None, found[:TOLD])) + more
+
+
+def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
+    """The places where two trees of the same shape differ."""
+    if before == after:
+        return
+    if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
+        for (old, value), (name, new) in zip(before.items(), after.items(), strict=True):
+            if old != name and value == new:
+                yield (*place, name)
+            yield from differing(value, new, (*place, name))
+    elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
+        for at, (value, new) in enumerate(zip(before, after, strict=True)):
+            yield from differing(value, new, (*place, at))
+    else:
+        yield place
+
+
+def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[RuleHit]:
+    """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
+    hits = dict(also) | {begin: category for begin, _, category in redaction.findings(data)}
+    found = []
+    line, start, at = 1, 0, 0
+    for begin in sorted(hits):
+        if breaks := data.count(b"\n", at, begin):
+            line, start = line + breaks, data.rfind(b"\n", at, begin) + 1
+        at = begin
+        column = len(data[start:begin].decode(errors="replace")) + 1
+        found.append(RuleHit(f"{line}:{column}", hits[begin]))
+    return found

@@ -1,0 +1,319 @@
+"""One body <-> how it stands in the file, by what its bytes are; whatever is not proven exact is kept as plain text.
+
+    {"json": ...}          a JSON text in a known style; in a request its messages, tools and long texts are items
+    {"events": [...]}      a stream of server-sent events
+    {"lines": [...]}       lines of JSON
+    {"splice": n, "parts"} a text told by what it keeps of the request of exchange n
+    {"text": ...}          any other UTF-8
+    {"base64": ...}        any other bytes
+
+Each comes with its `size` in bytes and the `sha256` that the restored bytes must have. An empty body is left out.
+
+The bodies of a file of format 1, asleep: restored when they are read, and proven by their sha256.
+
+A body that sleeps keeps the stored bodies alive, and nothing else of the parsed file.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.model.canonical_json import parse
+from pytest_agentreplay.model.content_coding import LIMIT, bomb
+from pytest_agentreplay.model.exchanges import Body
+from pytest_agentreplay.snapshots.codec import lines, streams
+from pytest_agentreplay.snapshots.codec.decode import headers_in
+from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, unspliced
+from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
+from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess, join_pieces, style, wrapped
+from pytest_agentreplay.snapshots.codec.values import (
+    Malformed,
+    NestedTooDeep,
+    marked,
+    protect_text,
+    reveal,
+    reveal_text,
+    unbase64,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pytest_agentreplay.model.exchanges import JoinedTexts
+    from pytest_agentreplay.snapshots.codec.dedup_writer import Interner
+
+Stored = dict[str, Any]
+
+
+@dataclass(slots=True)
+class BodyWriter:
+    """Writes the bodies of one file in order. `plain` names those that need plain text, as (exchange, place)."""
+
+    plain: frozenset[tuple[int, str]] = frozenset()
+    blobs: BlobWriter = field(default_factory=BlobWriter)
+    _items: Interner = field(init=False)
+    _last: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        from pytest_agentreplay.snapshots.codec.dedup_writer import Interner
+
+        self._items = Interner(self.blobs)
+
+    def request(self, number: int, lane: str, body: Body) -> Stored:
+        """The body of the request of exchange `number`."""
+        text = _utf8(body.data)
+        if text is None:
+            return self._stamped(body, self._bytes(body))
+        if (number, "request") not in self.plain:
+            if (found := self._items.written(text)) is not None:
+                content, manner = found
+                return self._stamped(body, _with_style({"json": content}, manner))
+            from pytest_agentreplay.snapshots.codec.dedup_writer import spliced
+
+            earlier, self._last[lane] = self._last.get(lane), (number, text)
+            if earlier is not None and (parts := spliced(earlier[1], text, self.blobs)) is not None:
+                return self._stamped(body, {"splice": earlier[0], "parts": parts})
+        return self._stamped(body, {"text": protect_text(text, self.blobs)})
+
+    def reply(self, number: int, body: Body) -> Stored:
+        """The body of the response of exchange `number`."""
+        text = _utf8(body.data)
+        if text is None:
+            return self._stamped(body, self._bytes(body))
+        found = None
+        if (number, "response") not in self.plain:
+            found = self._json(text) if text[:1] in {"{", "["} else streams.told(text, self.blobs)
+            found = found or lines.told(text, self.blobs)
+        return self._stamped(body, found or {"text": protect_text(text, self.blobs)})
+
+    def _json(self, text: str) -> Stored | None:
+        try:
+            value = json.loads(text)
+            for manner in (guess(text), Style("p"), Style("c")):
+                if manner.dumps(value) + "\n" * manner.newline == text:
+                    return _with_style({"json": marked(value, self.blobs)}, manner)
+        except (NestedTooDeep, ValueError, RecursionError):
+            pass
+        return None
+
+    def _bytes(self, body: Body) -> Stored:
+        text = base64.b64encode(body.data).decode()
+        return {"base64": self.blobs.named(text) or wrapped(text)}
+
+    @staticmethod
+    def _stamped(body: Body, content: Stored) -> Stored:
+        return {"size": len(body.data), "sha256": body.sha256, **content}
+
+
+def _utf8(data: bytes) -> str | None:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _with_style(content: Stored, manner: Style) -> Stored:
+    return content if manner == Style() else {"style": manner.code, **content}
+
+
+@dataclass(slots=True)
+class BodyReader:
+    """Restores the bodies of one file. `requests` are the stored bodies by number of the exchange, in order."""
+
+    requests: Mapping[int, Stored]
+    blobs: BlobReader
+    _items: Items | None = None
+    _before: dict[int, int] = field(default_factory=dict)
+    _spliced: dict[int, str] = field(default_factory=dict)
+
+    def request(self, number: int) -> bytes:
+        """The bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
+        stored = self.requests[number]
+        if "splice" in stored:
+            return self._splice(number).encode()
+        return self._content(stored, number)
+
+    def reply(self, stored: Stored) -> bytes:
+        """The bytes of a stored response body, unproven. Raises Malformed and its kin."""
+        return self._content(stored, 0)
+
+    def _content(self, stored: Stored, number: int) -> bytes:
+        """The bytes of any body but a splice; `number` says of which request, 0 of none."""
+        self.blobs.spent = 0
+        match stored:
+            case {"json": content}:
+                manner = style(stored.get("style", "c"))
+                if number:
+                    return join_pieces(self._all_items().pieces(content, manner, self._before[number])).encode()
+                return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
+            case {"events": list()}:
+                return streams.text_of(stored, self.blobs).encode()
+            case {"lines": list()}:
+                return lines.text_of(stored, self.blobs).encode()
+            case {"text": text}:
+                return reveal_text(text, self.blobs).encode()
+            case {"base64": list(rows)}:
+                return unbase64("".join(rows))
+            case {"base64": blob}:
+                return unbase64(reveal_text(blob, self.blobs))
+            case _:
+                raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
+
+    def tree(self, number: int) -> dict[str, Any]:
+        """Return the value of the request of exchange `number`. Raises Unshared, Malformed and their kin."""
+        self.blobs.spent = 0
+        return self._all_items().tree(self.requests[number]["json"], self._before[number])
+
+    def pieces(self, number: int) -> list[str | JoinedTexts]:
+        """Return the text of the request of exchange `number`. Raises Malformed and its kin."""
+        self.blobs.spent = 0
+        stored = self.requests[number]
+        return self._all_items().pieces(stored["json"], style(stored.get("style", "c")), self._before[number])
+
+    def _all_items(self) -> Items:
+        if self._items is None:
+            items = Items(self.blobs)
+            for number, stored in self.requests.items():
+                content = stored.get("json")
+                if isinstance(content, dict):
+                    self._before[number] = items.define(content)
+            self._items = items
+        return self._items
+
+    def _splice(self, number: int) -> str:
+        """The text of a spliced request, from the nearest one that is known, without recursion: chains are long."""
+        chain = []
+        while number not in self._spliced:
+            stored = self.requests[number]
+            if "splice" not in stored:
+                self._spliced[number] = self._content(stored, number).decode()
+                break
+            base = stored["splice"]
+            if not (isinstance(base, int) and base in self.requests and base < number):
+                raise Malformed(f"exchange {number} is spliced from {base!r:.20}, which is no earlier request")
+            chain.append(number)
+            number = base
+        text = self._spliced[number]
+        for later in reversed(chain):
+            self.blobs.spent = 0
+            text = self._spliced[later] = unspliced(text, self.requests[later].get("parts"), self.blobs)
+        return text
+
+
+def digest(data: bytes) -> str:
+    """The sha256 of a body, as stored."""
+    return hashlib.sha256(data).hexdigest()
+
+
+SMALL = 512
+"""Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
+
+DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
+"""What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
+
+
+class LazyBody(NamedTuple):
+    """The bodies of `file`. A message is the stored request or response that holds the body."""
+
+    file: str
+    reader: BodyReader
+
+    @property
+    def blobs(self) -> BlobReader:
+        """The blobs that bodies name."""
+        return self.reader.blobs
+
+    def body(self, number: int, place: str, message: Stored) -> Body:
+        """A body; a small reply awake, since it costs less now than at the moment when it is served."""
+        size = message["body"].get("size")
+        if place == "request" or not isinstance(size, int) or size > SMALL:
+            return self.asleep(number, place, message)
+        data = self.proven(number, place, message)
+        if len(data) != size:
+            raise ValueError(f"a body of {len(data)} bytes says that it has {size}")
+        return Body(data, sha256=sha256_of(message))
+
+    def asleep(self, number: int, place: str, message: Stored) -> Body:
+        """A body that is restored when it is read."""
+        is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
+        return Body(
+            sha256=sha256_of(message),
+            restore=partial(self.proven, number, place, message),
+            shared=SharedRequest(self, number, message) if is_shared else None,
+        )
+
+    def proven(self, number: int, place: str, message: Stored) -> bytes:
+        """The bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
+        data = self.restored(number, place, message)
+        if digest(data) != sha256_of(message):
+            what = f"the body of this {place} does not come back as it was recorded"
+            raise unreadable(self.file, what, f"exchange {number}, {place}")
+        return data
+
+    def restored(self, number: int, place: str, message: Stored) -> bytes:
+        """The bytes of a body, unproven. Raises SnapshotUnreadable."""
+        try:
+            data = self.reader.request(number) if place == "request" else self.reader.reply(message["body"])
+            for name, value in headers_in(message, self.blobs):
+                if name.lower() == "content-encoding" and bomb(value, data):
+                    what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
+                    raise unreadable(self.file, what, f"exchange {number}, {place}")
+        except DAMAGE as error:
+            raise unreadable(self.file, told(error), f"exchange {number}, {place}") from None
+        return data
+
+
+class SharedRequest(NamedTuple):
+    """The body of a request that names its messages, tools and texts."""
+
+    bodies: LazyBody
+    number: int
+    message: Stored
+
+    def tree(self) -> dict[str, Any]:
+        """Return the JSON value. Raises SnapshotUnreadable."""
+        try:
+            return self.bodies.reader.tree(self.number)
+        except Unshared:
+            value = parse(self.bodies.proven(self.number, "request", self.message), exact=True)
+            assert isinstance(value, dict)
+            return value
+        except DAMAGE as error:
+            raise unreadable(self.bodies.file, told(error), f"exchange {self.number}, request") from None
+
+    def pieces(self) -> list[str | JoinedTexts]:
+        """Return the text in pieces. Raises SnapshotUnreadable."""
+        try:
+            return self.bodies.reader.pieces(self.number)
+        except DAMAGE as error:
+            raise unreadable(self.bodies.file, told(error), f"exchange {self.number}, request") from None
+
+
+def sha256_of(message: Stored) -> str:
+    """The digest that stands beside a body. Raises ValueError."""
+    found = message["body"].get("sha256")
+    if not (isinstance(found, str) and len(found) == 64):
+        raise ValueError("a body has no sha256")
+    return found
+
+
+def unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
+    """The error for a file that does not say what it should."""
+    return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)
+
+
+def told(error: Exception) -> str:
+    """The message about something that reading raised."""
+    match error:
+        case KeyError():
+            return f"{error.args[0]!r:.60} is missing"
+        case RecursionError():
+            return "nested too deep"
+        case _:
+            return str(error)[:200] or type(error).__name__

@@ -1,0 +1,148 @@
+"""The text of the recording journal: one record a line, appended while a test runs, so that a kill loses little.
+
+A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body is told in
+`parts`: what it keeps of the one before it in its lane, `[from, to]` in bytes, and what is new, so that a long
+conversation stays linear.
+Whoever appends these bytes decides when they reach the disk.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.model.exchanges import Body, Run
+from pytest_agentreplay.snapshots.codec.decode import exchange_in, header_in
+from pytest_agentreplay.snapshots.codec.dedup_writer import parts
+from pytest_agentreplay.snapshots.codec.encode import exchange_out, header_out
+from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter
+from pytest_agentreplay.snapshots.codec.values import Malformed, reveal_text, unbase64
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.model.exchanges import Exchange, Header
+
+_RECORD = re.compile(rb"([0-9]{1,10}) ([0-9a-f]{8}) ")
+_compact = json.JSONEncoder(separators=(",", ":")).encode
+_DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
+
+
+@dataclass(slots=True)
+class _Written:
+    """Bodies as a journal holds them, and the blobs that it holds already."""
+
+    blobs: BlobWriter = field(default_factory=BlobWriter)
+    _last: dict[str, bytes] = field(default_factory=dict)
+    _known: int = 0
+
+    def request(self, number: int, lane: str, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
+        earlier, self._last[lane] = self._last.get(lane, b""), body.data
+        return {"parts": [part if isinstance(part, tuple) else _bytes_out(part) for part in parts(earlier, body.data)]}
+
+    def reply(self, number: int, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
+        return {"size": len(body.data), "parts": [_bytes_out(body.data)]}
+
+    def new_blobs(self) -> dict[str, Any]:
+        """The blobs that no record holds yet."""
+        names = list(self.blobs.table)[self._known :]
+        self._known += len(names)
+        return {"blobs": {name: self.blobs.table[name] for name in names}} if names else {}
+
+
+@dataclass(slots=True)
+class JournalWriter:
+    """Turns a header and settled exchanges into the bytes to append, in any order; keeps the last body of each lane."""
+
+    _bodies: _Written = field(default_factory=_Written)
+
+    def begin(self, header: Header) -> bytes:
+        """The record of a header; a later one counts."""
+        return _record({"header": header_out(header, self._bodies.blobs), **self._bodies.new_blobs()})
+
+    def exchange(self, exchange: Exchange) -> bytes:
+        """The record of an exchange; a later one with the same `start` counts."""
+        stored = exchange_out(exchange, 0, self._bodies)
+        return _record({"exchange": stored, **self._bodies.new_blobs()})
+
+
+def read(data: bytes) -> tuple[Run | None, int]:
+    """The run that a journal holds, None without a header, and how many bytes of a torn tail were dropped."""
+    header: Header | None = None
+    exchanges: dict[int, Exchange] = {}
+    bodies = _Read()
+    at = 0
+    while (found := _RECORD.match(data, at)) is not None:
+        end = found.end() + int(found[1])
+        payload = data[found.end() : end]
+        if data[end : end + 1] != b"\n" or _sum(payload) != found[2]:
+            break
+        try:
+            record = json.loads(payload)
+            bodies.blobs.table |= record.get("blobs", {})
+            if "header" in record:
+                header = header_in(record["header"], bodies.blobs)
+            else:
+                exchange = bodies.exchange(record["exchange"])
+                exchanges[exchange.start] = exchange
+        except _DAMAGE:
+            break
+        at = end + 1
+    run = None if header is None else Run(header, tuple(exchanges[start] for start in sorted(exchanges)))
+    return run, len(data) - at
+
+
+def _record(value: dict[str, Any]) -> bytes:
+    payload = _compact(value).encode()
+    return b"%d %s %s\n" % (len(payload), _sum(payload), payload)
+
+
+def _sum(payload: bytes) -> bytes:
+    return hashlib.sha256(payload).hexdigest()[:8].encode()
+
+
+@dataclass(slots=True)
+class _Read:
+    """The other way round."""
+
+    blobs: BlobReader = field(default_factory=BlobReader)
+    _last: dict[str, bytes] = field(default_factory=dict)
+
+    def exchange(self, stored: dict[str, Any]) -> Exchange:
+        """An exchange of a record. Raises Malformed and its kin."""
+        self.blobs.spent = 0
+        lane = reveal_text(stored.get("lane", "main"), self.blobs)
+
+        def body(place: str, message: dict[str, Any]) -> Body:
+            earlier = self._last.get(lane, b"")
+            pieces = []
+            for part in message["body"]["parts"]:
+                pieces.append(_bytes_in(part, earlier))
+                self.blobs.spend(len(pieces[-1]))
+            data = b"".join(pieces)
+            if place == "request":
+                self._last[lane] = data
+            return Body(data)
+
+        return exchange_in(stored, body, self.blobs)
+
+
+def _bytes_out(data: bytes) -> str | dict[str, str]:
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return {"base64": base64.b64encode(data).decode()}
+
+
+def _bytes_in(part: Any, earlier: bytes) -> bytes:
+    match part:
+        case str():
+            return part.encode()
+        case {"base64": str(text)}:
+            return unbase64(text)
+        case [int(begin), int(end)]:
+            return earlier[begin:end]
+        case _:
+            raise Malformed("a part of a body must be text, base64, or what it keeps")

@@ -1,0 +1,233 @@
+"""The text of a snapshot -> plain JSON, strictly; and the digest over what it says.
+
+What cannot be read is SnapshotUnreadable with its place. Depth and size are counted before anything is parsed; no key
+may stand twice. What is wrong is looked for, token by token, only in a text that is refused.
+
+How deep and how full a JSON text is, counted on its bytes before anything is built of them.
+
+A few bytes of a hostile file can ask for a thousand times their size once they are parsed, or for a deeper stack than
+there is. Brackets and commas outside of strings say so at once, a piece of the text at a time.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from dataclasses import dataclass, field
+from itertools import accumulate, islice
+from typing import Any, NoReturn
+
+from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.model.paths import quoted
+
+RUN_OF_CASE = "run.snapshot.json"
+DEEPEST = 64
+"""Levels of nesting in a file. What a run holds beyond its share of them is stored as text."""
+
+FULLEST = 3_200_000
+"""Brackets and commas in a file: about 256 MB when they are lists, objects and values."""
+
+DEEP = "nested too deep"
+
+_PIECE = 1 << 20
+_MARKS = b'"[]{},'
+_OTHER = bytes(set(range(256)) - set(_MARKS))
+_STEPS = bytes({"[": 1, "{": 1, "]": 255, "}": 255}.get(chr(code), 0) for code in range(256))
+
+
+def exceeded(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLEST) -> str:
+    """Why `data` is too much to be parsed, "" when it is not."""
+    depth = marks = at = 0
+    inside = False
+    held = b""
+    while at < len(data):
+        piece = held + data[at : at + _PIECE]
+        at += _PIECE
+        odd = (len(piece) - len(piece.rstrip(b"\\"))) % 2 and at < len(data)  # an escape is not cut in two
+        whole, held = (piece[:-1], piece[-1:]) if odd else (piece, b"")
+        # A quote that is escaped ends no string; a backslash that is escaped escapes no quote.
+        parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER).split(b'"')
+        found = b"".join(parts[inside::2])
+        inside ^= len(parts) % 2 == 0
+        steps = memoryview(found.translate(_STEPS)).cast("b")
+        if max(accumulate(steps, initial=depth)) > deepest:
+            return DEEP
+        depth += sum(steps)
+        marks += len(found)
+        if marks > fullest:
+            return f"more than {fullest:,} brackets and commas"
+    return ""
+
+
+LFS = "version https://git-lfs.github.com/spec/"
+
+_CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)( |$)", re.MULTILINE)
+_TOKEN = re.compile(
+    r'(?P<text>"(?:[^"\\]|\\.)*")|(?P<mark>[{}\[\],:])|(?P<number>-?\d[\d.eE+-]*)|(?P<word>-?[A-Za-z]+)|[ \t\r\n]+'
+)
+_DIGITS = 4300
+_TOKENS = 400_000
+"""Tokens that are looked at for the place of what is wrong: half a second."""
+
+
+def encoded(text: str | bytes) -> bytes:
+    """The bytes of a file, of which everything here is told."""
+    return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+
+
+def parsed(data: bytes, file: str) -> dict[str, Any]:
+    """The JSON object that a file is. Raises SnapshotUnreadable."""
+    text = _decoded(data, file)
+    if why := exceeded(data):
+        if why == DEEP:
+            strict(data, file)
+        raise SnapshotUnreadable(f"too much to be read: {why}; restore the file from git", file=file)
+    try:
+        found = _decoder.decode(text)
+    except json.JSONDecodeError as error:
+        _refuse_conflict(text, file)
+        msg = f"not JSON any more ({error.msg}); {advise_restoring(file)}"
+        raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
+    except (ValueError, RecursionError):
+        _refuse_content(data, file)
+    if not isinstance(found, dict):
+        raise SnapshotUnreadable("a snapshot is a JSON object; this is something else", file=file, place="1:1")
+    return found
+
+
+def advise_restoring(file: str) -> str:
+    """Return what to do about a damaged snapshot. That of a case is no test's, so no recording writes it."""
+    if file.replace("\\", "/").rpartition("/")[2] == RUN_OF_CASE:
+        return f"restore it: git restore {quoted(file)}, or make the case again with agentreplay scaffold"
+    return "restore the file from git, or record again with --snapshot-record"
+
+
+def _decoded(data: bytes, file: str) -> str:
+    """The text of a file. Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere."""
+    if data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in data[:4]:
+        msg = "this is UTF-16 or UTF-32; snapshots are UTF-8. Save it as UTF-8, or restore it from git"
+        raise SnapshotUnreadable(msg, file=file, place="offset 0")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as error:
+        msg = "this byte is not UTF-8; restore the file from git"
+        raise SnapshotUnreadable(msg, file=file, place=f"offset {error.start}") from None
+    if text[:1] == "\ufeff":
+        msg = "the file begins with a byte order mark; save it as UTF-8 without one"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    if not text or text.isspace():
+        msg = f"the file is empty; {advise_restoring(file)}"
+        raise SnapshotUnreadable(msg, file=file)
+    if text.startswith(LFS):
+        msg = "this is a Git LFS pointer, not the snapshot; fetch it with: git lfs pull"
+        raise SnapshotUnreadable(msg, file=file, place="1:1")
+    return text
+
+
+def _refuse_conflict(text: str, file: str) -> None:
+    if found := _CONFLICT.search(text):
+        msg = "unresolved merge conflict; take one side (git checkout --ours or --theirs), or record again"
+        raise SnapshotUnreadable(msg, file=file, place=_place(text, found.start()))
+
+
+def _refuse_content(data: bytes, file: str) -> NoReturn:
+    """Name what readers stumbled over, with its place; what lies far in a large file, or a full stack, has none."""
+    strict(data, file)
+    raise SnapshotUnreadable("nested too deep, or a doubled key, half a character or no number far in it", file=file)
+
+
+def too_deep(file: str) -> SnapshotUnreadable:
+    """The error for what no stack has room for, at the place from where it was read."""
+    return SnapshotUnreadable("nested too deep to be read from here", file=file)
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+def _bounded(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(text)
+    return number
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError(pairs)
+    return found
+
+
+_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_bounded, object_pairs_hook=_no_key_twice)
+_canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
+
+
+def canonical_digest(value: Any) -> str:
+    """sha256 over `value` as compact ASCII JSON; the order of keys counts, as it does in bodies. Raises ValueError."""
+    return hashlib.sha256(b"agentreplay/snapshot/v1\0" + _canonical(value).encode("ascii")).hexdigest()
+
+
+@dataclass(slots=True)
+class _Level:
+    keys: set[str] | None
+    expects_key: bool = field(default=True)
+
+
+def strict(data: bytes, file: str) -> None:
+    """Look at every token: refuse doubled keys, half characters, bad numbers and depth, with their place."""
+    text = data.decode("utf-8", "surrogatepass")
+    levels: list[_Level] = []
+    for token in islice(_TOKEN.finditer(text), _TOKENS):
+        match token.lastgroup:
+            case "mark":
+                _nest(levels, token.group())
+                if len(levels) > DEEPEST:
+                    _refuse(text, token, "nested too deep", file)
+            case "text":
+                value = _string(token.group())
+                if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
+                    _refuse(text, token, "half of a surrogate pair is no text", file)
+                level = levels[-1] if levels else None
+                if level is not None and level.keys is not None and level.expects_key:
+                    if value in level.keys:
+                        _refuse(text, token, f"the key {value[:40]!r} stands twice in one object", file)
+                    level.keys.add(value)
+            case "number" if len(token.group()) > _DIGITS or not _finite(token.group()):
+                _refuse(text, token, "no such number: too many digits, or beyond all bounds", file)
+            case "word" if token.group() not in {"true", "false", "null"}:
+                _refuse(text, token, f"{token.group()[:20]} is not a JSON value", file)
+
+
+def _nest(levels: list[_Level], mark: str) -> None:
+    if mark in "{[":
+        levels.append(_Level(set() if mark == "{" else None))
+    elif mark in "}]":
+        if levels:
+            levels.pop()
+    elif levels:
+        levels[-1].expects_key = mark == ","
+
+
+def _string(token: str) -> str:
+    try:
+        return str(json.loads(token))
+    except ValueError:
+        return token
+
+
+def _finite(token: str) -> bool:
+    try:
+        return math.isfinite(float(token))
+    except ValueError:
+        return True
+
+
+def _refuse(text: str, token: re.Match[str], message: str, file: str) -> NoReturn:
+    raise SnapshotUnreadable(f"{message}; restore the file from git", file=file, place=_place(text, token.start()))
+
+
+def _place(text: str, at: int) -> str:
+    return f"{text.count(chr(10), 0, at) + 1}:{at - text.rfind(chr(10), 0, at)}"

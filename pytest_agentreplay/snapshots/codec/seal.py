@@ -1,0 +1,131 @@
+"""What was edited since a file was sealed, and sealing it anew.
+
+An unkeyed digest finds accidents and unreviewed edits. Whoever can write the file can reseal it; reviews stop that.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from difflib import SequenceMatcher
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.model.exchanges import FramesReply, HttpReply
+from pytest_agentreplay.snapshots.codec import seal_digest, v1
+from pytest_agentreplay.snapshots.codec.styles import BlobWriter
+from pytest_agentreplay.snapshots.codec.values import protect_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.model.exchanges import JsonObject, Run
+    from pytest_agentreplay.snapshots.codec.seal_digest import Stored
+
+LIKENESS = 500
+"""Exchanges that are told apart one by one where the list of them was rearranged."""
+NAMED = 6
+
+
+def edited(doc: Stored, data: bytes, file: str) -> list[str]:
+    """What does not fit its own digest."""
+    sealed, digest = seal_digest.checked(doc, data, file)
+    if sealed:
+        return []
+    seal = doc.get(seal_digest.KEY)
+    if seal is None:
+        return ["the seal is gone"]
+    found = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.SnapshotReader(doc, file).exchanges)]
+    if found:
+        return found
+    if seal.get("self") == seal_digest.own(seal):
+        return ["the order of its keys"]
+    return ["the revisions"] if seal.get("digest") == digest else ["the seal itself"]
+
+
+def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
+    """The top-level values but the exchanges that are not as they were sealed."""
+    before = seal.get("parts")
+    if not isinstance(before, dict):
+        yield "the seal itself"
+        return
+    now = seal_digest.parts(doc)
+    for key in now:
+        if key in before and before[key] != now[key]:
+            yield _named(key)
+        elif key not in before:
+            yield f"{_named(key)} (added)"
+    yield from (f"{_named(key)} (gone)" for key in before if key not in now)
+
+
+def _named(key: str) -> str:
+    """A key as it may be shown; it was not written by us."""
+    return key[:40] if key.isascii() and key.isprintable() else ascii(key[:40])
+
+
+def _exchanges(before: Any, stored: list[Any]) -> list[str]:
+    now = seal_digest.exchanges(stored)
+    if not isinstance(before, list):
+        return ["the seal itself"]
+    before = [str(digest) for digest in before]
+    if len(before) == len(now) and Counter(before) == Counter(now):
+        moved = [n for n, (was, is_) in enumerate(zip(before, now, strict=True), 1) if was != is_]
+        names = f" {', '.join(map(str, moved))}" if len(moved) <= NAMED else ""
+        return [f"the order of exchanges{names}"] if moved else []
+    return list(_moved(before, now))
+
+
+def _moved(before: list[str], now: list[str]) -> Iterator[str]:
+    """Which exchanges are others, new or gone."""
+    head = next((n for n, (was, is_) in enumerate(zip(before, now, strict=False)) if was != is_), None)
+    head = min(len(before), len(now)) if head is None else head
+    tail = next(
+        (n for n, (was, is_) in enumerate(zip(before[:head:-1], now[:head:-1], strict=False)) if was != is_),
+        min(len(before), len(now)) - head - 1,
+    )
+    tail = max(tail, 0)
+    before, now = before[head : len(before) - tail], now[head : len(now) - tail]
+    if max(len(before), len(now)) > LIKENESS:
+        yield f"exchanges from {head + 1} on"
+        return
+    for kind, i, j, at, end in SequenceMatcher(None, before, now, autojunk=False).get_opcodes():
+        if kind == "equal":
+            continue
+        same, first = min(j - i, end - at), head + at
+        yield from (f"exchange {n}" for n in range(first + 1, first + same + 1))
+        yield from (f"exchange {n} (added)" for n in range(first + same + 1, head + end + 1))
+        if j - i > same:
+            yield f"{j - i - same} gone after exchange {first + same}"
+
+
+def resealed(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
+    """`doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
+    for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
+        for place, body in v1.bodies_of(exchange):
+            held = v1.side(stored, place)
+            if "body" in held:
+                held["body"] |= {"size": len(body), "sha256": body.sha256}
+        outcome = exchange.outcome
+        if isinstance(outcome, HttpReply | FramesReply) and "cuts" in (held := v1.side(stored, "response")):
+            if outcome.cuts is None:
+                del held["cuts"]
+            else:
+                held["cuts"] = list(outcome.cuts)
+    return _revised(doc, reason, file, at)
+
+
+def restated(doc: Stored, test: str, file: str) -> str:
+    """`doc` as the snapshot of `test`, under a seal that keeps its revisions, and tells them where they lead now."""
+    was = doc["header"]["test"]
+    doc["header"]["test"] = protect_text(test, BlobWriter())  # a blob holds no "::", so that none is made
+    if seal_digest.revisions(doc, file):
+        return _revised(doc, f"renamed from {was}", file)
+    doc.pop(seal_digest.KEY, None)
+    return seal_digest.sealed(doc)
+
+
+def _revised(doc: Stored, reason: str, file: str, at: str = "") -> str:
+    """`doc` sealed with one more revision, which begins where the last one ended."""
+    told = seal_digest.revisions(doc, file)
+    old = doc.pop(seal_digest.KEY, None) or {}
+    begin = told[-1].get("to") if told else old.get("digest")
+    revision: JsonObject = {"from": str(begin or ""), "to": seal_digest.laid_out(doc), "reason": reason}
+    return seal_digest.sealed(doc, [*told, revision | ({"at": at} if at else {})])

@@ -1,0 +1,225 @@
+"""The seal as it stands in a file: what it is made of, whether it fits, and who resealed the file.
+
+The digest is over the text above the seal, in the layout of `members`. So a file that nobody has reformatted is proven
+by its bytes; any other is looked at token by token, and laid out again. The last key is a digest over the seal itself.
+
+The layout is JSON as people read it in a diff: what fits into `WIDTH` columns stands on one line, else one item a line.
+A container with one item hugs it (`{"m7": {` ... `}}`), which spares a level of indent for every mark and id. The two
+outermost levels never hug: a second exchange must not move the first one to the right.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from json.encoder import encode_basestring as quoted
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.snapshots.codec import parsing
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_agentreplay.model.exchanges import JsonObject
+
+Stored = dict[str, Any]
+
+KEY = "integrity"
+ALGORITHM = "sha256"
+FORM = "agentreplay-c2"
+SHORT = 16
+_MARK = f',\n "{KEY}": '.encode()
+_PREFIX = b"agentreplay/snapshot/v2\0"
+
+
+def sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
+    """The text of the file that holds `content`, which has no seal yet."""
+    above = members(content)
+    seal: Stored = {
+        "alg": ALGORITHM,
+        "form": FORM,
+        "digest": _digest(above.encode("utf-8", "surrogatepass")),
+        "parts": parts(content),
+        "exchanges": exchanges(content["exchanges"]),
+        "revisions": list(revisions),
+    }
+    return f"{above},{members({KEY: {**seal, 'self': own(seal)}})[1:]}\n}}\n"
+
+
+def parts(content: Stored) -> dict[str, str]:
+    """A short digest of each top-level value but the exchanges."""
+    return {key: short(value) for key, value in content.items() if key not in {KEY, "exchanges"}}
+
+
+def exchanges(stored: list[Any]) -> list[str]:
+    """A short digest of each exchange."""
+    return [short(exchange) for exchange in stored]
+
+
+def short(value: Any) -> str:
+    """Enough of a digest to name what was edited."""
+    return parsing.canonical_digest(value)[:SHORT]
+
+
+def own(seal: Stored) -> str:
+    """The digest over the seal, which covers what it says of the content and its revisions."""
+    return parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
+
+
+def own_fits(doc: Stored) -> bool:
+    """Whether the seal is what it says of itself, and stands where it belongs."""
+    seal = doc[KEY]
+    return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
+
+
+def laid_out(doc: Stored) -> str:
+    """The digest of the content of `doc`, however its text was laid out. Raises RecursionError."""
+    return _digest(members({key: value for key, value in doc.items() if key != KEY}).encode("utf-8", "surrogatepass"))
+
+
+def _digest(above: bytes | memoryview) -> str:
+    found = hashlib.sha256(_PREFIX)
+    found.update(above)
+    return found.hexdigest()
+
+
+def _above(data: bytes) -> memoryview | None:
+    """What stands above the seal, not copied; None where more comes after it, or two of them."""
+    if b"\r" in data:
+        data = data.replace(b"\r\n", b"\n")
+    at = data.rfind(_MARK)
+    try:
+        keys = _pairs.decode(f'{{"{KEY}": {data[at + len(_MARK) :].decode()}') if at >= 0 else []
+    except ValueError:
+        return None
+    return memoryview(data)[:at] if [key for key, _ in keys] == [KEY] else None
+
+
+def _no_key_twice(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
+    if len(dict(pairs)) != len(pairs):
+        raise ValueError(pairs)
+    return pairs
+
+
+_pairs = json.JSONDecoder(object_pairs_hook=_no_key_twice)
+
+
+def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
+    """Whether the seal fits, and the digest of the content. Raises SnapshotUnreadable.
+
+    Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
+    could hide anything.
+    """
+    seal = doc.get(KEY)
+    if not isinstance(seal, dict | None):
+        raise SnapshotUnreadable(f"`{KEY}` must be an object", file=file, place=KEY)
+    if seal is None:
+        parsing.strict(data, file)
+        return False, laid_out(doc)
+    alg, form = seal.get("alg"), seal.get("form")
+    if alg != ALGORITHM or form != FORM:
+        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=KEY)
+    above = _above(data)
+    digest = "" if above is None else _digest(above)
+    try:
+        if digest != seal.get("digest"):
+            parsing.strict(data, file)
+            digest = laid_out(doc)
+        elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
+            parsing.strict(data, file)
+        return digest == seal.get("digest") and own_fits(doc), digest
+    except RecursionError:
+        raise parsing.too_deep(file) from None
+
+
+def identity(doc: Stored, data: bytes, file: str) -> str:
+    """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
+    return str(doc[KEY]["self"]) if checked(doc, data, file)[0] else ""
+
+
+def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
+    """Who resealed the file and why, oldest first. Raises SnapshotUnreadable."""
+    found = (doc.get(KEY) or {}).get("revisions", [])
+    if not (isinstance(found, list) and all(isinstance(revision, dict) for revision in found)):
+        raise SnapshotUnreadable("`revisions` must be a list of objects", file=file, place="integrity")
+    return tuple(found)
+
+
+def broken(told: Sequence[JsonObject], digest: str) -> str:
+    """Where the revisions do not lead from one to the next and to `digest`; "" where they do."""
+    for number, revision in enumerate(told, 1):
+        last = number == len(told)
+        if revision.get("to") != (digest if last else told[number].get("from")):
+            return f"revision {number} does not lead to {'what is sealed' if last else 'the next one'}"
+    return ""
+
+
+WIDTH = 110
+
+_SHORT = 40
+_LOOSE = 2
+
+_A_LINE_EACH = frozenset({"$text", "lines", "headers"})
+"""Lists whose items stay on lines of their own, so that one changed line is one line of the diff."""
+
+
+def members(value: dict[str, Any]) -> str:
+    """An object of two and more members as it begins in a file: each on a line of its own, and not yet closed."""
+    return "{" + ",".join(f"\n {part}" for part in _fields(value, 1, 0))
+
+
+def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
+    """The texts of the members of an object, whose names begin in column `depth + lead`."""
+    return [
+        f"{name}: {_form(item, depth, lead + len(name) + 2, fill=key not in _A_LINE_EACH)}"
+        for key, item in value.items()
+        if (name := quoted(key))
+    ]
+
+
+def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
+    """The text of `value` whose first line begins in column `depth + lead`."""
+    if isinstance(value, str):
+        return quoted(value)
+    if isinstance(value, dict):
+        inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
+        hug = lead + 1 if inner == depth else 0
+        return _enclose("{}", _fields(value, inner, hug), depth, lead)
+    if isinstance(value, list):
+        inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
+        parts = [_form(item, inner, lead + 1 if inner == depth else 0, fill=fill) for item in value]
+        if fill and len(parts) > 1 and not any(isinstance(item, dict) for item in value):
+            parts = _filled(parts, depth)
+        return _enclose("[]", parts, depth, lead)
+    return _constant(value)
+
+
+def _constant(value: Any) -> str:
+    """The text of a number, a truth value or null; that of a whole number needs no encoder."""
+    return repr(value) if type(value) is int else json.dumps(value, allow_nan=False)
+
+
+def _enclose(brackets: str, parts: list[str], depth: int, lead: int) -> str:
+    room = WIDTH - depth - lead
+    if len(parts) == 1 and depth >= _LOOSE:
+        return brackets[0] + parts[0] + brackets[1]
+    if sum(map(len, parts)) + 2 * len(parts) <= room and not any("\n" in part for part in parts):
+        return brackets[0] + ", ".join(parts) + brackets[1]
+    pad = "\n" + " " * (depth + 1)
+    return f"{brackets[0]}{pad}{f',{pad}'.join(parts)}\n{' ' * depth}{brackets[1]}"
+
+
+def _filled(parts: list[str], depth: int) -> list[str]:
+    """Short items packed into full lines (sizes, tokens of a stream); as they are when one of them is long."""
+    if any(len(part) > _SHORT or "\n" in part for part in parts):
+        return parts
+    rows: list[str] = []
+    row = parts[0]
+    for part in parts[1:]:
+        if depth + 4 + len(row) + len(part) > WIDTH:
+            rows.append(row)
+            row = part
+        else:
+            row = f"{row}, {part}"
+    return [*rows, row]

@@ -1,0 +1,242 @@
+"""YAML as people may write it for us: data and nothing else, as JSON has it.
+
+No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of bounded size, depth and number of
+values; no key twice. Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is
+text: `no`, `1_000` and `12:30:45` stay as written. The parser's events are read one by one, so that nothing is built
+that would be refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pytest_agentreplay.model.paths import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from pytest_agentreplay.model.exchanges import Json
+    from pytest_agentreplay.model.rules import Place
+
+LARGEST = 1 << 20
+DEEPEST = 32
+MOST = 100_000
+LONGEST_NUMBER = 40
+NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
+FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
+HINTS = {
+    "mapping values are not allowed in this context": "; a text with a colon and a space in it stands in quotes",
+    "found character that cannot start any token": "; indent with spaces, and put what begins with @, ` or % in quotes",
+    "found character '\\t' that cannot start any token": "; indent with spaces",  # in the words of the pure parser
+    "did not find expected key": "; lines of one list or mapping begin in one column",
+}
+EMPTY = "is empty"
+DAMAGES = (EMPTY, "is no YAML", "is not UTF-8")
+"""How a refusal begins of a file that something has happened to; others say what to write instead."""
+WORDS = {"true": True, "false": False, "null": None, "": None}
+
+
+class Refusal(Protocol):
+    """The error that a file of one kind is refused with."""
+
+    def __call__(self, message: str, *, file: str, place: str = "") -> Exception:
+        """The error; `place` is line:column."""
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What a file says, and where: line:column of each key and item by its path. `()` is the whole."""
+
+    value: Json
+    places: Mapping[Place, str]
+
+
+def load(data: bytes, *, file: str, error: Refusal) -> Document:
+    """The one document in `data`. Raises `error` for all else, with the line and column."""
+
+    def refuse(message: str, *, file: str, place: str = "") -> Exception:
+        if message.startswith(DAMAGES):
+            repair = "" if message == EMPTY else "fix this line, or " if place else "fix it, or "
+            message += f"; {repair}restore the file: git restore {quoted(file)}"
+        return error(message, file=file, place=place)
+
+    return YamlParser(file, refuse).document(decoded(data, file, refuse))
+
+
+def decoded(data: bytes, file: str, error: Refusal) -> str:
+    """The text of a file. Raises `error`."""
+    if len(data) > LARGEST:
+        raise error(f"is larger than {LARGEST:,} bytes", file=file)
+    if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        raise error("begins with a byte order mark; save it as UTF-8 without one", file=file, place="1:1")
+    try:
+        text = data.decode()
+    except UnicodeDecodeError as wrong:
+        place = place_of(data[: wrong.start].decode(), wrong.start)
+        raise error("is not UTF-8", file=file, place=place) from None
+    if (hit := FORBIDDEN.search(text)) is not None:
+        what = f"U+{ord(hit[0]):04X} is no character of a text; write it as an escape in quotes, or not at all"
+        raise error(what, file=file, place=place_of(text, hit.start()))
+    return text
+
+
+def place_of(text: str, offset: int) -> str:
+    """line:column of an offset."""
+    before = text[:offset]
+    return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
+
+
+def events_until_invalid(text: str) -> Iterator[Any]:
+    """Yield the parser's events of `text`, up to the place where it is no YAML."""
+    import yaml
+
+    try:
+        yield from _events(text)
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+        return
+
+
+def _events(text: str) -> Iterator[Any]:
+    import yaml
+
+    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return iter(yaml.parse(text, Loader=loader))
+
+
+class YamlParser:
+    """One pass over the events of one file."""
+
+    def __init__(self, file: str, error: Refusal) -> None:
+        """`file` as errors show it."""
+        self._file = file
+        self._error = error
+        self._places: dict[Place, str] = {}
+
+    def document(self, text: str) -> Document:
+        """The document that `text` holds."""
+        import yaml
+
+        try:
+            events = _events(text)
+            next(events)  # the stream begins
+            first = next(events)
+            if isinstance(first, yaml.StreamEndEvent):
+                raise self._refused(EMPTY, first)
+            if first.version or first.tags:
+                raise self._refused("directives (%YAML, %TAG) are not taken", first)
+            value = self._value(next(events), events, ())
+            next(events)  # the document ends
+            if not isinstance(after := next(events), yaml.StreamEndEvent):
+                raise self._refused("holds more than one document", after)
+        except yaml.MarkedYAMLError as wrong:
+            mark = wrong.problem_mark or wrong.context_mark
+            place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
+            hint = HINTS.get(str(wrong.problem), "")
+            raise self._error(f"is no YAML: {wrong.problem}{hint}", file=self._file, place=place) from None
+        # A reader's error, or an escape beyond Unicode.
+        except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
+            raise self._error("is no YAML that can be read", file=self._file) from None
+        return Document(value, self._places)
+
+    def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
+        self._check(event, path)
+        self._note(path, event)
+        match type(event).__name__:
+            case "MappingStartEvent":
+                return self._mapping(events, path)
+            case "SequenceStartEvent":
+                items: list[Json] = []
+                while type(inner := next(events)).__name__ != "SequenceEndEvent":
+                    items.append(self._value(inner, events, (*path, len(items))))
+                return items
+            case _:
+                return self._scalar(event)
+
+    def _mapping(self, events: Iterator[Any], path: Place) -> dict[str, Json]:
+        found: dict[str, Json] = {}
+        while type(event := next(events)).__name__ != "MappingEndEvent":
+            self._check(event, path)
+            if type(event).__name__ != "ScalarEvent":
+                raise self._refused("a key must be text", event)
+            key = self._text(event)
+            if not event.style and key == "<<":
+                raise self._refused("merge keys (<<) are not taken; write what is meant", event)
+            if not event.style and key == "":
+                raise self._refused("a key is missing", event)
+            if key in found:
+                raise self._refused(f"the key {key!r:.60} stands here twice", event)
+            self._note((*path, key), event)
+            found[key] = self._value(next(events), events, (*path, key))
+        return found
+
+    def _note(self, path: Place, event: Any) -> None:
+        """Keep where a key or an item stands; of an entry that is where its key stands, which comes first."""
+        self._places.setdefault(path, place_at(event))
+
+    def _check(self, event: Any, path: Place) -> None:
+        if type(event).__name__ == "AliasEvent":
+            raise self._refused("aliases (*name) are not taken; write what is meant", event)
+        if event.anchor is not None:
+            raise self._refused("anchors (&name) are not taken; write what is meant where it is meant", event)
+        if event.tag is not None:
+            raise self._refused(f"tags are not taken, and {event.tag!r:.60} is one", event)
+        if len(path) >= DEEPEST:
+            raise self._refused(f"is nested deeper than {DEEPEST}", event)
+        if len(self._places) >= MOST:
+            raise self._refused(f"holds more than {MOST:,} values", event)
+
+    def _scalar(self, event: Any) -> Json:
+        text = self._text(event)
+        if event.style:
+            return text
+        if text in WORDS:
+            return WORDS[text]
+        if (number := NUMBER.fullmatch(text)) is None:
+            return text
+        if len(text) > LONGEST_NUMBER:
+            raise self._refused("a number of so many digits is not taken; write it in quotes", event)
+        if number["fraction"] is None and number["exponent"] is None:
+            return int(text)
+        if (value := float(text)) in {float("inf"), float("-inf")}:
+            raise self._refused(f"{text} is beyond any number; write it in quotes", event)
+        return value
+
+    def _text(self, event: Any) -> str:
+        text = str(event.value)
+        if (wrong := next((char for char in text if char == "\0" or "\ud800" <= char <= "\udfff"), None)) is not None:
+            raise self._refused(f"U+{ord(wrong):04X} is no character of a text", event)
+        return text
+
+    def _refused(self, message: str, event: Any) -> Exception:
+        return self._error(message, file=self._file, place=place_at(event))
+
+
+def place_at(event: Any) -> str:
+    """line:column of an event."""
+    return f"{event.start_mark.line + 1}:{event.start_mark.column + 1}"
+
+
+def values_of(text: str) -> list[tuple[int, int, str]]:
+    """Return start, end and value of each scalar in a YAML text, in its order; none where it is no YAML."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, Loader=yaml.SafeLoader)
+        scalars = [*scalars_below(root, set())] if root is not None else []
+    except (yaml.YAMLError, RecursionError):
+        return []
+    return [(node.start_mark.index, node.end_mark.index, node.value) for node in scalars]
+
+
+def scalars_below(node: Any, seen: set[int]) -> Iterator[Any]:
+    """Return the scalars at and below `node`, each once: aliases name nodes that stand elsewhere."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    if node.id == "scalar":
+        yield node
+        return
+    for child in [each for pair in node.value for each in pair] if node.id == "mapping" else node.value:
+        yield from scalars_below(child, seen)

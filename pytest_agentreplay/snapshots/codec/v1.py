@@ -1,0 +1,183 @@
+"""Format 1.0: Run <-> text. The layout is told in docs/format.md.
+
+What is written has been read back: `write` restores every body from its own text and compares the bytes; a body that
+does not come back is stored plain.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
+from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
+from pytest_agentreplay.snapshots.codec import parsing, seal_digest
+from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, told, unreadable
+from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, header_in, tangled
+from pytest_agentreplay.snapshots.codec.styles import BlobReader
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from pytest_agentreplay.model.exchanges import JsonObject
+
+VERSION = "1.0"
+NEEDS = "frozen-agentreplay >= 0.1"
+
+_KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
+_SIDES = {"request": ("request", "frame"), "response": ("response", "frames")}
+
+Place = tuple[int, str]
+Stored = dict[str, Any]
+
+
+def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
+    """The text of `run`. Raises CannotWrite should it not come back exactly."""
+    plain: frozenset[Place] = frozenset()
+    while True:
+        text = _document(run, plain, revisions)
+        try:
+            lost = frozenset(_lost(text, run))
+        except SnapshotUnreadable as error:
+            raise CannotWrite(f"the run is more than a snapshot may hold ({error}); record less in one test") from None
+        if not lost:
+            return text
+        if lost <= plain:
+            number, place = min(lost)
+            msg = (
+                f"the {place} of exchange {number} does not come back from the text of the snapshot; please report this"
+            )
+            raise CannotWrite(msg)
+        plain |= lost
+
+
+def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> str:
+    from pytest_agentreplay.snapshots.codec.encode import exchange_out, header_out
+
+    bodies = BodyWriter(plain)
+    doc: Stored = {
+        "schemaVersion": VERSION,
+        "needs": NEEDS,
+        "header": header_out(run.header, bodies.blobs),
+        "exchanges": [exchange_out(exchange, n, bodies) for n, exchange in enumerate(run.exchanges, 1)],
+    }
+    if bodies.blobs.table:
+        doc["blobs"] = bodies.blobs.table
+    return seal_digest.sealed(doc, revisions)
+
+
+def _lost(text: str, run: Run) -> Iterator[Place]:
+    """The bodies that `text` does not give back."""
+    reader = SnapshotReader(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
+    for number, exchange in enumerate(run.exchanges, 1):
+        for place, body in bodies_of(exchange):
+            if not reader.gives(number, place, body):
+                yield number, place
+
+
+def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:
+    """The bodies of an exchange: that of its "request" and that of its "response"."""
+    if not isinstance(exchange.call, ToolCall):
+        yield "request", exchange.call.body
+    if isinstance(exchange.outcome, HttpReply | FramesReply):
+        yield "response", exchange.outcome.body
+
+
+def side(stored: Stored, place: str) -> Any:
+    """What holds the body of that place in a stored exchange, None where nothing does."""
+    return next((stored[name] for name in _SIDES[place] if name in stored), None)
+
+
+@dataclass(slots=True)
+class SnapshotReader:
+    """A parsed file of format 1 and what can be asked of it."""
+
+    doc: Stored
+    file: str
+    _bodies: LazyBody | None = None
+
+    @property
+    def exchanges(self) -> list[Any]:
+        """The stored exchanges. Raises SnapshotUnreadable."""
+        found = self.doc.get("exchanges")
+        if not isinstance(found, list):
+            raise unreadable(self.file, "`exchanges` must be a list", "exchanges")
+        return found
+
+    @property
+    def bodies(self) -> LazyBody:
+        """The bodies, asleep."""
+        if self._bodies is None:
+            requests = {
+                n: body
+                for n, stored in enumerate(self.exchanges, 1)
+                if isinstance(stored, dict)
+                and isinstance(request := side(stored, "request"), dict)
+                and isinstance(body := request.get("body"), dict)
+            }
+            blobs = self.doc.get("blobs", {})
+            if not isinstance(blobs, dict):
+                raise unreadable(self.file, "`blobs` must be an object", "blobs")
+            self._bodies = LazyBody(self.file, BodyReader(requests, BlobReader(blobs)))
+        return self._bodies
+
+    def run(self, *, sealed: bool) -> Run:
+        """The run. Bodies of a sealed file sleep until they are read; those of an edited one are taken as they are."""
+        try:
+            header = header_in(self.doc.get("header"), self.bodies.blobs)
+        except DAMAGE as error:
+            raise unreadable(self.file, told(error), "header") from None
+        exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
+        if tangle := tangled(exchanges):
+            raise unreadable(self.file, tangle[1], f"exchange {tangle[0]}")
+        return Run(header, exchanges)
+
+    def _exchange(self, number: int, *, sealed: bool) -> Exchange:
+        stored, bodies = self.exchanges[number - 1], self.bodies
+        bodies.blobs.spent = 0
+        try:
+            if not KEYS.issuperset(stored) and self.doc["schemaVersion"] == VERSION:
+                raise ValueError(f"unknown key {min(stored.keys() - KEYS)!r:.40}")
+            body_of = bodies.body if sealed else bodies.asleep
+            exchange = exchange_in(stored, lambda place, message: body_of(number, place, message), bodies.blobs)
+        except DAMAGE as error:
+            raise unreadable(self.file, told(error), f"exchange {number}") from None
+        return exchange if sealed else self._awake(exchange, number)
+
+    def _awake(self, exchange: Exchange, number: int) -> Exchange:
+        """`exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
+        stored = self.exchanges[number - 1]
+        if not isinstance(exchange.call, ToolCall) and "body" in side(stored, "request"):
+            exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restored(number, "request"))))
+        outcome = exchange.outcome
+        if isinstance(outcome, HttpReply | FramesReply) and "body" in side(stored, "response"):
+            data = self.restored(number, "response")
+            exchange = replace(exchange, outcome=_recut(outcome, data))
+        return exchange
+
+    def restored(self, number: int, place: str) -> bytes:
+        """The bytes of a body, unproven. Raises SnapshotUnreadable."""
+        return self.bodies.restored(number, place, side(self.exchanges[number - 1], place))
+
+    def gives(self, number: int, place: str, body: Body) -> bool:
+        """Whether the file gives `body` back exactly."""
+        if not len(body):
+            return "body" not in side(self.exchanges[number - 1], place)
+        try:
+            return self.restored(number, place) == body.data
+        except SnapshotUnreadable:
+            return False
+
+
+def _recut(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesReply:
+    """`outcome` with an edited body: its cuts where they still fit, else one chunk, or a frame a line."""
+    if outcome.cuts is None or sum(outcome.cuts) == len(data):
+        return replace(outcome, body=Body(data))
+    if isinstance(outcome, HttpReply):
+        return replace(outcome, body=Body(data), cuts=(len(data),))
+    return replace(outcome, body=Body(data), cuts=None)
+
+
+def unknown_keys(doc: Stored) -> list[str]:
+    """Top-level keys that format 1.0 does not know, `x-*` apart."""
+    return sorted(key for key in doc.keys() - _KEYS if not key.startswith("x-"))

@@ -1,0 +1,57 @@
+"""The counter of a run without the readings that say nothing: so a run without concurrency is numbered by its calls.
+
+While a run is recorded each chunk of an answer takes a reading. It is worth keeping only where something else of the
+run, in another exchange, came next: two streams that interleave, a tool that was called while an answer still flowed.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import replace
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.model.exchanges import FrameCall
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from pytest_agentreplay.model.exchanges import Exchange
+
+
+def thinned(exchanges: Iterable[Exchange]) -> tuple[tuple[Exchange, ...], Callable[[int], int]]:
+    """The exchanges numbered without gaps, and what a reading of the old counter is now."""
+    exchanges = tuple(exchanges)
+    told = _told(exchanges)
+    kept = sorted({reading for x in exchanges for reading in (x.start, x.finish) if reading is not None} | told)
+
+    def now(reading: int) -> int:
+        return bisect_right(kept, reading)
+
+    return tuple(_renumbered(x, now, told) for x in exchanges), now
+
+
+def _told(exchanges: tuple[Exchange, ...]) -> set[int]:
+    """The readings of parts after which something else happened, before more of the same answer came."""
+    happened: list[tuple[int, int, bool]] = []
+    for x in exchanges:
+        # What happens inside another exchange does not happen in a replay.
+        if x.parent is None:
+            happened += [(reading, x.start, False) for reading in (x.start, x.finish) if reading is not None]
+            happened += [(reading, x.start, True) for reading, _ in x.parts]
+    happened.sort()
+    return {one[0] for one, following in pairwise(happened) if one[2] and following[1] != one[1]}
+
+
+def _renumbered(x: Exchange, now: Callable[[int], int], told: set[int]) -> Exchange:
+    call = x.call
+    if isinstance(call, FrameCall) and call.connection is not None:
+        call = replace(call, connection=now(call.connection))
+    return replace(
+        x,
+        call=call,
+        start=now(x.start),
+        finish=None if x.finish is None else now(x.finish),
+        parent=None if x.parent is None else now(x.parent),
+        parts=tuple((now(reading), chunks) for reading, chunks in x.parts if reading in told),
+    )

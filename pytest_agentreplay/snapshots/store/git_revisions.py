@@ -1,0 +1,113 @@
+"""What git holds of a project: which snapshots and cases differ between two revisions, and the bytes of a file in one.
+
+Files are read out of git's objects. Nothing is checked out, and no filter or program that an attribute names is run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path, PurePosixPath
+
+from pytest_agentreplay.errors import AgentReplayError, SnapshotUnreadable
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.snapshots.store import files, layout
+
+CASE = "case.yaml"
+RANGE = ("...", "..")
+
+
+class Repository:
+    """The git repository around a folder; paths are relative to its top, with slashes."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises AgentReplayError where there is no repository, or no git."""
+        self.top = folder
+        up = os.fsdecode(self._git("rev-parse", "--show-cdup").rstrip(b"\r\n"))
+        self.top = Path(os.path.normpath(folder / up))  # --show-toplevel would follow links, which people did not type
+
+    def read_range(self, words: str) -> tuple[str, str]:
+        """Return the two commits of "BASE..HEAD"; of "BASE...HEAD" where they forked and HEAD; "" for the files here.
+
+        Raises AgentReplayError for a word that is no revision.
+        """
+        mark = next((mark for mark in RANGE if mark in words), "")
+        base, _, head = words.partition(mark) if mark else (words, "", "")
+        first = self.resolve(base or "HEAD")
+        last = self.resolve(head or "HEAD") if mark else ""
+        if mark == "...":
+            first = self._find_fork(words, first, last)
+        return first, last
+
+    def _find_fork(self, words: str, first: str, last: str) -> str:
+        """Return the last commit that two commits have in common. Raises AgentReplayError where there is none here."""
+        try:
+            return self._git("merge-base", first, last).decode().strip()
+        except AgentReplayError:
+            if self._git("rev-parse", "--is-shallow-repository").strip() == b"true":
+                advice = "a shallow clone lacks older ones: git fetch --unshallow"
+            else:
+                advice = f"compare the two as they are: agentreplay summarize {quoted(words.replace('...', '..'))}"
+            raise AgentReplayError(f"{words}: git knows no commit here that both began from; {advice}") from None
+
+    def resolve(self, revision: str) -> str:
+        """Return the id of a commit. Raises AgentReplayError."""
+        try:
+            return (
+                self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+                .decode()
+                .strip()
+            )
+        except AgentReplayError:
+            raise AgentReplayError(
+                f"{revision}: git knows no such revision here; a shallow clone lacks older ones: git fetch --unshallow"
+            ) from None
+
+    def list_changed(self, base: str, head: str = "") -> list[str]:
+        """Return the snapshots and cases that differ between two commits; without `head` from the files of today."""
+        specs = [f":(top,glob)**/{name}" for name in (f"*{layout.SUFFIX}", CASE)]
+        commits = [base, head] if head else [base]
+        names = self._git("diff", "--name-only", "--no-renames", "--no-ext-diff", "-z", *commits, "--", *specs)
+        if not head:
+            names += self._git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *specs)
+        paths = {os.fsdecode(name) for name in names.split(b"\0") if name}
+        return sorted(path for path in paths if layout.PRIVATE not in PurePosixPath(path).parts)
+
+    def read(self, commit: str, path: str) -> bytes | None:
+        """Return a file as a commit has it, or with "" as it lies on the disk; None where there is none.
+
+        Raises SnapshotUnreadable for one that is too large, and on the disk for what is no plain file.
+        """
+        if not commit:
+            return files.read_if_there(self.top / path)
+        try:
+            size = int(self._git("cat-file", "-s", f"{commit}:{path}"))
+        except AgentReplayError:
+            return None
+        if size > files.LARGEST:
+            raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes in {commit[:12]}", file=path)
+        return self._git("cat-file", "blob", f"{commit}:{path}")
+
+    def _git(self, *words: str) -> bytes:
+        """Return what git prints. Raises AgentReplayError with the last line of its complaint."""
+        program = shutil.which("git")
+        if program is None:
+            raise AgentReplayError("git is not installed, or not on the PATH")
+        done = subprocess.run([program, *words], cwd=self.top, capture_output=True, check=False)  # noqa: S603  no shell
+        if done.returncode:
+            complaint = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            raise AgentReplayError(f"git {words[0]}: {complaint[-1] if complaint else 'failed'}")
+        return done.stdout
+
+
+def explain_no_head(folder: Path) -> str:
+    """Return why there is no commit to compare the files of `folder` with; "" where there is one."""
+    try:
+        Repository(folder).resolve("HEAD")
+    except AgentReplayError as error:
+        text = str(error)
+        if text.startswith("HEAD: "):
+            return "this repository has no commit yet"
+        return "there is no git repository here" if "not a git repository" in text else text
+    return ""

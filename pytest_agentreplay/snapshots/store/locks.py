@@ -1,0 +1,204 @@
+"""The lock of a folder: a line for each snapshot below it, so that one gone, added, renamed or swapped is seen.
+
+    <sha256>  <path from the folder>  <exchanges>
+
+Sorted by path, ended by LF, so that branches merge line by line. The sha256 is that of the snapshot's seal. Paths are
+compared with those that are found; none is opened because it stands here. Only `agentreplay verify --lock` writes
+the file: what records and renames snapshots would race for it, and say so instead.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, reading
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import LOCK
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+LARGEST = 10_000_000
+LONGEST = 4096
+TRIES = 9
+"""How often the folder is looked at, while others lock it too."""
+
+_LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
+_CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+_FOREIGN = frozenset({layout.PRIVATE, ".git", "node_modules"})
+
+
+@dataclass(frozen=True, slots=True)
+class LockEntry:
+    """What a lock keeps of one snapshot. The digest of an unsealed one is empty, and fits none."""
+
+    digest: str
+    exchanges: int
+
+
+@dataclass(slots=True)
+class FolderContents:
+    """The snapshots below a folder by their paths from there, and what is wrong with those that cannot be read."""
+
+    entries: dict[str, LockEntry] = field(default_factory=dict)
+    unreadable: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def unfit(self) -> list[str]:
+        """Why nothing can be locked: a line for each snapshot that is unreadable, or was edited and not sealed."""
+        edited = [path for path, entry in self.entries.items() if not entry.digest]
+        return [*self.unreadable.values(), *(f"{path}: {EDITED}" for path in edited)]
+
+
+EDITED = "was edited after it was recorded"
+
+
+def look(folder: Path) -> FolderContents:
+    """Read every snapshot below `folder`."""
+    found = FolderContents()
+    for file in snapshots(folder):
+        path = file.relative_to(folder).as_posix()
+        try:
+            found.entries[path] = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
+        except SnapshotError as error:
+            found.unreadable[path] = str(error)
+    return found
+
+
+def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
+    """The files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
+    for here, folders, names in os.walk(folder):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if name not in _FOREIGN and not files.temporary(name) and not files.exists(Path(here, name, "pyvenv.cfg"))
+        )
+        yield from (Path(here, name) for name in sorted(names) if name.endswith(ending))
+
+
+def read(lock: Path) -> dict[str, LockEntry]:
+    """The entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
+    return parsed(content(lock), format_path(lock))
+
+
+def content(lock: Path) -> bytes:
+    """The bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
+    data = files.read(lock)
+    if len(data) > LARGEST:
+        raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
+    return data.replace(b"\r\n", b"\n")
+
+
+def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
+    """The entries that `data` holds. Raises SnapshotUnreadable with the line."""
+    try:
+        lines = data.decode().split("\n")
+    except UnicodeDecodeError as error:
+        raise SnapshotUnreadable("this byte is not UTF-8", file=file, place=f"offset {error.start}") from None
+    entries: dict[str, LockEntry] = {}
+    for number, line in enumerate(lines, 1):
+        if not line and number == len(lines):
+            break
+        if line.startswith(_CONFLICT):
+            raise _refused(
+                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock", file, number
+            )
+        one = _LINE.fullmatch(line) if len(line) <= LONGEST else None
+        if one is None or not below(one[2]):
+            raise _refused("no line of a lock: sha256, path below this folder, exchanges", file, number)
+        if one[2] in entries:
+            raise _refused("the path of an earlier line; type: agentreplay verify --lock", file, number)
+        entries[one[2]] = LockEntry(one[1], int(one[3]))
+    return entries
+
+
+def _refused(message: str, file: str, line: int) -> SnapshotUnreadable:
+    return SnapshotUnreadable(message, file=file, place=f"line {line}")
+
+
+def below(path: str) -> bool:
+    """Whether `path` is one that a lock may hold: from its folder down, the same on every system."""
+    whole = PurePosixPath(path)
+    plain = whole.as_posix() == path and not whole.is_absolute() and ".." not in whole.parts
+    return plain and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
+
+
+def text(entries: dict[str, LockEntry]) -> str:
+    """The text of a lock. Raises CannotWrite for a path that not every system can hold."""
+    lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
+    for path, line in zip(sorted(entries), lines, strict=True):
+        if not below(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
+            raise CannotWrite(f"{ascii(path)[:200]}: no path that a lock can hold; rename its folder")
+    return "".join(lines)
+
+
+def write(folder: Path) -> list[str] | int:
+    """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite."""
+    lock = folder / LOCK
+    for _ in range(TRIES):
+        before = files.sha256_of(lock)
+        found = look(folder)
+        if found.unfit:
+            return found.unfit
+        new = text(found.entries)
+        if hashlib.sha256(new.encode()).hexdigest() == before:
+            break
+        try:
+            files.write_if_unchanged(lock, new, before)
+            break
+        except CannotWrite:
+            if files.sha256_of(lock) == before:
+                raise
+    return len(found.entries)
+
+
+def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str]:
+    """What is not as it was locked, a line for each snapshot."""
+    now = found.entries
+    homes = {entry.digest: path for path, entry in locked.items()}
+    gone = [path for path in locked if path not in now and path not in found.unreadable]
+    moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in gone}
+    lines = list(found.unreadable.values())
+    lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in gone]
+    for path, entry in now.items():
+        if path not in locked and path not in moved.values():
+            lines.append(f"{path}: is new")
+        elif path in locked and locked[path] != entry:
+            other = homes.get(entry.digest)
+            swapped = other is not None and other != path
+            lines.append(
+                f"{path}: {EDITED}" if not entry.digest
+                else f"{path}: holds what was locked as {other}" if swapped
+                else f"{path}: is another one"
+            )  # fmt: skip
+    return sorted(lines)
+
+
+def check(lock: Path) -> list[str]:
+    """What below the folder of `lock` is not as it was locked. Raises SnapshotError for a lock that cannot be read."""
+    return differences(read(lock), look(lock.parent))
+
+
+def within(folder: Path) -> list[Path]:
+    """The locks in `folder` and below it."""
+    found = [folder / LOCK] if files.exists(folder / LOCK) else []
+    for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
+        found += [up / LOCK] if files.exists(up / LOCK) else []
+    return found
+
+
+def told(lock: Path) -> list[str]:
+    """`check`, where a lock that is unreadable or gone is told like all others."""
+    try:
+        return check(lock)
+    except SnapshotMissing:
+        return []
+    except SnapshotError as error:
+        return [str(error)]

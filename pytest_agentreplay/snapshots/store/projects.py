@@ -1,0 +1,257 @@
+"""Which project a file belongs to, and the ids of its tests.
+
+The id of a test in its snapshot is relative to the nearest folder that configures pytest, whatever pytest's root is.
+
+In a monorepo the root depends on what is typed: `pytest` in `repo` has the root `repo`, and `pytest packages/shop` has
+the root `repo/packages/shop` where that folder configures pytest, too. One snapshot serves both, because it states
+`tests/test_a.py::test_x` in both. Snapshots that state the id relative to another of these roots are accepted as well.
+"""
+
+from __future__ import annotations
+
+import functools
+import shlex
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import SettingsError, SnapshotUnreadable
+from pytest_agentreplay.snapshots.store import files, layout
+from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from pathlib import Path
+
+TABLES = {
+    **dict.fromkeys(("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"), ("pytest",)),
+    "pyproject.toml": ("tool.pytest.ini_options", "tool.pytest"),
+    "tox.ini": ("pytest",),
+    "setup.cfg": ("tool:pytest",),
+}
+"""Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it."""
+BEGINS = ("pyproject.toml", "setup.py", ".git")
+"""What makes a folder the root where nothing configures pytest."""
+
+
+def root_above(folder: Path) -> Path:
+    """The folder that pytest takes for its root when it is started in `folder` (absolute), as far as can be told."""
+    above = (folder, *folder.parents)
+    ours = next((up for up in above if (up / PRIVATE).is_dir() or configures(up)), None)
+    return ours or next((up for up in above if any((up / name).exists() for name in BEGINS)), folder)
+
+
+def configures(folder: Path) -> bool:
+    """Whether `folder` holds a configuration of pytest."""
+    return configuration(folder) is not None
+
+
+def configuration(folder: Path) -> tuple[str, str] | None:
+    """Name and text of the file in `folder` that configures pytest; None where there is none."""
+    for name, tables in TABLES.items():
+        try:
+            text = (folder / name).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        if name.endswith(("pytest.toml", "pytest.ini")) or any(f"[{table}]" in text for table in tables):
+            return name, text
+    return None
+
+
+def ini_value(root: Path, key: str) -> str | None:
+    """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
+    value = values_of(root).get(key)
+    return value if isinstance(value, str) else None
+
+
+def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
+    """The lines of a key that takes several, and the file in which they stand."""
+    name, _ = configuration(root) or ("", "")
+    return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
+
+
+def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
+    """The values of keys by their types in pytest (linelist, bool or string), and the file in which they stand."""
+    name, _ = configuration(root) or ("", "")
+    read: dict[str, Callable[[Any, str], Any]] = {"linelist": lines_of, "bool": truth}
+    table = {}
+    for key, value in values_of(root).items():
+        if key in types:
+            table[key] = read[types[key]](value, key) if types[key] in read else str(value)
+    return table, str(root / name) if name else ""
+
+
+def truth(value: object, _: str) -> bool:
+    """A yes or no of an ini file, as pytest reads one."""
+    return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
+
+
+def lines_of(value: object, key: str) -> list[str]:
+    """Return the lines of a value that takes several; those of `pythonpath` may share a line."""
+    if isinstance(value, str):
+        value = shlex.split(value) if key == "pythonpath" else value.splitlines()
+    lines = map(str, value) if isinstance(value, list) else ()
+    return [line.strip() for line in lines if line.strip()]
+
+
+def values_of(root: Path) -> dict[str, Any]:
+    """What pytest's configuration in `root` says; nothing where pytest cannot read it."""
+    name, text = configuration(root) or ("", "")
+    try:
+        tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
+    except SettingsError:
+        return {}
+    return {key: value for values in reversed(tables) for key, value in values.items()}
+
+
+def read_table(file: Path, text: str, table: str) -> dict[str, Any] | None:
+    """Return the values below a table or section; None where there is none. Raises SettingsError for invalid text."""
+    if file.suffix == ".toml":
+        value: Any = read_toml(file, text)
+        for name in table.split("."):
+            value = value.get(name) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else None
+    from iniconfig import IniConfig, ParseError  # pytest's own parser, and a requirement of pytest
+
+    try:
+        parsed = IniConfig(str(file), data=text)
+    except ParseError as error:
+        raise SettingsError(f"{format_path(file)}: line {error.lineno + 1}: {error.msg}") from None
+    return dict(parsed[table].items()) if table in parsed else None
+
+
+def read_toml(file: Path, text: str) -> dict[str, Any]:
+    """Return the values of a TOML file. Raises SettingsError for invalid text."""
+    import tomllib
+
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SettingsError(f"{format_path(file)}: {error}") from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file stands at `path`; none does where no system takes the name."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
+    """The root of the project and the test's file, for the test `nodeid` that the snapshot `file` names.
+
+    The file need not be there any more. Raises SnapshotUnreadable for a name that no test has: it would be taken for
+    a flag, or lead out of the project.
+    """
+    if not names_test(nodeid):
+        raise SnapshotUnreadable(f"{nodeid!r:.80} is no test of this project", file=format_path(file), place="header")
+    module = nodeid.partition("::")[0]
+    for up in file.parents:
+        if is_file(up / module) and file.is_relative_to((up / module).parent):
+            return up, up / module
+    root = root_above(file.parent)
+    return root, root / module
+
+
+def snapshot_id(root: Path, nodeid: str) -> str:
+    """Return the id that a snapshot of the test `nodeid` states; `nodeid` is relative to `root`."""
+    return nodeid.removeprefix(_prefix(root, _folder(nodeid)))
+
+
+def project_of(root: Path, nodeid: str) -> Path:
+    """Return the folder that the id in the snapshot of the test `nodeid` is relative to."""
+    return root / _prefix(root, _folder(nodeid))
+
+
+def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = layout.DIRECTORY) -> Path:
+    """Return the snapshot of the test `nodeid` of the file `module`.
+
+    Its name may hold a hash of the id. Where no file has the name that a recording chooses today, and one has that of
+    another root, it is that one.
+    """
+    path = layout.snapshot_path(root, module, snapshot_id(root, nodeid), directory)
+    if len(_roots((root / module).parent, root)) > 1 and not files.exists(path):
+        others = (layout.snapshot_path(root, module, stated, directory) for stated in accepted_ids(root, nodeid))
+        return next((other for other in others if files.exists(other)), path)
+    return path
+
+
+def accepted_ids(root: Path, nodeid: str) -> tuple[str, ...]:
+    """Return what a snapshot of the test may state: its id from `root` and from each folder that configures pytest.
+
+    Folders above `root` are asked, too: they may be the root of another run.
+    """
+    file, mark, rest = nodeid.partition("::")
+    if not layout.names_test(nodeid):
+        return (nodeid,)
+    return tuple(f"{(root / file).relative_to(up).as_posix()}{mark}{rest}" for up in _roots((root / file).parent, root))
+
+
+def todays_id(root: Path, snapshot: Path, stated: str) -> str:
+    """Return the id relative to `root` of the test that the file `snapshot` states as `stated`."""
+    roots = _roots(snapshot.parent, root)
+    if roots == (root,) or not snapshot.is_relative_to(root):
+        return stated
+    file, mark, rest = stated.partition("::")
+    for up in roots:
+        if snapshot.is_relative_to((up / file).parent) and (up / file).is_relative_to(root):
+            return f"{(up / file).relative_to(root).as_posix()}{mark}{rest}"
+    # The file was moved to another folder, or its test was: the old id is a guess.
+    prefix = _prefix(root, snapshot.parent.relative_to(root).as_posix())
+    return stated if stated.startswith(prefix) else prefix + stated
+
+
+def recorded_id(pending: Path, home: Path, stated: str) -> str:
+    """Return the id of the test of a pending run, relative to the root that it was recorded from."""
+    root = next((up.parent for up in pending.parents if up.name == layout.PRIVATE), None)
+    return stated if root is None else todays_id(root, home, stated)
+
+
+def test_to_run(snapshot: Path, stated: str) -> tuple[Path, Path, str]:
+    """Return where to run pytest for the test of `snapshot`, the test's file, and the test's id from there.
+
+    Raises SnapshotUnreadable for a name that no test has.
+    """
+    above, module = file_of_test(snapshot, stated)
+    return project_of(above, stated), module, snapshot_id(above, stated)
+
+
+@functools.cache
+def _configures(folder: Path) -> bool:
+    """Return whether `folder` configures pytest."""
+    try:
+        return configures(folder)
+    except ValueError:  # no system takes the name: a snapshot of a stranger's may state any
+        return False
+
+
+@functools.cache
+def _prefix(root: Path, folder: str) -> str:
+    """Return the nearest folder below `root`, from `folder` up, that configures pytest: "packages/shop/", or ""."""
+    parts = PurePosixPath(folder).parts
+    if ".." in parts or PurePosixPath(folder).is_absolute():
+        return ""
+    lengths = range(len(parts), 0, -1)
+    return next(("/".join(parts[:n]) + "/" for n in lengths if _configures(root.joinpath(*parts[:n]))), "")
+
+
+@functools.cache
+def _roots(folder: Path, root: Path) -> tuple[Path, ...]:
+    """Return `root` and the folders at or above `folder` that configure pytest, the nearest first."""
+    return tuple(up for up in (folder, *folder.parents) if up == root or _configures(up))
+
+
+def _folder(nodeid: str) -> str:
+    """Return the folder of a test's file, as its id has it."""
+    return nodeid.partition("::")[0].rpartition("/")[0]
+
+
+LOCK = "agentreplay.lock"
+"""The lock of a folder, which `locks` reads and writes."""
+
+
+def locks_over(snapshot: Path, root: Path) -> list[Path]:
+    """The locks that `snapshot` stands under, from `root` down."""
+    ups = [up for up in snapshot.parents if up.is_relative_to(root)]
+    return [lock for up in reversed(ups) if files.exists(lock := up / LOCK)]

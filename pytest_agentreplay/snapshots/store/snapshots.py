@@ -1,0 +1,300 @@
+"""The store: snapshots, pending runs and journals of one project, by test.
+
+Whose snapshots lie where: the test that a file states, read from its first bytes, and the files around a test.
+
+Only plain files below the root are told: a link that leads out of the project is nobody's snapshot.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMisplaced, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.model.paths import selecting
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.store import files, layout, projects
+from pytest_agentreplay.snapshots.store.display_path import format_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.model.exchanges import Exchange, Header, Run
+
+HEAD = 4096
+MOST = 500
+"""Snapshots that are looked at around a test, and folders beside one another."""
+
+SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "__pycache__"})
+"""Folders that pytest does not enter either, as those that begin with a dot."""
+
+_STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
+
+
+def test_of(file: Path, root: Path) -> str | None:
+    """The id, from `root`, of the test whose snapshot or pending run `file` says it is; None for what is unreadable."""
+    stated = stated_by(file)
+    return None if stated is None else projects.todays_id(root, layout.home_path(file) or file, stated)
+
+
+def stated_by(file: Path) -> str | None:
+    """The id that the file states itself; None for what is unreadable."""
+    try:
+        if found := _STATED.search(files.head(file, HEAD)):
+            test = str(json.loads(found[1]))
+        else:
+            test = codec.loads(files.read(file), file=format_path(file)).run.header.test
+    except (SnapshotError, ValueError):
+        return None
+    return test if layout.names_test(test) else None
+
+
+def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
+    """The files named as snapshots in the folders of modules below `folder`, in order of names."""
+    if not inside(folder, root):
+        return
+    for module in entries(folder, want_folders=True):
+        if inside(module, root):
+            yield from (file for file in entries(module) if file.name.endswith(layout.SUFFIX))
+
+
+def inside(path: Path, root: Path) -> bool:
+    """Whether `path`, all links followed, is there and lies below `root`."""
+    try:
+        return files.real(path).is_relative_to(files.real(root))
+    except (OSError, RuntimeError):
+        return False
+
+
+def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
+    """The plain files of a folder, or its folders; none where it cannot be read."""
+    try:
+        with os.scandir(files.taken(folder)) as found:
+            wanted = [one for one in found if (one.is_dir() if want_folders else one.is_file(follow_symlinks=False))]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(one.name for one in wanted)]
+
+
+def around(root: Path, place: Path, directory: str) -> list[Path]:
+    """The nearest snapshots to tests in the folder `place`: beside them, above, and one step aside. `MOST` at most."""
+    found: dict[Path, None] = {}
+    for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
+        aside = [one for one in entries(up, want_folders=True)[:MOST] if not skipped(one.name)]
+        for home in (up, *aside):
+            for file in snapshots_in(home / directory, root):
+                found[file] = None
+                if len(found) == MOST:
+                    return list(found)
+    return list(found)
+
+
+def everywhere(root: Path, directory: str) -> Iterator[Path]:
+    """All snapshots of a project, folder by folder."""
+    for here, _ in walk(root):
+        yield from snapshots_in(here / directory, root)
+
+
+def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder at or below `root` with the names of its files, sorted; none that pytest does not enter."""
+    for here, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if not skipped(name))
+        yield Path(here), sorted(names)
+
+
+def named_by(root: Path, pattern: str) -> list[Path]:
+    """The files and folders that an entry of pytest's `testpaths` names, wildcards and all."""
+    return sorted(root.glob(pattern))
+
+
+def skipped(name: str) -> bool:
+    """Whether no tests are looked for in a folder of this name."""
+    return name.startswith(".") or name in SKIPPED
+
+
+JOURNALS_KEPT = 14 * 24 * 3600.0
+"""Seconds for which the journal of a killed recording waits for a person."""
+
+
+class Store:
+    """The files of the project at `root`; snapshots lie in `directory` beside the tests."""
+
+    def __init__(self, root: Path, directory: str = layout.DIRECTORY, largest: int = files.LARGEST) -> None:
+        """Touches nothing. No snapshot of more than `largest` bytes is read or written."""
+        self.root = root
+        self.directory = directory
+        self.largest = largest
+        self._read: dict[Path, str | None] = {}
+        self._around: dict[Path, list[Path]] = {}
+        self._stated: dict[Path, str | None] = {}
+
+    def path_of(self, module: Path, nodeid: str) -> Path:
+        """Where the snapshot of a test belongs; `module` is its file."""
+        return projects.snapshot_path(self.root, module, nodeid, self.directory)
+
+    def snapshot_id(self, nodeid: str) -> str:
+        """The id that a snapshot of the test states: the same from every root of pytest."""
+        return projects.snapshot_id(self.root, nodeid)
+
+    def project_of(self, path: Path, nodeid: str, *, recording: bool) -> Path:
+        """The folder that the snapshot at `path` has a mark for as the project: the nearest one that configures pytest.
+
+        A snapshot that states another id than a recording writes today was recorded with a mark for `root`.
+        """
+        project = projects.project_of(self.root, nodeid)
+        older = project != self.root and not recording and stated_by(path) == nodeid
+        return self.root if older else project
+
+    def load(self, path: Path, nodeid: str) -> codec.Snapshot:
+        """The snapshot of `nodeid` at `path`.
+
+        Raises SnapshotMissing, SnapshotUnreadable, SnapshotTooNew, or SnapshotMisplaced when it is another test's.
+        """
+        try:
+            data = self.data(path)
+        except SnapshotMissing:
+            self._read[path] = None
+            message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {selecting(nodeid)}"
+            raise SnapshotMissing(message, file=format_path(path)) from None
+        self._read[path] = hashlib.sha256(data).hexdigest()
+        snapshot = codec.loads(data, file=format_path(path))
+        stated = snapshot.run.header.test
+        if stated != nodeid and stated not in projects.accepted_ids(self.root, nodeid):
+            other = projects.todays_id(self.root, path, stated)
+            raise SnapshotMisplaced(
+                f"belongs to {other}, not to {nodeid}; was the test renamed?", file=format_path(path), test=other
+            )
+        return snapshot
+
+    def around(self, module: Path) -> list[tuple[Path, str]]:
+        """The snapshots near the test file `module`, each with the test that it states; each is looked at once."""
+        place = module.parent
+        if place not in self._around:
+            self._around[place] = around(self.root, place, self.directory)
+        for file in self._around[place]:
+            if file not in self._stated:
+                self._stated[file] = test_of(file, self.root)
+        return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
+
+    def edited(self, path: Path) -> list[str]:
+        """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
+        return codec.edited(self.data(path), file=format_path(path))
+
+    def data(self, path: Path) -> bytes:
+        """The bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
+        files.refuse_links(path, layout.test_folder(path, self.directory))
+        return files.read(path, self.largest)
+
+    def save(self, path: Path, text: str) -> str:
+        """Write a snapshot, unless the file has changed since `load`; returns its sha256. Raises CannotWrite."""
+        self._refuse(path, layout.test_folder(path, self.directory), text)
+        if path in self._read:
+            files.write_if_unchanged(path, text, self._read[path])
+        else:
+            files.write_whole(path, text)
+        self._read[path] = saved = hashlib.sha256(text.encode()).hexdigest()
+        self._clear_journals(path)
+        return saved
+
+    def _clear_journals(self, path: Path) -> None:
+        """Remove what killed runs have left: journals of the test that is recorded at `path` now, and old ones."""
+        folder = layout.journal_path(self.root, path, "").parent
+        for name in files.names_in(folder):
+            journal = folder / name
+            if layout.home_path(journal) != path and not files.older_than(journal, JOURNALS_KEPT):
+                continue
+            try:
+                if files.growing(journal) is False:
+                    files.remove(journal)
+            except SnapshotError:  # gone meanwhile, or no file of ours
+                pass
+
+    def restore(self, path: Path, data: bytes | None, saved: str) -> None:
+        """Put back what stood at `path` before a `save` that gave `saved`; None for nothing.
+
+        Raises CannotWrite, also where another process has written it since.
+        """
+        if data is None:
+            files.remove_if_unchanged(path, saved)
+        else:
+            files.write_if_unchanged(path, data, saved)
+
+    def save_pending(self, path: Path, text: str) -> Path:
+        """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
+        pending = layout.pending_path(self.root, path)
+        self._refuse(pending, self.root, text)
+        files.private(layout.private_folder(self.root))
+        files.write_whole(pending, text)
+        return pending
+
+    def _refuse(self, path: Path, top: Path, text: str = "") -> None:
+        """Raise CannotWrite for a place behind a link, or a text that is not read again."""
+        try:
+            files.refuse_links(path, top)
+        except SnapshotUnreadable as error:
+            raise CannotWrite(str(error)) from None
+        self.fits(path, len(text.encode()))
+
+    def fits(self, path: Path, size: int) -> None:
+        """Raise CannotWrite for a snapshot of `size` bytes or more, where that is too large to be read again."""
+        if size > self.largest:
+            msg = (
+                f"{format_path(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
+                "record less in one test, or raise the second number of agentreplay_max_bytes"
+            )
+            raise CannotWrite(msg)
+
+    def journal_for(self, path: Path, header: Header) -> Journal:
+        """The journal of a recording for `path` that begins now. Raises CannotWrite where nothing can be written."""
+        self._refuse(layout.journal_path(self.root, path, ""), self.root)
+        files.private(layout.private_folder(self.root))
+        token = f"{os.getpid()}-{secrets.token_hex(3)}"
+        return Journal(layout.journal_path(self.root, path, token), header)
+
+
+class Journal:
+    """What one recording has seen so far, on disk as soon as it is settled. Safe from any thread."""
+
+    def __init__(self, path: Path, header: Header) -> None:
+        """Create the file. Raises CannotWrite, and leaves none."""
+        from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
+
+        self.path = path
+        self._codec = Lines()
+        self._lock = Lock()
+        self._file = files.Appending(path)
+        try:
+            self._file.append(self._codec.begin(header))
+        except CannotWrite:
+            self._file.close(keep=False)
+            raise
+
+    def write(self, exchange: Exchange) -> None:
+        """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
+        with self._lock:
+            try:
+                self._file.append(self._codec.exchange(exchange))
+            except CannotWrite:
+                pass
+
+    def close(self, *, keep: bool) -> None:
+        """End it: kept for `agentreplay accept --recover`, or removed because the run is sealed or not wanted."""
+        with self._lock:
+            self._file.close(keep=keep)
+
+    def restate(self, run: Run) -> None:
+        """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""
+        from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
+
+        text = Lines()
+        try:
+            files.write_whole(self.path, b"".join([text.begin(run.header), *map(text.exchange, run.exchanges)]))
+        except CannotWrite:
+            files.remove(self.path)
+            raise

@@ -1,0 +1,179 @@
+"""Which model call goes on from which: every request of an agent says again what was said before it.
+
+A call goes on from the one whose messages and reply begin its own, the longest such beginning counts. Where a program
+has changed its history no beginning fits, and the ids of tool calls tell; where the provider keeps the history, the id
+of the response does.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.providers import genai
+from pytest_agentreplay.providers.lenient import objects, string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.trace import ModelCall
+
+
+_BEGINNING = 2
+"""Messages by which conversations are told apart: many of them share their instructions."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChainLink:
+    """A call goes on from the call number `before`; `added` are the parts that it says beyond that one's request.
+
+    `rewritten` says that the history is not what was asked and answered.
+    """
+
+    before: int
+    added: tuple[JsonObject, ...]
+    rewritten: bool = False
+
+
+def links(calls: Sequence[ModelCall]) -> list[ChainLink | None]:
+    """For each call the one that it goes on from; None where a conversation begins."""
+    known = _Known(calls)
+    return [known.add(index) for index in range(len(calls))]
+
+
+def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
+    """What messages say, part by part with its role; thoughts are no part of it, few APIs take them back."""
+    return [
+        (string(message.get("role")), part)
+        for message in messages
+        for part in objects(message.get("parts"))
+        if part.get("type") != "reasoning"
+    ]
+
+
+def arguments(part: JsonObject) -> Json:
+    """The arguments of a tool call; some APIs write none as an empty text."""
+    given = genai.parsed(part.get("arguments"))
+    return {} if given in ("", None) else given
+
+
+class _Known:
+    """The calls so far, by the ways in which a later one can be known to go on from them."""
+
+    def __init__(self, calls: Sequence[ModelCall]) -> None:
+        self.calls = calls
+        self.ends: dict[int, list[tuple[int, bool]]] = defaultdict(list)
+        """What was said up to here -> the calls that end so, and whether their reply is part of it."""
+        self.minted: dict[tuple[str, str], int] = {}
+        self.responses: dict[str, int] = {}
+        self.taken: set[int] = set()
+        self.lately: dict[str, _Line] = {}
+        """What was said last, by how it begins."""
+
+    def add(self, index: int) -> ChainLink | None:
+        """The link of the next call, which is known from now on."""
+        call = self.calls[index]
+        begun = canonical([*call.messages[:_BEGINNING]])
+        line = self.lately.get(begun)
+        if line is None or not line.leads_to(call):
+            line = self.lately[begun] = _Line(call.dialect)
+        line.go_on(call.messages)
+        link = self._kept_elsewhere(call, line.said)
+        link = link or next((found for trail in line.trails if (found := self._longest(trail, line.said))), None)
+        link = link or self._by_tool_calls(call, line.said)
+        if link is not None:
+            self.taken.add(link.before)
+        self._register(index, line.trails)
+        return link
+
+    def _register(self, index: int, trails: list[list[int]]) -> None:
+        call = self.calls[index]
+        answered = parts([call.reply]) if call.reply is not None else []
+        keys = [part_key("assistant", part) for _, part in answered]
+        for trail in trails:
+            self.ends[trail[-1]].append((index, False))
+            if answered:
+                end = list(accumulate(keys, _mixed, initial=trail[-1]))[-1]
+                self.ends[end].append((index, True))
+        for _, part in answered:
+            if part.get("type") == "tool_call" and string(part.get("id")):
+                self.minted[call.dialect, string(part["id"])] = index
+        if call.response_id:
+            self.responses[call.response_id] = index
+
+    def _longest(self, trail: list[int], said: list[JsonObject]) -> ChainLink | None:
+        for length in range(len(said), 0, -1):
+            found = [
+                (before, answered)
+                for before, answered in self.ends.get(trail[length], ())
+                # The same request again is another run, unless it is tried again after a failure.
+                if answered or length < len(said) or self.calls[before].reply is None
+            ]
+            if found:
+                before, answered = next((one for one in reversed(found) if one[0] not in self.taken), found[-1])
+                rewritten = not answered and self.calls[before].reply is not None
+                return ChainLink(before, tuple(said[length:]), rewritten)
+        return None
+
+    def _kept_elsewhere(self, call: ModelCall, said: list[JsonObject]) -> ChainLink | None:
+        before = self.responses.get(string(call.parameters.get("previous_response_id")))
+        return ChainLink(before, tuple(said)) if before is not None else None
+
+    def _by_tool_calls(self, call: ModelCall, said: list[JsonObject]) -> ChainLink | None:
+        for at in range(len(said) - 1, -1, -1):
+            before = self.minted.get((call.dialect, string(said[at].get("id"))))
+            if before is not None and string(said[at].get("type")) in {"tool_call", "tool_call_response"}:
+                own = [part for part in said if self.minted.get((call.dialect, string(part.get("id")))) == before]
+                return ChainLink(before, tuple(own), rewritten=True)
+        return None
+
+
+class _Line:
+    """What the requests of one conversation say, part by part; each goes on where the one before it ended."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+        self.messages: tuple[JsonObject, ...] = ()
+        self.said: list[JsonObject] = []
+        """The parts without the instructions."""
+        self.trails: list[list[int]] = []
+        """A key for all that was said up to each part: with the instructions, and without them."""
+
+    def leads_to(self, call: ModelCall) -> bool:
+        """Whether the request of `call` begins as the last one did, word for word."""
+        return self.dialect == call.dialect and call.messages[: len(self.messages)] == self.messages
+
+    def go_on(self, messages: tuple[JsonObject, ...]) -> None:
+        """Say what `messages` say beyond those that were said."""
+        spoken = parts(messages[len(self.messages) :])
+        if not self.trails or any(role == "system" for role, _ in spoken):
+            spoken = parts(messages)
+            system = canonical([part for role, part in spoken if role == "system"])
+            self.said, self.trails = [], [[hash((self.dialect, system))], [hash(self.dialect)]]
+        for role, part in spoken:
+            if role != "system":
+                key = part_key(role, part)
+                self.said.append(part)
+                for trail in self.trails:
+                    trail.append(_mixed(trail[-1], key))
+        self.messages = messages
+
+
+def _mixed(before: int, key: int) -> int:
+    return hash((before, key))
+
+
+def part_key(role: str, part: JsonObject) -> int:
+    """One number for all ways to write the same part."""
+    kind = part.get("type")
+    if kind == "text":
+        return hash((role == "assistant", string(part.get("content"))))
+    if kind == "tool_call":
+        return hash((string(part.get("id")), string(part.get("name")), canonical(arguments(part))))
+    if kind == "tool_call_response":
+        return hash((string(part.get("id")), canonical(genai.parsed(part.get("response")))))
+    return hash(canonical(part))

@@ -1,0 +1,161 @@
+"""A case as a configuration of promptfoo: what is desired as assertions on the output and on the trajectory.
+
+Assertions on the trajectory read the spans that the provider sends, so tracing is switched on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.traces.exporting.subject import Exported, unsaid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.exporting.subject import Subject
+
+TARGET = "promptfoo"
+OUTPUTS = {"contains": "contains", "not_contains": "not-contains", "equals": "equals", "matches": "regex"}
+SEQUENCES = {"equal": "exact", "subsequence": "in_order"}
+PLAIN_PATH = re.compile(r"(?:\$\.)?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
+WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+"""Names that some reader of YAML takes for something else."""
+USED, UNUSED = "trajectory:tool-used", "not-trajectory:tool-used"
+MATCHED = "trajectory:tool-args-match"
+
+
+def write(subject: Subject) -> Exported:
+    """The configuration with one test."""
+    checks: list[Json] = []
+    losses = ["frozen replies and tool results: promptfoo asks the provider, and its tools run for real"]
+    for wanted in subject.desired:
+        told = list(assertions(*wanted))
+        checks += [one for one in told if isinstance(one, dict)]
+        losses += [unsaid(TARGET, "desired", (f"{wanted[0]} {part}", None)) for part in told if isinstance(part, str)]
+        if not told:
+            losses.append(unsaid(TARGET, "desired", wanted))
+    checks += [{"type": "llm-rubric", "value": words} for words in subject.semantic]
+    document: JsonObject = {
+        "description": subject.title or subject.id,
+        "prompts": ["{{input}}"],
+        "providers": ["file://provider.py"],
+        "tracing": {"enabled": True, "otlp": {"http": {"enabled": True}}},
+        "tests": [
+            {
+                "description": subject.id,
+                "vars": {"input": json.dumps(subject.input, ensure_ascii=False)},
+                "assert": checks,
+            }
+        ],
+    }
+    head = (
+        f"# Made of {subject.folder} by `agentreplay export --to promptfoo`.\n"
+        "# provider.py is yours: it runs the agent on the input, and sends its spans (GenAI conventions).\n"
+    )
+    return Exported(((f"{subject.name}.promptfoo.yaml", head + "\n".join(block(document)) + "\n"),), tuple(losses))
+
+
+def assertions(word: str, wanted: Json) -> Iterator[JsonObject | str]:
+    """One check in the words of promptfoo, and the names of what it has no word for; nothing where it has none."""
+    match word, wanted:
+        case "output", dict() if "path" not in wanted:
+            for how, text in wanted.items():
+                if how in OUTPUTS:
+                    yield {"type": OUTPUTS[how], "value": text}
+                elif how == "exists":
+                    yield {"type": "javascript", "value": f"(String(output ?? '') !== '') === {json.dumps(text)}"}
+        case "tool_called", str():
+            yield {"type": USED, "value": wanted}
+        case "tool_called", dict() as call if call.get("arguments"):
+            yield from matched(call, MATCHED)
+        case "tool_not_called", dict() as call if call.get("arguments"):
+            yield from matched(call, f"not-{MATCHED}")
+        case "tool_called", dict():
+            yield {"type": USED, "value": {"name": wanted["name"], **bounds(wanted)}}
+        case "tool_not_called", dict():
+            yield {"type": UNUSED, "value": wanted["name"]}
+        case (("tool_not_called" | "forbidden_tools"), _):
+            yield from ({"type": UNUSED, "value": name} for name in (wanted if isinstance(wanted, list) else [wanted]))
+        case "tool_order", dict():
+            for how, steps in wanted.items():
+                if how in SEQUENCES and isinstance(steps, list):
+                    names = [step["name"] if isinstance(step, dict) else step for step in steps]
+                    yield {"type": "trajectory:tool-sequence", "value": {"mode": SEQUENCES[how], "steps": names}}
+                    if any(isinstance(step, dict) and step.get("arguments") for step in steps):
+                        yield "arguments"
+        case "cost", {"at_most": limit}:
+            yield {"type": "cost", "threshold": limit}
+        case "duration", {"at_most": int() | float() as limit}:
+            yield {"type": "latency", "threshold": round(limit * 1000)}
+        case "turns", dict():
+            yield {"type": "trace-span-count", "value": {"pattern": "chat *", **bounds(wanted, least=None)}}
+
+
+def matched(call: JsonObject, kind: str) -> Iterator[JsonObject | str]:
+    """A call with arguments; of how often it comes nothing is asked there, so that is lost."""
+    often = [(name, call[name]) for name in ("times", "at_least", "at_most") if name in call]
+    paths = call["arguments"]
+    arguments = nested(paths.items()) if isinstance(paths, dict) else {}
+    if arguments and all(number != 0 for _, number in often):
+        yield {"type": kind, "value": {"name": call["name"], "mode": "partial", "args": arguments}}
+        yield from (name for name, number in often if (name, number) != ("at_least", 1))
+
+
+def bounds(wanted: JsonObject, *, least: int | None = 1) -> JsonObject:
+    """How often: at least once, unless something else is said."""
+    times = wanted.get("times")
+    said = {"min": wanted.get("at_least", least if times is None else times), "max": wanted.get("at_most", times)}
+    return {name: bound for name, bound in said.items() if bound is not None}
+
+
+def nested(paths: Iterable[tuple[str, Json]]) -> JsonObject:
+    """The arguments at plain JSON paths as one object; {} where any of them says more than names."""
+    found: JsonObject = {}
+    for path, value in paths:
+        match = PLAIN_PATH.fullmatch(path)
+        if match is None or isinstance(value, dict):
+            return {}
+        *above, last = match[1].split(".")
+        inside = found
+        for name in above:
+            inside = inside.setdefault(name, {})  # type: ignore[assignment]
+        inside[last] = value
+    return found
+
+
+def block(value: Json, indent: str = "") -> Iterator[str]:
+    """The lines of a value in YAML: blocks, with every scalar in the form of JSON, which is YAML's too."""
+    match value:
+        case dict() if value:
+            for name, inner in value.items():
+                yield from member(f"{indent}{name if bare(name) else scalar(name)}:", inner, indent + "  ")
+        case list() if value:
+            for item in value:
+                first, *rest = block(item, indent + "  ")
+                yield f"{indent}- {first.strip()}"
+                yield from rest
+        case _:
+            yield f"{indent}{scalar(value)}"
+
+
+def member(head: str, value: Json, indent: str) -> Iterator[str]:
+    """One member of an object: a scalar on the line of its name, a block below it."""
+    if isinstance(value, dict | list) and value:
+        yield head
+        yield from block(value, indent)
+    else:
+        yield f"{head} {scalar(value)}"
+
+
+def bare(name: str) -> bool:
+    """Whether a name stands for itself without quotes."""
+    return name.isascii() and name.isidentifier() and name.lower() not in WORDS
+
+
+def scalar(value: Json) -> str:
+    """A scalar, or an empty container. What YAML takes for the end of a line is escaped."""
+    text = json.dumps(value, ensure_ascii=False)
+    return "".join(char if char.isprintable() or char == " " else f"\\U{ord(char):08x}" for char in text)

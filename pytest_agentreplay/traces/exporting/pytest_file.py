@@ -1,0 +1,129 @@
+"""A case as a pytest file: what went wrong and what is desired as `run.assert_*`, for people to go on with.
+
+The file reads the frozen run. What is desired does not hold there yet, so that test is expected to fail; whoever gives
+it a run of today's agent takes the mark off.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.traces.exporting.subject import Exported, unsaid
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.exporting.subject import Subject, Wanted
+
+TARGET = "the pytest file"
+MARK = '@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the frozen run is the one that failed")'
+BOUNDED = frozenset({"turns", "tokens", "cost", "duration"})
+HEAD = '''"""{title}
+
+Made of {folder} by `agentreplay export --to pytest`; yours to change.
+"""
+
+import pytest
+
+from pytest_agentreplay import RunView, load
+
+
+@pytest.fixture
+def run(pytestconfig):
+    """The frozen run. To try the agent of today, run it here with the fixture `agentreplay` and give its `.run`."""
+    return RunView.of(load(pytestconfig.rootpath / {snapshot!r}).run)
+
+'''
+
+
+def write(subject: Subject) -> Exported:
+    """The file with one test for each half, and one for the calls as they were made."""
+    losses: list[str] = []
+    body = half_of(f"test_{subject.name}_calls_its_tools", tool_calls(subject.calls), "")
+    body += half_of(f"test_{subject.name}_fails_as_observed", lines("observed", subject.observed, losses), "")
+    wanted = lines("desired", subject.desired, losses)
+    body += half_of(f"test_{subject.name}_is_as_desired", wanted, MARK, *subject.semantic)
+    losses += [f"semantic check: {words}" for words in subject.semantic]
+    head = HEAD.format(
+        title=docstring(subject.title or subject.id),
+        folder=docstring(subject.folder),
+        snapshot=f"{subject.folder}/run.snapshot.json",
+    )
+    return Exported(((f"test_{subject.name}.py", head + "\n".join(body) + "\n"),), tuple(losses))
+
+
+def half_of(name: str, said: Sequence[str], mark: str, *semantic: str) -> list[str]:
+    """One test with the lines of a half; none for a half of which the file can say nothing."""
+    if all(row.startswith("#") for row in said):
+        return []
+    people = [f"# for a person: {docstring(words)}" for words in semantic]
+    return ["", *([mark] if mark else []), f"def {name}(run):", *[f"    {row}" for row in [*said, *people]], ""]
+
+
+def docstring(text: str) -> str:
+    """A text on one line that ends no docstring, and no comment."""
+    words = "".join(char if char.isprintable() else " " for char in text).split()
+    return " ".join(words).replace("\\", "/").replace('"', "'")
+
+
+def tool_calls(called: Sequence[tuple[str, JsonObject | None]]) -> list[str]:
+    """All tool calls of the run, in order."""
+    if not called:
+        return ["assert not run.tool_calls"]
+    rows = [repr(name) if arguments is None else repr((name, arguments)) for name, arguments in called]
+    return ["run.assert_tool_order(", "    [", *[f"        {row}," for row in rows], "    ]", ")"]
+
+
+def lines(half: str, checks: Iterable[Wanted], losses: list[str]) -> list[str]:
+    """The lines of the checks of a half; a comment, and a loss, for what the file cannot say."""
+    told: list[str] = []
+    for wanted in checks:
+        if (found := asserted(*wanted)) is None:
+            losses.append(unsaid(TARGET, half, wanted))
+            told.append(f"# not checked here: {wanted[0]} {docstring(repr(wanted[1]))}")
+        else:
+            told.append(f"run.assert_{wanted[0]}({', '.join(found)})")
+    return told
+
+
+def asserted(word: str, wanted: Json) -> list[str] | None:
+    """What `run.assert_*` of a word is called with; None for a word of somebody else's."""
+    match word, wanted:
+        case (("status" | "tool_called" | "tool_not_called" | "tool_failed" | "repeated_call"), str()):
+            return [repr(wanted)]
+        case (("tool_called" | "tool_not_called"), {"name": name, **more}):
+            return [repr(name), *named(more)]
+        case (("output" | "repeated_call"), dict()):
+            return [*named(wanted)]
+        case _, dict() if word in BOUNDED:
+            return [*named(wanted)]
+        case "forbidden_tools", list():
+            return [repr(name) for name in wanted]
+        case "tool_order", dict() if len(wanted) == 1:
+            ((order, items),) = wanted.items()
+            return [f"[{', '.join(ordered(items))}]", f"order={order!r}"]
+        case "error", dict():
+            return [f"{name}={wanted[key]!r}" for key, name in (("class", "kind"), ("text", "text")) if key in wanted]
+        case "exchange", {"at": at, "side": side, **more}:
+            return [repr(at), repr(side), *named(more)]
+        case "no_secret_in_output", True:
+            return []
+        case "no_identity_but", str():
+            return [repr(wanted)]
+        case "no_identity_but", {"path": path, **more}:
+            own = more.get("is", [])
+            return [repr(path), *map(repr, own if isinstance(own, list) else [own])]
+    return None
+
+
+def named(wanted: Mapping[Any, Any]) -> Iterator[str]:
+    """Keys and values as keyword arguments."""
+    return (f"{name}={value!r}" for name, value in wanted.items())
+
+
+def ordered(items: Json) -> Iterator[str]:
+    """The tools of an order: names, or names with the arguments that matter."""
+    for item in items if isinstance(items, list) else ():
+        yield repr((item.get("name"), item.get("arguments", {}))) if isinstance(item, dict) else repr(item)

@@ -1,0 +1,166 @@
+"""Who reads which trace: the formats, and the choice among them by what a file holds.
+
+Others add theirs under the entry point `agentreplay.formats`: each is the dotted name of a `Format`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, TypeVar
+
+from pytest_agentreplay.errors import TraceUnknown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.trace import Trace
+
+Item = TypeVar("Item")
+Key = TypeVar("Key")
+
+MOST = 1000
+"""Items of a list that a format is known by; who reads the file later reads them all."""
+
+
+_DEEPEST = 3
+"""Wrappings around all that a file holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A trace file as far as any format can read it.
+
+    `rows` are the JSON values in it: one for a JSON or YAML file, one a line for JSON Lines, one each for values that
+    follow each other. `members` are the files of a zip archive, by name. `junk` counts the lines that are no JSON.
+    `data` are the bytes, unpacked; `file` is the name as shown.
+    """
+
+    file: str
+    data: bytes
+    rows: tuple[Json, ...] = ()
+    members: dict[str, bytes] | None = None
+    junk: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One format of one tool: `name` is what `--from` takes ("langsmith-runs"), `title` what people are told.
+
+    `fits` says whether a file is of this format, and never raises. `rank` orders the formats: where several fit, the
+    lowest wins; two of one rank are ambiguous. `read` gives every run in the file, in order, and raises TraceError;
+    TraceIncomplete names the setting that was off.
+
+    Files that are given together (logs of the same spans), whose formats have the same word in `together`, are read as
+    one: `read` of the first by rank takes the others as its second argument.
+    """
+
+    name: str
+    title: str
+    rank: float
+    fits: Callable[[Opened], bool]
+    read: Callable[..., Iterable[Trace]]
+    together: str = ""
+
+
+_IDENTITIES = (
+    *("id", "uuid", "call_id", "tool_call_id", "request_id", "requestId", "response_id", "span_id", "spanId"),
+    *("timestamp", "time", "ts", "created_at", "started_at", "start_time", "startTime", "startedDateTime"),
+    *("request_start_time", "request_created_at", "logging_time"),
+)
+"""What a row is told from another one by: its own id, or its time."""
+
+
+def once(rows: Iterable[Json]) -> list[Json]:
+    """The rows without those that repeat one word for word, its id or time included: exported twice, done once."""
+    seen: set[int] = set()
+    kept: list[Json] = []
+    for row in rows:
+        if isinstance(row, dict) and any(row.get(name) for name in _IDENTITIES):
+            written = hash(json.dumps(row, sort_keys=True))
+            if written in seen:
+                continue
+            seen.add(written)
+        kept.append(once(row) if isinstance(row, list) else row)
+    return kept
+
+
+_WRAPPERS = (
+    *("data", "rows", "runs", "traces", "spans", "events", "items", "results", "records", "entries", "logs"),
+    *("sessions", "calls", "requests", "content", "trace"),
+)
+
+
+def layers(opened: Opened) -> Iterator[Opened]:
+    """The file as it is, then without what an answer of an API or a script has put around all that it holds."""
+    yield opened
+    for _ in range(_DEEPEST):
+        held = [_held(row) for row in opened.rows]
+        if not held or any(one is None for one in held):
+            return
+        opened = replace(opened, rows=tuple(row for one in held for row in one or ()))
+        yield opened
+
+
+def _held(row: Json) -> list[Json] | None:
+    """What a list holds, or an object under the only name for it; None for any other object."""
+    if isinstance(row, list):
+        return row
+    told = row if isinstance(row, dict) else {}
+    found = [told[name] for name in _WRAPPERS if isinstance(told.get(name), list | dict)]
+    return None if len(found) != 1 else found[0] if isinstance(found[0], list) else found
+
+
+def find_rows(rows: Iterable[Json], wanted: Callable[[JsonObject], bool], names: Iterable[str]) -> Iterator[JsonObject]:
+    """Yield the rows that are `wanted`, also those in lists, and under any of `names` in other rows."""
+    waiting = [*rows][::-1]
+    while waiting:
+        row = waiting.pop()
+        told = row if isinstance(row, dict) else {}
+        if isinstance(row, list):
+            waiting += row[::-1]
+        elif wanted(told):
+            yield told
+        else:
+            waiting += [told[name] for name in names if isinstance(told.get(name), list | dict)]
+
+
+def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+    """The items by what `key` gives of each, in the order in which they stand."""
+    groups: dict[Key, list[Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return groups
+
+
+def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:
+    """The format of `opened`, or the one called `wanted`. Raises TraceUnknown for none, or for several."""
+    known = sorted(formats, key=lambda one: one.rank)
+    if wanted:
+        if (named := next((one for one in known if one.name == wanted), None)) is not None:
+            return named
+        near = "".join(f": did you mean {name}?" for name in get_close_matches(wanted, [one.name for one in known], 1))
+        raise TraceUnknown(f"there is no format {wanted!r}{near or f'; {_listed(known)}'}", file=opened.file)
+    begun = replace(opened, rows=tuple(_begun(row, 3) for row in opened.rows[:MOST]))
+    found = next((one for one in known if one.fits(begun)), None)
+    if found is None:
+        raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)
+    first = [found, *(one for one in known if one is not found and one.rank == found.rank and one.fits(begun))]
+    if len(first) > 1:
+        raise TraceUnknown(f"several formats fit; name one with --from: {_listed(first)}", file=opened.file)
+    return first[0]
+
+
+def _begun(value: Json, depth: int) -> Json:
+    """A value whose lists are cut, as deep as a file lists its runs."""
+    if isinstance(value, list):
+        return [_begun(item, depth - 1) for item in value[:MOST]] if depth else value[:MOST]
+    if isinstance(value, dict) and depth:
+        return {name: _begun(item, depth - 1) for name, item in value.items()}
+    return value
+
+
+def _listed(formats: Iterable[Format]) -> str:
+    return ", ".join(one.name for one in formats)

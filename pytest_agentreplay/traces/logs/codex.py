@@ -1,0 +1,211 @@
+"""Sessions of the Codex CLI: two logs in one, what the model said and was told, and what the program showed of it.
+
+A row is `{timestamp, type, payload}`. A "response_item" is an item of the Responses API and stands for what went over
+the wire; "event_msg" tells of tokens, errors and ends of turns; "turn_context" names the model; from "compacted" on the
+model saw a summary. Before there were such rows the items themselves were the lines, behind one that names the session.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.providers import genai
+from pytest_agentreplay.providers.lenient import obj, objects, string
+from pytest_agentreplay.providers.openai_responses import tool_use
+from pytest_agentreplay.traces.assembling import whole
+from pytest_agentreplay.traces.formats import Format
+from pytest_agentreplay.traces.logs.runs import LoggedMessage, objects_of, steps_of
+from pytest_agentreplay.traces.moments import extent, moment
+from pytest_agentreplay.traces.platforms.span_facts import usage
+from pytest_agentreplay.traces.trace import ModelCall, Source, ToolRun, Trace, TraceFault
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import Step
+
+_META, _ITEM, _EVENT, _TURN, _COMPACTED = "session_meta", "response_item", "event_msg", "turn_context", "compacted"
+_KINDS = frozenset({_META, _ITEM, _EVENT, _TURN, _COMPACTED})
+_ENDS = frozenset({"task_complete", "turn_complete", "error", "turn_aborted"})
+_ITEMS = ("message", "reasoning", "function_call", "local_shell_call", "custom_tool_call", "function_call_output")
+_CODE = re.compile(r"\A(?:Exit code: |Process exited with code )(-?\d+)$", re.MULTILINE)
+_LOSSES = (
+    "neither tools nor parameters of the requests, and the ids of the responses",
+    "what one reply put out is told by what stands between two results",
+)
+
+
+def _rows(opened: Opened) -> list[JsonObject]:
+    """The rows as they are written today."""
+    found = objects_of(opened)
+    return found if any(map(_is_row, found)) else [_today(row) for row in found if "record_type" not in row]
+
+
+def _is_row(row: JsonObject) -> bool:
+    return string(row.get("type")) in _KINDS and isinstance(row.get("payload"), dict)
+
+
+def _is_old(opened: Opened) -> bool:
+    """Whether it is a session of before: the line that names it, and items."""
+    first, *others = objects_of(opened)[:50] or [{}]
+    named = {"id", "timestamp"} <= first.keys() and {"instructions", "git"} & first.keys() and "type" not in first
+    return bool(named) and any(string(row.get("type")) in _ITEMS for row in others)
+
+
+def _today(row: JsonObject) -> JsonObject:
+    return {"type": _ITEM if "type" in row else _META, "timestamp": row.get("timestamp"), "payload": row}
+
+
+def _fits(opened: Opened) -> bool:
+    return any(map(_is_row, objects_of(opened)[:50])) or _is_old(opened)
+
+
+def _read(opened: Opened) -> list[Trace]:
+    rows = _rows(opened)
+    kept = [row for row in rows if _is_row(row)]
+    junk = opened.junk + len(rows) - len(kept)
+    losses = (*_LOSSES, *((f"{junk} rows are of no kind that is known and left out",) if junk else ()))
+    sessions = [one for one in _sessions(kept) if any(row["type"] == _ITEM for row in one)]
+    if not sessions:
+        raise TraceIncomplete("holds no response_item: give the file under ~/.codex/sessions whole", file=opened.file)
+    return [_session(opened.file, session, losses) for session in sessions]
+
+
+def _sessions(rows: list[JsonObject]) -> list[list[JsonObject]]:
+    """The rows by session. One that went on from another tells that one again, behind its own name."""
+    found: list[list[JsonObject]] = [[]]
+    known: set[str] = set()
+    for row in rows:
+        told = obj(row["payload"])
+        name = string(told.get("id"))
+        if row["type"] == _META and name not in known:
+            if known:
+                found.append([])
+            known |= {name, string(told.get("forked_from_id"))}
+        found[-1].append(row)
+    return found
+
+
+def _session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -> Trace:
+    about = _about(rows)
+    events = [(row, obj(row["payload"])) for row in rows if row["type"] == _EVENT]
+    ended = next((event for _, event in reversed(events) if string(event.get("type")) in _ENDS), {})
+    broke = string(ended.get("type")) if ended.get("type") in {"error", "turn_aborted"} else ""
+    asked = [event["message"] for _, event in events if event.get("type") == "user_message" and event.get("message")]
+    undone = sum(event.get("type") == "thread_rolled_back" for _, event in events)
+    known = string(about.get("id"))
+    return whole(
+        Trace(
+            source=Source(format="codex", version=string(about.get("cli_version")), file=file, id=known),
+            id=known,
+            status="error" if broke else "ok" if ended else "",
+            session=known,
+            metadata=_metadata(about),
+            input=asked[0] if asked else None,
+            fault=TraceFault(broke, string(ended.get("message")) or string(ended.get("reason"))) if broke else None,
+            steps=tuple(_steps(rows, _instructions(about))),
+            losses=(*losses, *(("turns that were rolled back stand among what was said",) if undone else ())),
+            **extent(rows),
+        )
+    )
+
+
+def _about(rows: list[JsonObject]) -> JsonObject:
+    """What is said of the session, first of all by itself, then by the one that it went on from."""
+    found: JsonObject = {}
+    for row in reversed([row for row in rows if row["type"] == _META]):
+        found |= {name: value for name, value in obj(row["payload"]).items() if value is not None}
+    return found
+
+
+def _metadata(about: JsonObject) -> JsonObject:
+    found: JsonObject = {"cwd": about.get("cwd"), "gitBranch": obj(about.get("git")).get("branch")}
+    found |= {name: about.get(name) for name in ("originator", "forked_from_id", "agent_role")}
+    return {name: value for name, value in found.items() if isinstance(value, str) and value}
+
+
+def _instructions(about: JsonObject) -> list[LoggedMessage]:
+    told = string(obj(about.get("base_instructions")).get("text")) or string(about.get("instructions"))
+    return [LoggedMessage(message=genai.message({"role": "system", "content": told}))] if told else []
+
+
+def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[Step]:
+    """The calls of the model in order, each with the tools that it asked for."""
+    told: list[list[LoggedMessage]] = [[*instructions]]
+    facts: JsonObject = {}
+    for row in rows:
+        payload, at = obj(row["payload"]), moment(row.get("timestamp"))
+        if row["type"] == _TURN:
+            facts |= _of_turn(payload)
+        elif row["type"] == _COMPACTED:
+            told.append([*instructions, *_summary(payload)])
+        elif row["type"] == _ITEM:
+            message = genai.message(payload)
+            if message["role"] != "assistant":
+                facts["started"] = at
+            told[-1].append(LoggedMessage(message=message, facts={**facts, "ended": at}))
+        elif payload.get("type") == "token_count":
+            counted = usage(obj(payload.get("info")).get("last_token_usage"))
+            last = next((one for one in reversed(told[-1]) if one.by_model), None)
+            if last is not None and counted:
+                last.facts["usage"] = {**counted}
+    runs = _runs(rows)
+    calls = [
+        step
+        for said in told
+        for step in steps_of(said, provider="openai", dialect="openai_responses")
+        if isinstance(step, ModelCall)
+    ]
+    found: list[Step] = []
+    for call in calls:
+        found += [call, *_asked(call, runs)]
+    return found
+
+
+def _of_turn(told: JsonObject) -> JsonObject:
+    effort = string(told.get("effort"))
+    return {"model": string(told.get("model")), "parameters": {"reasoning": {"effort": effort}} if effort else {}}
+
+
+def _summary(told: JsonObject) -> list[LoggedMessage]:
+    """What the model saw from here on."""
+    kept = told.get("replacement_history")
+    items = kept if isinstance(kept, list) else [{"role": "user", "content": told.get("message")}]
+    return [LoggedMessage(message=genai.message(item)) for item in items]
+
+
+def _asked(call: ModelCall, runs: dict[str, ToolRun]) -> list[ToolRun]:
+    uses = [part for part in objects(obj(call.reply).get("parts")) if part.get("type") == "tool_call"]
+    return [runs.pop(known) for part in uses if (known := string(part.get("id"))) in runs]
+
+
+def _runs(rows: list[JsonObject]) -> dict[str, ToolRun]:
+    """The tools that ran, by the ids of their calls."""
+    found: dict[str, ToolRun] = {}
+    for row in rows:
+        told, at = obj(row["payload"]), moment(row.get("timestamp"))
+        known = string(told.get("call_id"))
+        if row["type"] != _ITEM:
+            continue
+        if (use := tool_use(told)) is not None:
+            found[known] = ToolRun(
+                name=use.name, call_id=known, arguments=genai.parsed(use.arguments), executed=False, started=at
+            )
+        elif known in found and string(told.get("type")).endswith("_call_output"):
+            seen = objects(genai.message(told)["parts"])[0]["response"]
+            found[known] = replace(found[known], seen=seen, fault=_failure(seen), executed=True, ended=at)
+    return found
+
+
+def _failure(seen: Json) -> TraceFault | None:
+    """The code with which a command ended, unless it is 0."""
+    said = seen if isinstance(seen, str) else string(obj(seen).get("output"))
+    found = _CODE.match(said)
+    code = int(found[1]) if found else obj(obj(seen).get("metadata")).get("exit_code")
+    return TraceFault(f"exit code {code}", said) if code not in (0, None) else None
+
+
+FORMATS = (Format("codex", "session of the Codex CLI", 23.3, _fits, _read),)

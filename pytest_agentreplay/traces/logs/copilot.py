@@ -1,0 +1,228 @@
+"""Sessions of Copilot: its stream of events, and the results of waza, which grades what its agent did.
+
+The stream tells what the user and the assistant said, and which tools ran. waza keeps the calls of tools, and no
+request to a model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.providers import genai
+from pytest_agentreplay.providers.lenient import obj, objects, string
+from pytest_agentreplay.traces.assembling import whole
+from pytest_agentreplay.traces.formats import Format
+from pytest_agentreplay.traces.logs.pairs import known
+from pytest_agentreplay.traces.logs.runs import objects_of
+from pytest_agentreplay.traces.moments import extent, in_time, moment
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import Step
+
+_BEGAN = frozenset({"toolexecutionstart", "tool.execution_start"})
+_ENDED = frozenset({"toolexecutioncomplete", "tool.execution_complete"})
+
+
+def tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
+    """The executions in order of their beginning. Fields are named in two ways, and may stand under "data"."""
+    began: dict[str, JsonObject] = {}
+    ended: dict[str, JsonObject] = {}
+    for number, event in enumerate(events):
+        kind = string(event.get("type")).lower()
+        if kind in _BEGAN | _ENDED:
+            (began if kind in _BEGAN else ended).setdefault(_call_id(event) or f"#{number}", event)
+    return [_tool_run(call_id, event, ended.get(call_id, {})) for call_id, event in began.items()]
+
+
+def _tool_run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
+    asked, told = _fields(began), _fields(ended)
+    result = told.get("tool_result", told.get("result"))
+    seen = genai.parsed(obj(result).get("content", result)) if result is not None else UNKNOWN
+    failed = told.get("success") is False or bool(told.get("error"))
+    error = told.get("error")
+    message = string(error) or string(obj(error).get("message")) or (seen if isinstance(seen, str) else "")
+    return ToolRun(
+        name=string(asked.get("tool_name")) or string(asked.get("toolName")),
+        call_id="" if call_id.startswith("#") else call_id,
+        arguments=asked.get("arguments"),
+        seen=seen,
+        fault=TraceFault(message="" if message == UNKNOWN else message) if failed else None,
+        executed=bool(ended),
+        started=moment(began.get("timestamp")),
+        ended=moment(ended.get("timestamp")),
+        id=string(began.get("id")),
+    )
+
+
+def _call_id(event: JsonObject) -> str:
+    fields = _fields(event)
+    return string(fields.get("tool_call_id")) or string(fields.get("toolCallId"))
+
+
+def _fields(event: JsonObject) -> JsonObject:
+    data: Json = event.get("data")
+    return data if isinstance(data, dict) else event
+
+
+_SIGNS = frozenset({"user.message", "assistant.message", "tool.execution_start"})
+_LOSSES = ("neither instructions, tools nor parameters of the requests", "no usage of single calls")
+
+
+def _fits(opened: Opened) -> bool:
+    return any(
+        string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict) for row in objects_of(opened)[:50]
+    )
+
+
+def _read(opened: Opened) -> list[Trace]:
+    events = in_time(objects_of(opened))
+    if not events:
+        return []
+    begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
+    errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
+    broke = TraceFault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
+    session = string(begun.get("sessionId"))
+    known = session or string(events[0].get("id"))
+    return [
+        whole(
+            Trace(
+                source=Source(format="copilot-events", file=opened.file, id=known),
+                id=known,
+                status="error" if errors else "",
+                session=session,
+                input=_asked(events),
+                fault=broke,
+                steps=tuple(_steps(events, string(begun.get("selectedModel")))),
+                losses=(*_LOSSES, *((f"{opened.junk} lines are no events",) if opened.junk else ())),
+                **extent(events),
+            )
+        )
+    ]
+
+
+def _steps(events: list[JsonObject], model: str) -> list[Step]:
+    """What was said and done in order; a call of the model is what the assistant said after all before it."""
+    runs = {run.id: run for run in tool_runs(events)}
+    known = {run.call_id: run for run in runs.values()}
+    before: list[JsonObject] = []
+    steps: list[Step] = []
+    for event in events:
+        data, kind = obj(event.get("data")), event.get("type")
+        if kind == "user.message":
+            text = string(data.get("transformedContent") or data.get("content"))
+            genai.join(before, {"role": "user", "parts": [{"type": "text", "content": text}]})
+        elif kind == "session.model_change":
+            model = string(data.get("newModel")) or model
+        elif kind == "assistant.message" and (reply := _reply(data))["parts"]:
+            at, message_id = moment(event.get("timestamp")), string(data.get("messageId"))
+            steps.append(ModelCall(model=model, messages=tuple(before), reply=reply, started=at, id=message_id))
+            genai.join(before, reply)
+        elif kind == "tool.execution_start" and (run := runs.get(string(event.get("id")))):
+            steps.append(run)
+        elif kind == "tool.execution_complete" and (run := known.get(string(data.get("toolCallId")))):
+            genai.join(before, _response(run))
+    return steps
+
+
+def _asked(events: list[JsonObject]) -> Json:
+    """What the user wrote first, without what the program puts around it."""
+    said = (obj(one.get("data")).get("content") for one in events if one.get("type") == "user.message")
+    return next(said, None)
+
+
+def _reply(data: JsonObject) -> JsonObject:
+    texts = (("thinking", string(data.get("reasoningText"))), ("text", string(data.get("content"))))
+    calls: list[Json] = [
+        {"id": call.get("toolCallId"), "function": {"name": call.get("name"), "arguments": call.get("arguments")}}
+        for call in objects(data.get("toolRequests"))
+    ]
+    blocks: list[Json] = [{kind: text} for kind, text in texts if text]
+    return genai.message({"role": "assistant", "content": blocks, "tool_calls": calls})
+
+
+def _response(run: ToolRun) -> JsonObject:
+    answer: Json = "" if run.seen == UNKNOWN else run.seen
+    part: JsonObject = {"type": "tool_call_response", "id": run.call_id, "response": answer}
+    return {"role": "tool", "parts": [part | ({"is_error": True} if run.fault else {})]}
+
+
+def _results(opened: Opened) -> JsonObject:
+    return obj(opened.rows[0]) if len(opened.rows) == 1 else {}
+
+
+def _fits_waza(opened: Opened) -> bool:
+    found = _results(opened)
+    return "eval_id" in found and isinstance(found.get("tasks"), list) and isinstance(found.get("summary"), dict)
+
+
+def _read_waza(opened: Opened) -> list[Trace]:
+    results = _results(opened)
+    return [
+        _graded_run(opened, results, task, run, number)
+        for task in objects(results.get("tasks"))
+        for number, run in enumerate(objects(task.get("runs")), 1)
+    ]
+
+
+def _graded_run(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObject, number: int) -> Trace:
+    name, digest = known(task, "test_id", "display_name"), obj(run.get("session_digest"))
+    here = f"{known(results, 'eval_id')}/{name}/{run.get('run_number', number)}"
+    said = string(run.get("error_msg"))
+    steps = tool_runs(objects(run.get("transcript"))) or [_listed_tool(one) for one in objects(run.get("tool_events"))]
+    counted = digest.get("tool_call_count")
+    untold = counted - len(steps) if isinstance(counted, int) else 0
+    missing = ["requests to the model, and its replies"]
+    missing += [f"{untold} calls of tools that the transcript does not tell"] if untold > 0 else []
+    broke = TraceFault(message=said) if said else None
+    return whole(
+        Trace(
+            source=Source(format="waza", file=opened.file, id=here),
+            id=here,
+            name=name,
+            status="error" if said or run.get("status") == "error" else "ok" if run.get("status") == "passed" else "",
+            started=moment(results.get("timestamp")),
+            session=string(digest.get("session_id")),
+            tags=tuple(filter(None, (string(task.get("group")),))),
+            metadata={
+                "skill": results.get("skill"),
+                "model": obj(results.get("config")).get("model_id"),
+                "task": task.get("display_name"),
+                "duration_ms": run.get("duration_ms"),
+            },
+            output=run.get("final_output") or None,
+            fault=broke,
+            grades=_grades(run),
+            steps=tuple(steps),
+            losses=("calls of tools only: waza keeps no request to a model", "no times of single calls"),
+            missing=tuple(missing),
+        )
+    )
+
+
+def _listed_tool(event: JsonObject) -> ToolRun:
+    """An execution as newer results list it."""
+    failed = event.get("success") is False
+    return ToolRun(
+        name=string(event.get("tool_name")),
+        call_id=string(event.get("tool_call_id")),
+        arguments=event.get("args"),
+        seen=genai.parsed(event["result"]) if "result" in event else UNKNOWN,
+        fault=TraceFault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
+    )
+
+
+def _grades(run: JsonObject) -> JsonObject:
+    """The run's own verdict, and the score of each check."""
+    checks = obj(run.get("validations"))
+    return {"status": run.get("status")} | {name: obj(check).get("score") for name, check in checks.items()}
+
+
+FORMATS = (
+    Format("waza", "results of waza", 22, _fits_waza, _read_waza),
+    Format("copilot-events", "events of a Copilot session", 23.1, _fits, _read),
+)

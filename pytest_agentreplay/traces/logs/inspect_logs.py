@@ -1,0 +1,289 @@
+"""Logs of Inspect: `.json`, and `.eval`, an archive of a header and a file a sample. One sample and epoch is one run.
+
+A log says each thing once: a request points into a table of messages, and a long text stands among the attachments. The
+events of a sample are its calls of models, with the provider's own bodies, and of tools.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
+from pytest_agentreplay.providers import genai
+from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.traces import wire
+from pytest_agentreplay.traces.assembling import ending, fidelity, whole
+from pytest_agentreplay.traces.formats import Format
+from pytest_agentreplay.traces.logs.pairs import dialect_of, fault, known
+from pytest_agentreplay.traces.logs.runs import LoggedMessage, steps_of
+from pytest_agentreplay.traces.moments import moment
+from pytest_agentreplay.traces.spans.attributes import named
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import Step
+
+_DEEPEST = 40
+
+
+def steps(sample: JsonObject) -> list[Step]:
+    """The steps of a sample in order of their start."""
+    tables = obj(sample.get("events_data"))
+    found: list[tuple[int, Step]] = []
+    for order, event in enumerate(_flat(sample.get("events"), 0)):
+        if event.get("event") == "model":
+            found.append((order, _model(event, tables)))
+        elif event.get("event") == "tool":
+            found.append((order, _tool(event)))
+    if all(step.started is not None for _, step in found):
+        found.sort(key=lambda one: (one[1].started or 0, one[0]))
+    return [step for _, step in found]
+
+
+def steps_of_messages(sample: JsonObject, model: Json) -> list[Step]:
+    """The steps that the messages of a sample amount to, which was kept without its events."""
+    said = [LoggedMessage(message=_marked(one)) for one in objects(sample.get("messages"))]
+    return steps_of(said, **_model_names(model))
+
+
+def _model_names(value: Json) -> dict[str, Any]:
+    """Provider and model, by Inspect's one name for both."""
+    provider, _, model = string(value).partition("/")
+    return {"provider": "gcp.gemini" if provider == "google" else named(provider), "model": model or provider}
+
+
+def _marked(message: JsonObject) -> JsonObject:
+    """A message in the neutral form, the result of a tool that failed as one."""
+    found, failed = genai.message(_chat_message(message)), bool(message.get("error"))
+    return {**found, "parts": [{**part, "is_error": True} for part in objects(found["parts"])]} if failed else found
+
+
+def _flat(events: Json, depth: int) -> Iterator[JsonObject]:
+    """The events, those within others after them; older logs nest what a tool did."""
+    for event in objects(events):
+        yield event
+        if depth < _DEEPEST and isinstance(event.get("events"), list):
+            yield from _flat(event["events"], depth + 1)
+
+
+def _model(event: JsonObject, tables: JsonObject) -> ModelCall:
+    call = obj(event.get("call"))
+    request, reply = obj(call.get("request")), call.get("response")
+    if (refs := call.get("call_refs")) is not None:
+        request = {**request, string(call.get("call_key")) or "messages": _referred(refs, tables.get("calls"))}
+    dialect = dialect_of(request, reply)
+    told = _worded(event, tables)
+    if not dialect or not request:
+        return told
+    where = wire.address(dialect, model=told.model, stream=False)
+    read = wire.json_call(
+        where, request, reply or None, started=told.started, ended=told.ended, id=told.id, parent=told.parent
+    )
+    if not read.dialect:
+        return told
+    return replace(read, provider=told.provider or read.provider, fault=told.fault or read.fault)
+
+
+def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
+    """The call in Inspect's own words."""
+    given = arr(event.get("input")) or _referred(event.get("input_refs"), tables.get("messages"))
+    output = obj(event.get("output"))
+    choice = next(iter(objects(output.get("choices"))), {})
+    error = event.get("error") or output.get("error")
+    answer = genai.message(_chat_message(choice.get("message"))) if choice else None
+    usage = obj(output.get("usage"))
+    return ModelCall(
+        **_model_names(event.get("model")),
+        parameters=obj(event.get("config")) | {"tool_choice": event.get("tool_choice")},
+        messages=genai.joined(genai.message(_chat_message(one)) for one in given),
+        tools=genai.tools(arr(event.get("tools"))),
+        reply=answer | {"finish_reason": string(choice.get("stop_reason"))} if answer else None,
+        response_model=string(output.get("model")),
+        response_id=string(output.get("response_id")),
+        finish_reasons=tuple(filter(None, [string(choice.get("stop_reason"))])),
+        usage=counts((name, usage.get(name)) for name in ("input_tokens", "output_tokens")),
+        fault=fault(error) if error else None,
+        started=moment(event.get("timestamp")),
+        ended=moment(event.get("completed")),
+        id=string(event.get("uuid")),
+        parent=string(event.get("span_id")),
+    )
+
+
+def _chat_message(message: Json) -> Json:
+    """A message of Inspect in the form of a chat: a tool call is named in another place there."""
+    found = obj(message)
+    uses: list[Json] = [
+        {"id": use.get("id"), "function": {"name": use.get("function"), "arguments": use.get("arguments")}}
+        for use in objects(found.get("tool_calls"))
+    ]
+    error = string(obj(found.get("error")).get("message"))
+    content: Json = error if found.get("role") == "tool" and error else found.get("content")
+    return {**found, "content": content, **({"tool_calls": uses} if uses else {})}
+
+
+def _tool(event: JsonObject) -> ToolRun:
+    error = event.get("error")
+    result = genai.parsed(event.get("result"))
+    broke = fault(error) if error else None
+    return ToolRun(
+        name=string(event.get("function")),
+        call_id=string(event.get("id")),
+        arguments=event.get("arguments"),
+        result=UNKNOWN if (broke and not result) or event.get("pending") else result,
+        fault=broke or (TraceFault("failed") if event.get("failed") is True else None),
+        started=moment(event.get("timestamp")),
+        ended=moment(event.get("completed")),
+        id=string(event.get("uuid")),
+        parent=string(event.get("span_id")),
+        agent=string(event.get("agent")),
+    )
+
+
+def _referred(refs: Json, table: Json) -> list[Json]:
+    """The parts of a table that pairs of a beginning and an end name."""
+    known = arr(table)
+    found: list[Json] = []
+    for ref in arr(refs):
+        match ref:
+            case [int(start), int(end)] if 0 <= start <= end <= len(known) and len(found) < len(known) * 2:
+                found += known[start:end]
+            case _:
+                pass
+    return found
+
+
+_ATTACHED = "attachment://"
+_EVENTLESS = "the sample has no events of its model calls: tools, parameters and times of the requests are not known"
+_HEADERS = ("header.json", "_journal/start.json")
+
+
+def _fits_json(opened: Opened) -> bool:
+    log = obj(opened.rows[0]) if len(opened.rows) == 1 else {}
+    return isinstance(log.get("eval"), dict) and isinstance(log.get("plan"), dict) and "status" in log
+
+
+def _fits_archive(opened: Opened) -> bool:
+    return opened.members is not None and any(name in opened.members for name in _HEADERS)
+
+
+def _read(opened: Opened) -> list[Trace]:
+    log, samples = _parts(opened)
+    found = [_sample(opened, log, sample) for sample in samples]
+    if not found:
+        said = string(obj(log.get("error")).get("message"))
+        msg = f"the evaluation ended with an error before a sample did: {said!r:.200}" if said else ""
+        raise TraceIncomplete(msg or "holds no samples: leave out --no-log-samples", file=opened.file)
+    return found
+
+
+def _parts(opened: Opened) -> tuple[JsonObject, list[JsonObject]]:
+    """The header, and the samples."""
+    if opened.members is None:
+        log = obj(next(iter(opened.rows), None))
+        return log, objects(log.get("samples"))
+    header = next((name for name in _HEADERS if name in opened.members), "")
+    if not header:
+        raise TraceError("has no header.json: it is no log of Inspect", file=opened.file)
+    samples = sorted(name for name in opened.members if name.startswith("samples/") and name.endswith(".json"))
+    return _member(opened, header), [_member(opened, name) for name in samples]
+
+
+def _member(opened: Opened, name: str) -> JsonObject:
+    assert opened.members is not None
+    try:
+        return obj(json.loads(opened.members[name]))
+    except (ValueError, RecursionError):
+        raise TraceError("is no JSON", file=opened.file, place=name) from None
+
+
+def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
+    attached = obj(sample.get("attachments"))
+    lost: list[str] = []
+    sample = obj(_attached(rest(sample, "attachments"), attached, lost))
+    about, metadata = obj(log.get("eval")), obj(sample.get("metadata"))
+    found = steps(sample)
+    calls = [step for step in found if isinstance(step, ModelCall)]
+    eventless = not calls
+    if eventless:
+        found = steps_of_messages(sample, about.get("model")) or found
+    source = Source(
+        format="inspect",
+        version=str(log.get("version") or ""),
+        file=opened.file,
+        id=string(sample.get("uuid")),
+        fidelity=fidelity(calls),
+    )
+    losses = ["neither headers nor the bytes of the wire"]
+    losses += [_EVENTLESS] if eventless else []
+    losses += [f"{len(lost)} attachments are not in the log"] if lost else []
+    broke = sample.get("error")
+    limit = obj(sample.get("limit"))
+    return whole(
+        Trace(
+            source=source,
+            id=string(sample.get("uuid")) or f"{sample.get('id')}-{sample.get('epoch')}",
+            name=string(about.get("task")),
+            status="error" if broke or log.get("status") == "error" else ending(log.get("status")),
+            started=moment(sample.get("started_at")),
+            ended=moment(sample.get("completed_at")),
+            user=known(metadata, "user_id", "user"),
+            session=known(metadata, "session_id", "conversation_id", "thread_id"),
+            tenant=known(metadata, "tenant", "tenant_id"),
+            tags=tuple(map(str, arr(log.get("tags")))),
+            metadata={
+                "sample": sample.get("id"),
+                "epoch": sample.get("epoch"),
+                "target": sample.get("target"),
+                **metadata,
+            },
+            input=_input(sample.get("input")),
+            output=string(obj(sample.get("output")).get("completion")) or None,
+            fault=_fault(broke or log.get("error")),
+            limits=f"{limit.get('type')} limit {limit.get('limit')}" if limit else "",
+            grades={name: obj(score).get("value") for name, score in obj(sample.get("scores")).items()},
+            steps=tuple(found),
+            losses=tuple(losses),
+            missing=() if any(isinstance(step, ModelCall) for step in found) else ("messages of model calls",),
+        )
+    )
+
+
+def _input(given: Json) -> Json:
+    """What the sample was given: a text, or messages."""
+    return [genai.message(item) for item in given] if isinstance(given, list) else given
+
+
+def _fault(error: Json) -> TraceFault | None:
+    if not error:
+        return None
+    told = fault(error)
+    return replace(told, traceback=string(obj(error).get("traceback")))
+
+
+def _attached(value: Json, attached: JsonObject, lost: list[str]) -> Json:
+    """`value` with the texts that it only names."""
+    if isinstance(value, str):
+        if not value.startswith(_ATTACHED):
+            return value
+        found = attached.get(value.removeprefix(_ATTACHED))
+        if found is None:
+            lost.append(value)
+        return value if found is None else found
+    if isinstance(value, list):
+        return [_attached(item, attached, lost) for item in value]
+    if isinstance(value, dict):
+        return {name: _attached(item, attached, lost) for name, item in value.items()}
+    return value
+
+
+FORMATS = (
+    Format("inspect-eval", "log of Inspect (.eval)", 1, _fits_archive, _read),
+    Format("inspect", "log of Inspect (.json)", 21, _fits_json, _read),
+)

@@ -1,0 +1,238 @@
+"""Rows of a request and its reply, as programs and gateways log them: `{"request": {...}, "response": {...}}`.
+
+There is no standard; the names that many give to the two, to times, ids and people are read, and whatever wraps a body
+("body", "url", "status") is taken off. Which API was spoken is seen from the bodies.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
+from pytest_agentreplay.providers import genai
+from pytest_agentreplay.providers.lenient import obj, objects, rest, string
+from pytest_agentreplay.traces import wire
+from pytest_agentreplay.traces.logs.runs import LOOKED_AT, LogRow, objects_of, rows_of_calls
+from pytest_agentreplay.traces.moments import after, moment
+from pytest_agentreplay.traces.platforms.span_facts import NAMES, first_named, subject, texts
+from pytest_agentreplay.traces.trace import TraceFault
+
+if TYPE_CHECKING:
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Format, Opened
+    from pytest_agentreplay.traces.trace import ModelCall
+
+_SIDES = (
+    *(("request", "response"), ("req", "res"), ("req", "resp"), ("request_body", "response_body")),
+    *(("request", "reply"), ("kwargs", "response"), ("body", "response"), ("input", "output")),
+    *(("request", "completion"), ("requestBody", "responseBody"), ("raw_request", "raw_response")),
+)
+_STARTS = ("timestamp", "started_at", "start_time", "startTime", "request_time", "created_at", "time", "ts", "date")
+_ENDS = ("ended_at", "end_time", "endTime", "response_time", "finished_at", "completed_at")
+_SPENT = ("duration_ms", "latency_ms", "elapsed_ms", "durationMs", "latencyMs")
+_IDS = ("id", "request_id", "requestId", "litellm_call_id")
+_RUNS = ("run_id", "trace_id", "traceId")
+_KINDS = ("type", "class", "error_class", "code")
+_PRINTED = re.compile(r"[A-Z]\w*\(\w+=|<[\w.]+ object at 0x")
+_STATUSES = ("status_code", "status", "statusCode", "http_status")
+_ERRORS = ("error", "exception", "error_information", "error_message", "error_str")
+_STATUS_OF = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "insufficient_quota": 429,
+    "overloaded_error": 529,
+}
+"""What an API answers with: a log that keeps its bodies alone does not tell."""
+_RAW_SHOWN = ("model_parameters", "optional_params")
+_MESSAGES = frozenset({"message", "message_start"})
+_CHAT = frozenset({"chat.completion", "chat.completion.chunk"})
+_FAMILIES = (("anthropic_version", "anthropic"), ("contents", "gemini"), ("inferenceConfig", "bedrock"))
+
+
+class Pair(NamedTuple):
+    """One row without what wraps its bodies. `reply` is None where none came."""
+
+    request: JsonObject
+    reply: Json
+    url: str = ""
+    status: int = 0
+    error: Json = None
+
+    @property
+    def dialect(self) -> str:
+        """The API that was spoken, "" for what is no model call."""
+        return dialect_of(self.request, self.reply)
+
+
+def pair(row: Json) -> Pair | None:
+    """A row as a pair; None for any other."""
+    found = obj(row)
+    for asked, told in _SIDES:
+        request = genai.parsed(found.get(asked))
+        if isinstance(request, dict) and told in found:
+            return _pair(found, request, genai.parsed(found[told]))
+    if isinstance(found.get("messages"), list) and isinstance(found.get("response"), dict):  # LiteLLM's payload
+        shown = {name: value for field in _RAW_SHOWN for name, value in obj(found.get(field)).items()}
+        request = {"model": found.get("model"), "messages": found["messages"], **shown}
+        return _pair(found, request, found["response"])
+    return None
+
+
+def _pair(row: JsonObject, request: JsonObject, reply: Json) -> Pair:
+    outer, told = request, obj(reply)
+    for name in ("body", "json", "data"):
+        inner = genai.parsed(outer.get(name))
+        if isinstance(inner, dict) and not {"messages", "input", "contents"} & outer.keys():
+            request = inner
+    wrapped = next((name for name in ("body", "json", "data") if name in told), "")
+    if wrapped and not dialect_of(None, told):
+        reply = genai.parsed(told[wrapped])
+    status = next((code for side in (told, row) for name in _STATUSES if _code(code := side.get(name))), 0)
+    error = next((row[name] for name in _ERRORS if row.get(name)), None)
+    if obj(reply).get("error") and not status and not dialect_of(None, reply):
+        status = _status_of(obj(obj(reply)["error"]))
+    url = string(outer.get("url")) or string(outer.get("uri")) or string(row.get("url"))
+    return Pair(request, reply or None, url if "://" in url else "", status if isinstance(status, int) else 0, error)
+
+
+def _status_of(error: JsonObject) -> int:
+    code = error.get("code")
+    return code if isinstance(code, int) and _code(code) else _STATUS_OF.get(string(error.get("type")), 500)
+
+
+def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
+    """The pair as the call of a model."""
+    where = where or found.url or _where(found)
+    status = found.status or 200
+    if isinstance(found.reply, str) and (status >= 400 or _is_stream(found.reply)):
+        sent = HttpCall("POST", where, wire.JSON, Body(wire.compact(found.request)))
+        kind = "text/event-stream" if _is_stream(found.reply) else "text/plain"
+        came = Body(found.reply.encode("utf-8", "replace"))
+        return wire.model_call(sent, HttpReply(status, headers=(("content-type", kind),), body=came), **facts)
+    if isinstance(found.reply, str):  # the words alone, or what Python prints of an object, which nobody can read back
+        words = "" if _PRINTED.match(found.reply) else found.reply
+        said = genai.message({"role": "assistant", "content": words}) if words else None
+        return wire.json_call(where, found.request, None, status=status, reply=said, **facts)
+    if found.error and found.reply is None:
+        facts.setdefault("fault", fault(found.error))
+    read = wire.json_call(where, found.request, found.reply, status=status, **facts)
+    return read if found.status or found.reply is None else replace(read, status=0)
+
+
+def fault(error: Json) -> TraceFault:
+    """An error as a log tells it: a text, or an object with type and message."""
+    told = obj(error)
+    kind = next((said for name in _KINDS if (said := string(told.get(name)))), "")
+    message = string(told.get("message")) or string(told.get("error_message"))
+    message = message or (error if isinstance(error, str) else "")
+    return TraceFault(kind, message or (wire.compact(error).decode("utf-8", "replace") if not kind else ""))
+
+
+def known(row: JsonObject, *names: str) -> str:
+    """The first of these fields of a row, or of its metadata, that says something."""
+    return first_named((row, obj(row.get("metadata"))), names)
+
+
+def dialect_of(request: Json, reply: Json) -> str:
+    """The dialect by the shape of the reply, else by that of the request; "" for what is no model call."""
+    asked = obj(request)
+    return _of_reply(reply) or _of_request(asked)
+
+
+def _of_reply(reply: Json) -> str:
+    told = obj(reply)
+    if isinstance(reply, list):  # the events of a stream
+        told = next(iter(objects(reply)), {})
+    kind = string(told.get("object"))
+    if kind in _CHAT or isinstance(told.get("choices"), list):
+        return "openai_chat"
+    if kind == "response" or string(told.get("type")).startswith("response."):
+        return "openai_responses"
+    if string(told.get("type")) in _MESSAGES and ("content" in told or "message" in told):
+        return "anthropic"
+    if isinstance(told.get("candidates"), list):
+        return "gemini"
+    if isinstance(obj(told.get("output")).get("message"), dict) or "messageStart" in told:
+        return "bedrock"
+    if isinstance(told.get("message"), dict) and "done" in told:
+        return "ollama_chat"
+    return "ollama_generate" if "done" in told and "response" in told else ""
+
+
+def _of_request(asked: dict[str, Json]) -> str:
+    for name, dialect in _FAMILIES:
+        if name in asked:
+            return dialect
+    if isinstance(asked.get("messages"), list):
+        schemas = [tool for tool in objects(asked.get("tools")) if "input_schema" in tool]
+        ours = schemas or "stop_sequences" in asked or string(asked.get("model")).startswith("claude")
+        return "anthropic" if ("system" in asked or ours) and "max_tokens" in asked else "openai_chat"
+    return "openai_responses" if "input" in asked and "model" in asked else ""
+
+
+def _is_stream(reply: str) -> bool:
+    return reply.lstrip().startswith(("data:", "event:"))
+
+
+def _where(found: Pair) -> str:
+    streamed = isinstance(found.reply, list) or found.request.get("stream") is True
+    model = string(found.request.get("model")) or string(obj(found.reply).get("modelVersion")) or "unknown"
+    return wire.address(found.dialect, model=model.removeprefix("models/"), stream=streamed)
+
+
+def _code(value: Json) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 100 <= value < 600
+
+
+def _row(row: JsonObject) -> LogRow | None:
+    exchange = pair(row)
+    if exchange is None or not exchange.dialect:
+        return None
+    started = next((at for name in _STARTS if (at := moment(row.get(name))) is not None), None)
+    ended = next((at for name in _ENDS if (at := moment(row.get(name))) is not None), None)
+    ended = ended or next((at for name in _SPENT if (at := after(started, row.get(name))) is not None), None)
+    metadata, request = obj(row.get("metadata")), exchange.request
+    return LogRow(
+        step=call(exchange, started=started, ended=ended, id=known(row, *_IDS)),
+        run=known(row, *_RUNS),
+        name=known(row, "name", "agent", "agent_name"),
+        tags=texts(row.get("tags")),
+        metadata=rest(metadata, *NAMES["user"], *NAMES["session"]),
+        **subject(row, metadata, obj(request.get("metadata")), {"user": request.get("user")}),
+    )
+
+
+def _format(name: str, title: str, *dialects: str) -> Format:
+    """The format of rows whose first pair is in one of these dialects."""
+
+    def fits(opened: Opened) -> bool:
+        pairs = filter(None, map(pair, objects_of(opened)[:LOOKED_AT]))
+        return next((exchange.dialect for exchange in pairs if exchange.dialect), "") in dialects
+
+    rows = rows_of_calls(
+        name,
+        title,
+        24,
+        pair,
+        _row,
+        "neither headers nor the bytes of the wire",
+        refusal="holds no request with its messages beside its reply: log both bodies whole",
+        left_out="rows are no calls of a model and left out",
+    )
+    return replace(rows, fits=fits)
+
+
+FORMATS = (
+    _format("openai-chat-log", "requests and replies of OpenAI's chat API", "openai_chat"),
+    _format("openai-responses-log", "requests and replies of OpenAI's Responses API", "openai_responses"),
+    _format("anthropic-log", "requests and replies of Anthropic's Messages API", "anthropic"),
+    _format(
+        "model-log", "requests and replies of another model API", "gemini", "bedrock", "ollama_chat", "ollama_generate"
+    ),
+)

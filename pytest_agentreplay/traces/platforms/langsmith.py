@@ -1,0 +1,251 @@
+"""LangSmith: runs as they are listed, exported and ingested, traced by LangChain or by hand.
+
+A file has a row each, nested in each other, in a list, or as the requests that made them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Literal
+
+from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
+from pytest_agentreplay.traces.formats import Format, grouped
+from pytest_agentreplay.traces.moments import moment
+from pytest_agentreplay.traces.platforms import bodies, finals, library_messages, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import ModelCall
+
+_MARKS = ("dotted_order", "parent_run_id", "child_runs", "child_run_ids", "session_name", "session_id", "trace_id")
+_LISTS = ("runs", "post", "patch", "data", "items")
+
+
+def _is_run(row: JsonObject) -> bool:
+    """Whether a row is a run."""
+    return string(row.get("run_type")) != "" and any(name in row for name in _MARKS)
+
+
+def _runs_by_trace(rows: Iterable[Json]) -> dict[str, list[JsonObject]]:
+    """The runs by the id of their trace; those of one id, from several requests, are one run."""
+    merged: dict[str, JsonObject] = {}
+    for number, told in enumerate(_flat(rows)):
+        known = string(told.get("id")) or f"row {number + 1}"
+        merged[known] = _merged(merged[known], told) if known in merged else {**told, "id": known}
+    runs = (told for told in merged.values() if string(told.get("run_type")))
+    return grouped(runs, lambda told: _trace_id(told, merged))
+
+
+def _trace_id(row: JsonObject, known: dict[str, JsonObject]) -> str:
+    """The id of a run's trace: its own word, else the first of its dotted order, else the run it hangs from."""
+    seen: set[str] = set()
+    while True:
+        told = string(row.get("trace_id")) or string(row.get("dotted_order")).partition(".")[0][-36:]
+        above = known.get(string(row.get("parent_run_id")))
+        if told or above is None or string(above.get("id")) in seen:
+            return told or string(row.get("id"))
+        seen.add(string(above.get("id")))
+        row = above
+
+
+def _flat(rows: Iterable[Json]) -> list[JsonObject]:
+    """Every run in the rows, children after parents; what was posted comes before what patched it."""
+    posted: list[JsonObject] = []
+    patched: list[JsonObject] = []
+    waiting: list[tuple[Json, bool]] = [(row, False) for row in reversed([*rows])]
+    while waiting:
+        row, patch = waiting.pop()
+        if isinstance(row, list):
+            waiting += [(one, patch) for one in reversed(row)]
+            continue
+        found = obj(row)
+        if isinstance(found.get("body"), dict | list) and "run_type" not in found:
+            waiting.append((found["body"], string(found.get("method")) == "PATCH"))
+        elif "run_type" in found or (patch and "id" in found):
+            children = objects(found.get("child_runs"))
+            (patched if patch else posted).append(rest(found, "child_runs"))
+            waiting += [(_child(one, found), patch) for one in reversed(children)]
+        else:
+            lists = [(name, arr(found[name])) for name in _LISTS if isinstance(found.get(name), list)]
+            waiting += [(one, patch or name == "patch") for name, held in reversed(lists) for one in reversed(held)]
+    return [*posted, *patched]
+
+
+def _child(row: JsonObject, parent: JsonObject) -> JsonObject:
+    told = {"parent_run_id": parent.get("id"), "trace_id": parent.get("trace_id") or parent.get("id")}
+    return row | {name: value for name, value in told.items() if not row.get(name)}
+
+
+def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
+    """A run with what a later request says of it; what the later one leaves empty stays."""
+    inner = {name: value for name, value in later.items() if name in {"extra", "metadata"} and isinstance(value, dict)}
+    later = later | {name: _merged(obj(known.get(name)), value) for name, value in inner.items()}
+    return merge_later(known, later, empty=(None, {}, [], ""))
+
+
+_HEADERS = "LangSmith keeps no headers, and of a stream only what it amounted to"
+_USAGE = "LangSmith tells the usage in words of its own (`usage_metadata`); the reply's `usage` is made of them"
+_PARSED = "LangChain keeps messages and parameters under names of its own: the request's JSON is not known"
+_PARAMETERS = frozenset({"_type", "model", "model_name", "tools", "functions", "messages", "input"})
+_ORDER = re.compile(r"^[0-9TZ.a-f-]+$")
+
+_HIDDEN = "unset LANGSMITH_HIDE_INPUTS and LANGSMITH_HIDE_OUTPUTS (or `hide_inputs`, `hide_outputs` of the Client)"
+_ELSEWHERE = (
+    "inputs and outputs are kept elsewhere (`inputs_s3_urls`, `outputs_s3_urls`) and the links expire: "
+    "export the runs with their inputs and outputs, as `Client.read_run` and `Client.list_runs` give them"
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return any(_is_run(told) for told in _flat(opened.rows[:SNIFFED]))
+
+
+def _read(opened: Opened) -> Iterator[Trace]:
+    for trace_id, runs in _runs_by_trace(opened.rows).items():
+        runs.sort(key=_order)
+        yield _trace(trace_id, runs, opened.file)
+
+
+def _order(told: JsonObject) -> tuple[str, int]:
+    order = string(told.get("dotted_order"))
+    return (order if _ORDER.match(order) else "", moment(told.get("start_time")) or 0)
+
+
+def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
+    root = root_of(runs, "id", "parent_run_id")
+    elsewhere = any(obj(one.get(name)) for one in runs for name in ("inputs_s3_urls", "outputs_s3_urls", "s3_urls"))
+    trace = Trace(
+        source=Source(
+            format="langsmith-runs",
+            version=string(obj(obj(root.get("extra")).get("runtime")).get("sdk_version")),
+            file=file,
+            id=trace_id,
+        ),
+        id=trace_id,
+        name=string(root.get("name")),
+        status=_status(root),
+        started=moment(root.get("start_time")),
+        ended=moment(root.get("end_time")),
+        tags=span_facts.texts(root.get("tags")),
+        input=finals.given(root.get("inputs")) or None,
+        output=finals.final(root.get("outputs")) or None,
+        fault=span_facts.fault(root.get("error")),
+        grades=obj(root.get("feedback_stats")),
+        losses=_losses(runs),
+        **span_facts.about(_metadata(root), *map(_metadata, runs)),
+    )
+    hint = _ELSEWHERE if elsewhere else _HIDDEN
+    return run(trace, [_span(one) for one in runs], hint=hint, root=string(root.get("id")))
+
+
+def _losses(runs: list[JsonObject]) -> tuple[str, ...]:
+    models = [one for one in runs if one.get("run_type") == "llm"]
+    serialised = any(_of_langchain(one) for one in models)
+    restored = any("usage_metadata" in obj(one.get("outputs")) for one in models)
+    return (_HEADERS, *([_PARSED] if serialised else []), *([_USAGE] if restored else []))
+
+
+def _metadata(told: JsonObject) -> JsonObject:
+    return obj(obj(told.get("extra")).get("metadata"))
+
+
+def _status(told: JsonObject) -> Literal["ok", "error", ""]:
+    if told.get("status") == "error" or told.get("error"):
+        return "error"
+    return "ok" if told.get("status") == "success" or told.get("end_time") else ""
+
+
+def _span(told: JsonObject) -> TreeSpan:
+    step: ModelCall | ToolRun | None = None
+    if told.get("run_type") == "llm":
+        step = _chained_call(told) if _of_langchain(told) else _wrapped_call(told)
+    elif told.get("run_type") == "tool":
+        step = _tool_run(told)
+    return TreeSpan(
+        id=string(told.get("id")),
+        parent=string(told.get("parent_run_id")),
+        agent=string(_metadata(told).get("lc_agent_name")) if told.get("run_type") == "chain" else "",
+        started=moment(told.get("start_time")),
+        ended=moment(told.get("end_time")),
+        step=step,
+        tool=_tool_run(told) if told.get("run_type") == "chain" else None,
+    )
+
+
+def _of_langchain(told: JsonObject) -> bool:
+    """Whether LangChain wrote a run, and not a wrapper around a client."""
+    asked, answer = obj(told.get("inputs")), obj(told.get("outputs"))
+    batched = any(isinstance(first, list) for first in arr(asked.get("messages"))[:1])
+    return "generations" in answer or batched or "invocation_params" in obj(told.get("extra"))
+
+
+def _wrapped_call(told: JsonObject) -> ModelCall:
+    """A call as `wrap_openai` and its kind keep it: the arguments of the client's function, and its return value."""
+    answer = obj(told.get("outputs"))
+    counted = answer.get("usage_metadata", _metadata(told).get("usage_metadata"))
+    asked, reply = obj(told.get("inputs")), rest(answer, "usage_metadata")
+    if "stop_reason" in reply and objects(reply.get("content")):
+        asked, reply = _of_anthropic(asked), {"type": "message", **reply}
+    return bodies.model_call(
+        asked,
+        span_facts.restored(reply, counted) if reply else None,
+        whole=bodies.is_reply(answer),
+        model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
+        provider=string(_metadata(told).get("ls_provider")),
+        usage=span_facts.usage(counted),
+        **span_facts.call_fields(span_facts.fault(told.get("error"))),
+    )
+
+
+def _of_anthropic(asked: JsonObject) -> JsonObject:
+    """A request of `wrap_anthropic`, which puts the instructions among the messages; the API has them apart."""
+    first, *others = arr(asked.get("messages")) or [None]
+    if obj(first).get("role") != "system" or "system" in asked:
+        return asked
+    return {**asked, "system": obj(first).get("content"), "messages": others}
+
+
+def _chained_call(told: JsonObject) -> ModelCall:
+    """A call as LangChain keeps it: its own messages, and the parameters of its own class."""
+    noted, params = _metadata(told), obj(obj(told.get("extra")).get("invocation_params"))
+    asked = {**obj(told.get("inputs")), "tools": params.get("tools") or params.get("functions") or []}
+    return bodies.model_call(
+        {name: value for name, value in asked.items() if value},
+        obj(told.get("outputs")) or None,
+        provider=string(noted.get("ls_provider")),
+        model=string(params.get("model")) or string(params.get("model_name")) or string(noted.get("ls_model_name")),
+        parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
+        stream=params.get("stream") is True,
+        **span_facts.call_fields(span_facts.fault(told.get("error"))),
+    )
+
+
+def _tool_run(told: JsonObject) -> ToolRun:
+    outputs, failed = obj(told.get("outputs")), span_facts.fault(told.get("error"))
+    given = outputs.get("output") if set(outputs) == {"output"} else outputs
+    said = library_messages.fields(given) if library_messages.kind(given) else {}
+    result = UNKNOWN if not outputs or (given is None and failed) else finals.told(given)
+    if failed is None and said.get("status") == "error":
+        failed = span_facts.fault(said.get("content")) or TraceFault()
+    return ToolRun(
+        name=string(said.get("name")) or string(told.get("name")),
+        call_id=string(said.get("tool_call_id")) or string(_metadata(told).get("tool_call_id")),
+        arguments=_arguments(obj(told.get("inputs"))),
+        result=result,
+        fault=failed,
+    )
+
+
+def _arguments(inputs: JsonObject) -> Json:
+    """The arguments of a tool; older versions of LangChain wrote them as one text."""
+    alone = inputs.get("input") if set(inputs) == {"input"} else None
+    read = finals.literal(alone) if isinstance(alone, str) else None
+    return read if isinstance(read, dict) else inputs
+
+
+LANGSMITH = Format("langsmith-runs", "runs of LangSmith", 8, _fits, _read)

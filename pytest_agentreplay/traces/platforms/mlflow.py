@@ -1,0 +1,191 @@
+"""MLflow: a trace as `Trace.to_json`, `Trace.to_dict` and `search_traces` give it, of schema 2 and 3."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from pytest_agentreplay.providers.genai import parsed
+from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.traces.formats import Format
+from pytest_agentreplay.traces.moments import moment
+from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import ModelCall
+
+_LOST = "MLflow keeps no headers and no status of HTTP; a request is the arguments of the client's function"
+_MODELS = frozenset({"CHAT_MODEL", "LLM"})
+_STATES: dict[str, Literal["ok", "error"]] = {"OK": "ok", "ERROR": "error"}
+_HINT = (
+    "its spans are not in the file. Get the trace whole with mlflow.get_trace(ID).to_json() or "
+    "mlflow.search_traces(include_spans=True), after mlflow.flush_trace_async_logging(), with mlflow.LIBRARY.autolog()"
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return any(_is_trace(trace) for row in opened.rows[:SNIFFED] for trace in _traces(row))
+
+
+def _is_trace(trace: JsonObject) -> bool:
+    info = obj(trace.get("info"))
+    known = string(info.get("trace_id")) or string(info.get("request_id"))
+    marked = known.startswith("tr-") or any(name.startswith("mlflow.") for name in _notes(info))
+    return marked and isinstance(trace.get("data"), dict)
+
+
+def _notes(info: JsonObject) -> JsonObject:
+    """What is noted of a trace, under any of the names that versions give to it."""
+    tags = info.get("tags")
+    listed = {string(one.get("key")): one.get("value") for one in objects(tags)}
+    return {**obj(tags), **listed, **obj(info.get("request_metadata")), **obj(info.get("trace_metadata"))}
+
+
+def _traces(row: Json) -> list[JsonObject]:
+    """The traces in a row: itself, one in a list, or the row of a table, which has the trace as text or in columns."""
+    if isinstance(row, list):
+        return [trace for one in row for trace in _traces(one)] if len(row) < 100_000 else []
+    told = obj(row)
+    if isinstance(held := told.get("traces"), list):
+        return [trace for one in objects(held) for trace in _traces(one)]
+    inner = parsed(told.get("trace"))
+    if isinstance(inner, dict):
+        return [inner]
+    if "info" in told:
+        return [told]
+    if "spans" in told and ("trace_metadata" in told or "request_metadata" in told or "trace_id" in told):
+        return [{"info": told, "data": {"spans": parsed(told["spans"])}}]
+    return []
+
+
+def _read(opened: Opened) -> Iterator[Trace]:
+    seen: set[str] = set()
+    for trace in (one for row in opened.rows for one in _traces(row) if _is_trace(one)):
+        info = obj(trace["info"])
+        known = string(info.get("trace_id")) or string(info.get("request_id"))
+        if known not in seen:
+            seen.add(known)
+            yield _trace(known, info, objects(obj(trace["data"]).get("spans")), opened.file)
+
+
+def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> Trace:
+    notes = _notes(info)
+    root = next((one for one in spans if not _parent(one)), {})
+    attributes = _attributes(root)
+    started = moment(info.get("request_time")) or moment(info.get("timestamp_ms"))
+    trace = Trace(
+        source=Source(format="mlflow", version=string(notes.get("mlflow.trace_schema.version")), file=file, id=known),
+        id=known,
+        name=string(notes.get("mlflow.traceName")) or string(root.get("name")),
+        status=_status(info),
+        started=_time(root, "start") or started,
+        ended=_time(root, "end"),
+        input=finals.given(attributes.get("mlflow.spanInputs")),
+        output=finals.final(attributes.get("mlflow.spanOutputs")),
+        fault=_fault(root),
+        grades=_grades(info),
+        losses=(_LOST,),
+        **span_facts.about(
+            {name: value for name, value in notes.items() if not name.startswith("mlflow.")},
+            user=string(notes.get("mlflow.trace.user")),
+            session=string(notes.get("mlflow.trace.session")),
+        ),
+    )
+    return run(trace, [_span(one) for one in spans], hint=_HINT, root=_id(root))
+
+
+def _status(info: JsonObject) -> Literal["ok", "error", ""]:
+    state = string(info.get("state")) or string(info.get("status"))
+    return _STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper(), "")
+
+
+def _grades(info: JsonObject) -> JsonObject:
+    """The assessments of a trace, by their names."""
+    found: JsonObject = {}
+    for one in objects(info.get("assessments")):
+        name = string(one.get("assessment_name")) or string(one.get("name"))
+        held = obj(one.get("feedback")) or obj(one.get("expectation"))
+        found |= {name: held.get("value")} if name else {}
+    return found
+
+
+def _attributes(span: JsonObject) -> JsonObject:
+    """The attributes of a span, whose values are JSON texts; older versions wrote some of them plainly."""
+    return {name: parsed(value) for name, value in obj(span.get("attributes")).items()}
+
+
+def _id(span: JsonObject) -> str:
+    return string(span.get("span_id")) or string(obj(span.get("context")).get("span_id"))
+
+
+def _parent(span: JsonObject) -> str:
+    return string(span.get("parent_span_id")) or string(span.get("parent_id"))
+
+
+def _time(span: JsonObject, which: str) -> int | None:
+    return moment(span.get(f"{which}_time_unix_nano")) or moment(span.get(f"{which}_time"))
+
+
+def _span(told: JsonObject) -> TreeSpan:
+    attributes = _attributes(told)
+    kind = string(attributes.get("mlflow.spanType")) or string(told.get("span_type"))
+    run_of_tool = _tool_run(told, attributes)
+    return TreeSpan(
+        id=_id(told),
+        parent=_parent(told),
+        agent=string(told.get("name")) if kind == "AGENT" else "",
+        started=_time(told, "start"),
+        ended=_time(told, "end"),
+        step=_model_call(told, attributes) if kind in _MODELS else run_of_tool if kind == "TOOL" else None,
+        tool=run_of_tool,
+    )
+
+
+def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
+    asked, answer = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
+    if "tools" not in obj(asked) and isinstance(asked, dict) and arr(attributes.get("mlflow.chat.tools")):
+        asked = {**asked, "tools": attributes["mlflow.chat.tools"]}
+    return bodies.model_call(
+        asked,
+        answer,
+        whole=bodies.is_reply(answer),
+        model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
+        provider=string(attributes.get("mlflow.llm.provider")),
+        usage=span_facts.usage(attributes.get("mlflow.chat.tokenUsage")),
+        **span_facts.call_fields(_fault(told)),
+    )
+
+
+def _tool_run(told: JsonObject, attributes: JsonObject) -> ToolRun:
+    asked = obj(attributes.get("mlflow.spanInputs"))
+    failed = _fault(told)
+    given = attributes.get("mlflow.spanOutputs", UNKNOWN)
+    return ToolRun(
+        name=string(told.get("name")),
+        call_id=string(attributes.get("tool_call_id")) or string(asked.get("tool_call_id")),
+        arguments=asked,
+        result=UNKNOWN if given is None and failed else finals.told(given),
+        fault=failed,
+    )
+
+
+def _fault(told: JsonObject) -> TraceFault | None:
+    """The exception of a span, from the event that tells it, else from its status."""
+    for event in objects(told.get("events")):
+        noted = obj(event.get("attributes"))
+        if event.get("name") == "exception":
+            kind = string(noted.get("exception.type")).rpartition(".")[2]
+            return TraceFault(kind, string(noted.get("exception.message")), string(noted.get("exception.stacktrace")))
+    status = obj(told.get("status"))
+    code = string(status.get("code")) or string(told.get("status_code"))
+    if not code.endswith("ERROR"):
+        return None
+    return span_facts.fault(status.get("message", told.get("status_message"))) or TraceFault()
+
+
+MLFLOW = Format("mlflow", "traces of MLflow", 13, _fits, _read)

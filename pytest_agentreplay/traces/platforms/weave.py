@@ -1,0 +1,159 @@
+"""Weave: calls as its server lists them, and as its SDK sends them when they are complete."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import TraceIncomplete
+from pytest_agentreplay.providers.lenient import merge_later, obj, rest, string
+from pytest_agentreplay.traces.formats import Format, find_rows, grouped
+from pytest_agentreplay.traces.moments import moment
+from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import ModelCall
+
+_LOST = (
+    "Weave leaves out what is null in a reply",
+    "Weave keeps no headers; a request is what the client's function was called with",
+)
+_MARKS = ("weave:///", "weave-trace-internal:///")
+_CHAINS = ("langchain.Llm.", "langchain.ChatModel.", "litellm.", "google.genai.", "vertexai.", "bedrock")
+_CLIENTS = (*_CHAINS, "openai.", "anthropic.", "mistralai.", "groq.", "cohere.", "cerebras.")
+_ENDS = ("completions.create", "completions.parse", "messages.create", "responses.create", "responses.parse", ".chat")
+_BATCHES = ("batch", "calls", "body", "req", "start", "end", "complete", "call", "data")
+_HINT = (
+    "trace the client (weave.init() before it is made) and the tools (@weave.op), with content capture on; "
+    "export the calls with /calls/stream_query and their inputs and outputs"
+)
+_REFERENCES = (
+    "values of the run stand behind references (weave:///...). Export the calls with expand_columns: "
+    '["inputs", "output"] and return_expanded_column_values: true'
+)
+
+
+def _fits(opened: Opened) -> bool:
+    return bool(_calls(opened.rows[:SNIFFED]))
+
+
+def _calls(rows: Iterable[Json]) -> list[JsonObject]:
+    """The calls in whatever holds them; a start and its end, sent apart, are one call."""
+    merged: dict[str, JsonObject] = {}
+    for told in find_rows(rows, lambda told: "op_name" in told or ("ended_at" in told and "id" in told), _BATCHES):
+        known = string(told.get("id"))
+        merged[known] = merge_later(merged.get(known, {}), told)
+    return [call for call in merged.values() if string(call.get("op_name")).startswith(_MARKS)]
+
+
+def _read(opened: Opened) -> Iterator[Trace]:
+    for known, held in grouped(_calls(opened.rows), lambda call: string(call.get("trace_id"))).items():
+        held.sort(key=lambda call: moment(call.get("started_at")) or 0)
+        yield _trace(known, held, opened.file)
+
+
+def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
+    root = root_of(calls, "id", "parent_id")
+    failed = span_facts.fault(root.get("exception"))
+    if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
+        raise TraceIncomplete(_REFERENCES, file=file, place=f"run {known}")
+    trace = Trace(
+        source=Source(format="weave", version=string(_weave(root).get("client_version")), file=file, id=known),
+        id=known,
+        name=_name(root),
+        status="error" if failed else "ok" if root.get("ended_at") else "",
+        started=moment(root.get("started_at")),
+        ended=moment(root.get("ended_at")),
+        input=finals.given(_arguments(root)) or None,
+        output=finals.final(root.get("output")),
+        fault=failed,
+        losses=_LOST,
+        **span_facts.about(
+            *(obj(call.get("attributes")) for call in (root, *calls)),
+            {"user": string(root.get("wb_user_id"))},
+            session=string(root.get("thread_id")),
+        ),
+    )
+    return run(trace, [_span(call) for call in calls], hint=_HINT, root=string(root.get("id")))
+
+
+def _weave(call: JsonObject) -> JsonObject:
+    return obj(obj(call.get("attributes")).get("weave"))
+
+
+def _name(call: JsonObject) -> str:
+    """The name of an operation, without where it is kept and its version."""
+    return string(call.get("op_name")).rpartition("/")[2].rpartition(":")[0] or string(call.get("op_name"))
+
+
+def _of_model(call: JsonObject) -> bool:
+    name = _name(call)
+    client = name.startswith(_CLIENTS) and (name.endswith(_ENDS) or name.startswith(_CHAINS))
+    return client or (_weave(call).get("kind") == "llm" and "messages" in obj(call.get("inputs")))
+
+
+def _span(call: JsonObject) -> TreeSpan:
+    kind = string(_weave(call).get("kind"))
+    run_of_tool = _tool_run(call)
+    return TreeSpan(
+        id=string(call.get("id")),
+        parent=string(call.get("parent_id")),
+        agent=_name(call) if kind == "agent" else "",
+        started=moment(call.get("started_at")),
+        ended=moment(call.get("ended_at")),
+        step=_model_call(call) if _of_model(call) else run_of_tool if kind == "tool" else None,
+        tool=run_of_tool,
+    )
+
+
+def _model_call(call: JsonObject) -> ModelCall:
+    answer = call.get("output")
+    counted = next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)
+    return bodies.model_call(
+        _arguments(call),
+        rest(obj(answer), "request_id") or answer,
+        whole=bodies.is_reply(answer),
+        usage=span_facts.usage(counted),
+        **span_facts.call_fields(span_facts.fault(call.get("exception"))),
+    )
+
+
+def _tool_run(call: JsonObject) -> ToolRun:
+    failed, given = span_facts.fault(call.get("exception")), call.get("output")
+    unknown = (given is None and failed is not None) or _refers(given)
+    return ToolRun(
+        name=_name(call),
+        call_id=string(obj(call.get("attributes")).get("tool_call_id")),
+        arguments=_arguments(call),
+        result=UNKNOWN if unknown else finals.told(given),
+        fault=failed,
+    )
+
+
+def _arguments(call: JsonObject) -> JsonObject:
+    """What an operation was called with, without the object whose method it is."""
+    return rest(obj(call.get("inputs")), "self")
+
+
+def _refers(value: Json) -> bool:
+    """Whether a value, or anything in it, stands elsewhere and was not fetched."""
+    waiting = [rest(value, "self") if isinstance(value, dict) else value]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, str) and one.startswith(_MARKS):
+            return True
+        if isinstance(one, dict):
+            if one.get("_type") == "CustomWeaveType":
+                return True
+            waiting += one.values()
+        elif isinstance(one, list):
+            waiting += one
+    return False
+
+
+WEAVE = Format("weave", "calls of Weave", 12, _fits, _read)

@@ -1,0 +1,238 @@
+"""OTLP in JSON: resource spans and resource logs as spans and events, and the runs of a file by its attributes.
+
+Written by the rules of the protocol (ids in hex, numbers of 64 bits as texts, enums as numbers), by naive converters of
+its messages (ids in base64, enums by name), or by Phoenix (names in snake case, every kind of a value there as null).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING
+
+from pytest_agentreplay.errors import TraceError, TraceIncomplete
+from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.traces.moments import nanoseconds
+from pytest_agentreplay.traces.spans.attributes import flat
+from pytest_agentreplay.traces.spans.events import tells
+from pytest_agentreplay.traces.spans.runs import runs
+from pytest_agentreplay.traces.spans.span import Span, SpanEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Literal
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import Trace
+
+SPANS = ("resourceSpans", "resource_spans", "batches")
+LOGS = ("resourceLogs", "resource_logs")
+_SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs", "scope_logs")
+_RECORDS = ("spans", "logRecords", "log_records")
+_HEX = re.compile("[0-9a-f]+")
+_ID_BYTES = (16, 8)
+_OK = (1, "STATUS_CODE_OK", "OK")
+_ERROR = (2, "STATUS_CODE_ERROR", "ERROR")
+
+
+def batches(rows: Iterable[Json], names: Iterable[str]) -> Iterator[JsonObject]:
+    """The resource spans_of, or logs_of, in the rows of a file: on the top, in a list, or under `trace`."""
+    for row in rows:
+        for one in objects(row) if isinstance(row, list) else [obj(row)]:
+            held = obj(one.get("trace")) or one
+            for name in names:
+                yield from objects(held.get(name))
+
+
+def spans_of(rows: Iterable[Json]) -> Iterator[Span]:
+    """Every span in the rows of a file."""
+    for resource, scope, record in _records(batches(rows, SPANS)):
+        yield span(record, resource=resource, scope=scope)
+
+
+def names(rows: Iterable[Json]) -> set[str]:
+    """The names of all attributes of spans_of in the rows of a file."""
+    found: set[str] = set()
+    for _, _, record in _records(batches(rows, SPANS)):
+        found.update(flat(values(record.get("attributes"))))
+    return found
+
+
+def logs_of(rows: Iterable[Json]) -> Iterator[SpanEvent]:
+    """Every log record in the rows of a file."""
+    for _, _, record in _records(batches(rows, LOGS)):
+        attributes = flat(values(record.get("attributes")))
+        yield SpanEvent(
+            name=string(_field(record, "eventName")) or string(attributes.get("event.name")),
+            attributes=attributes,
+            body=value(record.get("body")),
+            at=nanoseconds(_field(record, "timeUnixNano")) or nanoseconds(_field(record, "observedTimeUnixNano")),
+            trace=identity(_field(record, "traceId")),
+            span=identity(_field(record, "spanId")),
+        )
+
+
+def span(record: JsonObject, *, resource: JsonObject | None = None, scope: JsonObject | None = None) -> Span:
+    """One span of the protocol."""
+    status, parent = obj(record.get("status")), identity(_field(record, "parentSpanId"))
+    return Span(
+        id=identity(_field(record, "spanId")),
+        trace=identity(_field(record, "traceId")),
+        parent=parent if parent.strip("0") else "",
+        name=string(record.get("name")),
+        started=nanoseconds(_field(record, "startTimeUnixNano")),
+        ended=nanoseconds(_field(record, "endTimeUnixNano")),
+        status=outcome(status.get("code")),
+        message=string(status.get("message")),
+        attributes=flat(values(record.get("attributes"))),
+        events=tuple(
+            SpanEvent(
+                name=string(event.get("name")),
+                attributes=flat(values(event.get("attributes"))),
+                at=nanoseconds(_field(event, "timeUnixNano")),
+            )
+            for event in objects(record.get("events"))
+        ),
+        resource=resource or {},
+        scope=string((scope or {}).get("name")),
+        version=string((scope or {}).get("version")),
+    )
+
+
+def outcome(code: Json) -> Literal["ok", "error", ""]:
+    """A status by its number or any of its names."""
+    return "ok" if code in _OK else "error" if code in _ERROR else ""
+
+
+def identity(found: Json) -> str:
+    """An id in lower-case hex, from hex or base64; any other as it is, "" for none."""
+    text = string(found).removeprefix("0x")
+    lowered = text.lower()
+    if len(lowered) not in (2 * size for size in _ID_BYTES) or not _HEX.fullmatch(lowered):
+        lowered = _of_base64(text) or text
+    return lowered
+
+
+def values(pairs: Json) -> JsonObject:
+    """Attributes as a plain object."""
+    return {string(pair.get("key")): value(pair.get("value")) for pair in objects(pairs)}
+
+
+def value(found: Json) -> Json:
+    """One value of the protocol as plain JSON."""
+    kind, held = next(((_camel(name), one) for name, one in obj(found).items() if one is not None), ("", None))
+    match kind:
+        case "kvlistValue":
+            return values(obj(held).get("values"))
+        case "arrayValue":
+            return [value(one) for one in arr(obj(held).get("values"))]
+        case "intValue":
+            return _whole(held)
+        case "doubleValue":
+            return held if isinstance(held, int | float) and math.isfinite(held) else None
+        case _:
+            return held
+
+
+def _whole(held: Json) -> Json:
+    text = str(held)
+    return int(text) if len(text) <= 20 and re.fullmatch(r"-?[0-9]+", text) else held
+
+
+def _records(found: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject, JsonObject]]:
+    for batch in found:
+        resource = values(obj(batch.get("resource")).get("attributes"))
+        for scoped in (one for name in _SCOPES for one in objects(batch.get(name))):
+            scope = obj(scoped.get("scope")) or obj(scoped.get("instrumentationLibrary"))
+            for record in (one for name in _RECORDS for one in objects(scoped.get(name))):
+                yield resource, scope, record
+
+
+def _field(record: JsonObject, name: str) -> Json:
+    """A field by its name, or by the same in snake case."""
+    found = record.get(name)
+    return found if found is not None else record.get(_snake(name))
+
+
+@cache
+def _snake(name: str) -> str:
+    return re.sub("([A-Z])", lambda match: f"_{match[1].lower()}", name)
+
+
+def _camel(name: str) -> str:
+    return re.sub("_([a-z])", lambda match: match[1].upper(), name)
+
+
+def _of_base64(text: str) -> str:
+    try:
+        data = base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return ""
+    return data.hex() if len(data) in _ID_BYTES else ""
+
+
+GENAI = "otlp-genai"
+EVENTS = "otlp-genai-events"
+PROMPTLAYER = "otlp-promptlayer"
+_MARK = b"service.name"
+_ALONE = "log records without their spans: the runs of tools, their errors, agents and users are not recorded"
+_FAMILIES = (
+    ("langfuse.", "otlp-langfuse"),
+    ("openinference.span.kind", "otlp-openinference"),
+    ("traceloop.", "otlp-openllmetry"),
+    ("gen_ai.prompt.", "otlp-openllmetry"),
+    ("function_output", PROMPTLAYER),
+)
+
+
+def family(opened: Opened) -> str:
+    """The name of the format of an OTLP file, by the attributes in it; "" for a file that is none."""
+    if not any(_enveloped(row) for row in opened.rows[:50]):
+        return ""
+    found = names(opened.rows)
+    for mark, name in _FAMILIES:
+        if any(one.startswith(mark) for one in found):
+            return name
+    logs = not found and any(tells(event) for event in logs_of(opened.rows))
+    return EVENTS if logs else GENAI
+
+
+def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
+    """The runs in an OTLP file, and in those that were given with it."""
+    files = (opened, *beside)
+    if name == PROMPTLAYER:
+        raise TraceIncomplete(
+            "its spans hold what Python prints of objects, which nobody can read back: export the request logs of "
+            "PromptLayer (the bodies of /track-request, or its REST API) instead",
+            file=opened.file,
+        )
+    spans = [span for one in files for span in spans_of(one.rows)]
+    events = [event for one in files for event in logs_of(one.rows)]
+    found = runs(spans, events, called=name, file=opened.file)
+    return found if spans else [replace(run, losses=(*run.losses, _ALONE)) for run in found]
+
+
+def is_protobuf(opened: Opened) -> bool:
+    """Whether the bytes look like an OTLP body in protobuf."""
+    held = opened.data
+    return not opened.rows and not opened.members and held[:1] == b"\n" and _MARK in held[:4096]
+
+
+def refuse_protobuf(opened: Opened) -> Iterable[Trace]:
+    """Say how to get the same as JSON."""
+    raise TraceError(
+        "is OTLP in protobuf: export JSON (OTEL_EXPORTER_OTLP_PROTOCOL=http/json, or the collector's file exporter "
+        "with `format: json`)",
+        file=opened.file,
+    )
+
+
+def _enveloped(row: object) -> bool:
+    names = {*SPANS, *LOGS}
+    held = objects(row) if isinstance(row, list) else [obj(row)]
+    return any(names & one.keys() or names & obj(one.get("trace")).keys() for one in held[:50])

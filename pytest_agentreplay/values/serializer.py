@@ -1,0 +1,219 @@
+"""One walk over one value, which writes it down as JSON: instances of classes where a hint names the class."""
+
+from __future__ import annotations
+
+import collections
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.errors import CannotFreeze
+from pytest_agentreplay.values import hints, tags
+from pytest_agentreplay.values.deserializer import FACTORIES, at_key, load, shown
+from pytest_agentreplay.values.objects import Codec, ObjectShape, shape_of
+from pytest_agentreplay.values.refusal import refusal_of, unequal
+from pytest_agentreplay.values.rows import is_row_class, load_columns, row_apart, unloaded
+from pytest_agentreplay.values.same import same
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+
+
+def comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> bool:
+    """Return whether `data` thaws to what `value` is."""
+    try:
+        return same(value, load(data, hint=hint, codecs=codecs), codecs=codecs)
+    except RecursionError:
+        raise
+    except Exception:
+        return False  # a class, a codec or an == of the user's that raises: it is refused by name
+
+
+def _kind(value: Any) -> str:
+    return hints.dotted(type(value))
+
+
+class Serializer:
+    """One walk over one value. `trusted` stays true while only JSON values have been met: they need no proof."""
+
+    __slots__ = ("blame", "codecs", "given", "lenient", "open", "root", "rows", "trusted")
+
+    def __init__(self, root: Any, codecs: Sequence[Codec], *, lenient: bool = False, blame: bool = False) -> None:
+        self.root = root
+        self.given = codecs
+        self.codecs = {codec.type: codec for codec in codecs}
+        self.lenient = lenient
+        self.blame = blame
+        self.open: dict[int, None] = {}
+        self.rows: dict[int, int] = {}
+        self.trusted = True
+
+    def walk(self, value: Any, hint: Any, place: Any) -> Json:
+        """Write one value, which stands at `place` below the root."""
+        kind = type(value)
+        if value is None or kind is bool or (kind is str and tags.is_plain_str(value)):
+            return value  # type: ignore[no-any-return]
+        if kind is int and tags.is_plain_int(value):
+            return value  # type: ignore[no-any-return]
+        if kind is float and tags.is_plain_float(value):
+            return value  # type: ignore[no-any-return]
+        if id(value) in self.rows:
+            return {"$row": self.rows[id(value)]}
+        if id(value) in self.open:
+            return self._again(value, place)
+        self.open[id(value)] = None
+        try:
+            return self._walk_into(value, kind, hints.narrow(hint), place)
+        finally:
+            self.open.pop(id(value), None)
+
+    def _again(self, value: Any, place: Any) -> Json:
+        return self._refused(value, place, "contains itself")
+
+    def _walk_into(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
+        if isinstance(hint, hints.Arms):
+            return self._arm(value, hint, place)
+        if kind is list:
+            return self._items(value, hints.of_items(hint), place)
+        if kind is dict:
+            return self._dict(value, hint, place)
+        self.trusted = False
+        if kind in self.codecs:
+            return self._coded(value, self.codecs[kind], place)
+        if kind in tags.TAG_OF:
+            try:
+                return tags.write(value)
+            except ValueError as error:
+                return self._refused(value, place, f"has no exact form: {error}")
+        if kind in _CONTAINERS:
+            return self._container(value, kind, hint, place)
+        if is_row_class(kind):
+            return self._row(value, place)
+        return self._instance(value, kind, hint, place)
+
+    def _row(self, value: Any, place: Any) -> Json:
+        """A row of a database: its class is looked up among those that are mapped, so that it needs no hint."""
+        load_columns(value)
+        if missing := unloaded(value):
+            text = f"{_kind(value)} at {shown(place)} has columns that a commit has expired: {', '.join(missing)}"
+            advice = "await session.refresh(row) before you return it, or make the session with expire_on_commit=False"
+            raise CannotFreeze(f"{text}\n    {advice}", path=shown(place), kind=_kind(value))
+        self.rows[id(value)] = len(self.rows)
+        parts, stands = row_apart(value)
+        below = {name: self.walk(part, None, at_key(place, name)) for name, part in parts.items()}
+        found: list[Json] = [_kind(value), below]
+        return {"$row": [*found, self.walk(stands, None, place)] if stands else found}
+
+    def _items(self, value: Iterable[Any], below: Any, place: Any) -> list[Json]:
+        return [self.walk(item, below, (place, f"[{i}]")) for i, item in enumerate(value)]
+
+    def _dict(self, value: dict[Any, Any], hint: Any, place: Any) -> Json:
+        if not all(type(key) is str and tags.is_plain_str(key) for key in value):
+            self.trusted = False
+            return {"$dict": self._pairs(value, hint, place)}
+        by_key, (_, rest) = hints.of_keys(hint), hints.of_pairs(hint)
+        found: JsonObject = {}
+        for key, part in value.items():
+            below = by_key.get(key) if by_key else rest
+            found["$" + key if key[:1] == "$" else key] = self.walk(part, below, at_key(place, key))
+        return found
+
+    def _pairs(self, value: dict[Any, Any], hint: Any, place: Any) -> list[Json]:
+        for_key, for_value = hints.of_pairs(hint)
+        return [
+            [self.walk(key, for_key, place), self.walk(part, for_value, (place, f"[{key!r}]"))]
+            for key, part in value.items()
+        ]
+
+    def _container(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
+        tag = _CONTAINERS[kind]
+        if kind is tuple:
+            below = hints.of_places(hint, len(value))
+            return {tag: [self.walk(part, below[i], (place, f"[{i}]")) for i, part in enumerate(value)]}
+        if kind is set or kind is frozenset:
+            # Sets come in another order in each process; a snapshot has one.
+            return {tag: sorted(self._items(value, hints.of_items(hint), place), key=repr)}
+        if kind is collections.deque:
+            return {tag: [self._items(value, hints.of_items(hint), place), value.maxlen]}
+        if kind is collections.defaultdict:
+            factory = value.default_factory
+            if factory is not None and FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
+                return self._refused(value, place, "has a default_factory of its own; return a dict")
+            return {tag: [factory and factory.__name__, self._pairs(value, hint, place)]}
+        return {tag: self._pairs(value, hint, place)}
+
+    def _arm(self, value: Any, union: hints.Arms, place: Any) -> Json:
+        """The arm of a union whose class the value has; what needs no class is written as it is."""
+        failures: list[CannotFreeze] = []
+        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, *pair)):
+            fresh = Serializer(self.root, self.given, blame=True)
+            fresh.rows = dict(self.rows)
+            fresh.open = {key: None for key in self.open if key != id(value)}
+            try:
+                data = fresh.walk(value, arm, place)
+            except CannotFreeze as failure:
+                failures.append(failure)
+                continue
+            self.trusted = self.trusted and fresh.trusted
+            self.rows = fresh.rows
+            return data if arm is None or fresh.trusted else {"$arm": [index, hints.spelled(arm), data]}
+        raise failures[0]
+
+    def _coded(self, value: Any, codec: Codec, place: Any) -> Json:
+        try:
+            parts = codec.freeze(value)
+        except Exception as error:
+            return self._refused(value, place, f"is refused by its codec: {type(error).__name__}: {error}")
+        return self._proved(value, {"$codec": [_kind(value), self.walk(parts, None, place)]}, None, place)
+
+    def _instance(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
+        root, shape = hints.class_of(hint), shape_of(kind)
+        if shape is None or not (self.lenient or (root is not None and issubclass(kind, root))):
+            return self._refused(value, place)
+        if kind is not root and root is not None and hints.named(root, _kind(value)) is not kind:
+            return self._refused(value, place, "shares its name with a class loaded later")
+        try:
+            parts = shape.apart(value)
+        except Exception as error:
+            return self._refused(value, place, f"does not come apart: {type(error).__name__}: {error}")
+        data = self._parts(parts, shape, kind, hint, place)
+        # A list is the form of a subclass: the name that is looked up below the hint, and the parts.
+        named = kind is not root or isinstance(data, list)
+        return self._proved(value, {shape.tag: [_kind(value), data] if named else data}, hint, place)
+
+    def _proved(self, value: Any, data: JsonObject, hint: Any, place: Any) -> JsonObject:
+        if self.blame and not comes_back(value, data, hint, self.given):
+            raise unequal(self.root, value, place)
+        return data
+
+    def _parts(self, parts: Any, shape: ObjectShape, kind: type, hint: Any, place: Any) -> Json:
+        if shape.tag != "$object" or not isinstance(parts, dict):
+            return self.walk(parts, None, place)
+        below = hints.of_fields(hint, kind, shape.hints(kind))
+        return {name: self.walk(part, below.get(name), at_key(place, name)) for name, part in parts.items()}
+
+    def _refused(self, value: Any, place: Any, why: str = "") -> Json:
+        if self.lenient:
+            return {"$opaque": _kind(value)}
+        raise refusal_of(self.root, value, place, why)
+
+
+def _distance(value: Any, index: int, arm: Any) -> tuple[int, int]:
+    """Order in which arms are tried: the value as it is, then its own class, then a base of it, then the rest."""
+    cls = hints.class_of(arm) if arm is not None else None
+    if arm is None:
+        return 0, index
+    if cls is None:
+        return 3, index
+    return 1 if cls is type(value) else 2 if isinstance(value, cls) else 4, index
+
+
+_CONTAINERS: dict[type, str] = {
+    tuple: "$tuple",
+    set: "$set",
+    frozenset: "$frozenset",
+    collections.deque: "$deque",
+    collections.OrderedDict: "$ordereddict",
+    collections.Counter: "$counter",
+    collections.defaultdict: "$defaultdict",
+}

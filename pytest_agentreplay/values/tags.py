@@ -1,0 +1,195 @@
+"""Leaves of the standard library as tagged text: {"$decimal": "1.50"}, {"$datetime": "2026-11-20T09:30:00"}.
+
+A closed table. Each row returns a value that is equal and of the very same type, on any platform.
+"""
+
+from __future__ import annotations
+
+import base64
+import ipaddress
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from fractions import Fraction
+from math import copysign
+from pathlib import Path, PurePosixPath, PureWindowsPath
+from types import EllipsisType
+from typing import TYPE_CHECKING, Any
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pytest_agentreplay.model.exchanges import Json
+
+# Beyond these, other JSON readers round or refuse.
+_INT_LOW, _INT_HIGH = -(2**63), 2**64
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tag:
+    """How one exact type is written and read. `write` may raise ValueError when a value has no exact form."""
+
+    name: str
+    write: Callable[[Any], Json]
+    read: Callable[[Any], Any]
+
+
+def is_plain_int(value: int) -> bool:
+    """Whether an int may stand in JSON as it is."""
+    return _INT_LOW <= value < _INT_HIGH
+
+
+def is_plain_str(value: str) -> bool:
+    """Whether a string can be written as UTF-8 (lone surrogates cannot)."""
+    if value.isascii():
+        return True
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+class NotPlain(Exception):
+    """The value is not JSON through and through."""
+
+
+def copied(value: Any) -> Any:
+    """A copy of a value that is JSON through and through and needs no tag: most are, so this is kept quick.
+
+    Raises NotPlain (or RecursionError) for any other, keys that begin with "$" included.
+    """
+    kind = type(value)
+    if kind is str:
+        if value.isascii() or is_plain_str(value):
+            return value
+    elif kind is dict:
+        found = {}
+        for key, part in value.items():
+            if type(key) is not str or key[:1] == "$" or not (key.isascii() or is_plain_str(key)):
+                raise NotPlain
+            inner = type(part)
+            found[key] = part if part is None or inner is bool or (inner is str and part.isascii()) else copied(part)
+        return found
+    elif kind is list:
+        return [copied(part) for part in value]
+    elif kind is int:
+        if _INT_LOW <= value < _INT_HIGH:
+            return value
+    elif kind is float:
+        if is_plain_float(value):
+            return value
+    elif value is None or kind is bool:
+        return value
+    raise NotPlain
+
+
+def is_plain_float(value: float) -> bool:
+    """Whether a float may stand in JSON as it is: nan, infinities and -0.0 may not."""
+    return value - value == 0 and (value != 0 or copysign(1, value) > 0)
+
+
+def _write_int(value: int) -> str:
+    # Decimal digits beyond 4300 are refused by Python itself; hexadecimal ones never.
+    return str(value) if value.bit_length() < 10_000 else hex(value)
+
+
+def _write_str(value: str) -> str:
+    return value.encode("unicode_escape").decode("ascii")
+
+
+def write_bytes(value: bytes) -> Json:
+    """Bytes as they are frozen: as text where they are UTF-8, else as base64 in a list."""
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return [base64.b64encode(value).decode("ascii")]
+
+
+def _read_bytes(data: Any) -> bytes:
+    return data.encode() if isinstance(data, str) else base64.b64decode(data[0], validate=True)
+
+
+def _write_timezone(value: timezone) -> Json:
+    offset, *name = value.__getinitargs__()  # type: ignore[attr-defined]
+    return "UTC" if value is UTC else [offset // _MICROSECOND, *name]
+
+
+def _read_timezone(data: Any) -> timezone:
+    return UTC if data == "UTC" else timezone(data[0] * _MICROSECOND, *data[1:])
+
+
+def _write_moment(value: datetime | time) -> Json:
+    zone = value.tzinfo
+    if not value.fold and (zone is None or (type(zone) is timezone and len(zone.__getinitargs__()) == 1)):  # type: ignore[attr-defined]
+        return value.isoformat()
+    if zone is not None and type(zone) not in (timezone, ZoneInfo):
+        raise ValueError(f"its tzinfo is a {type(zone).__module__}.{type(zone).__qualname__}")
+    return [value.replace(tzinfo=None, fold=0).isoformat(), None if zone is None else write(zone), value.fold]
+
+
+def _read_moment(kind: Any) -> Callable[[Any], Any]:
+    def read_moment(data: Any) -> Any:
+        if isinstance(data, str):
+            return kind.fromisoformat(data)
+        text, zone, fold = data
+        return kind.fromisoformat(text).replace(tzinfo=zone and read(zone), fold=fold)
+
+    return read_moment
+
+
+def _write_zone(value: ZoneInfo) -> str:
+    # Rules read from a file, or bypassing the cache, have an identity that a name does not carry.
+    if not value.key or ZoneInfo(value.key) is not value:
+        raise ValueError("its ZoneInfo was not made by name")
+    return value.key
+
+
+TAG_OF: dict[type, Tag] = {
+    int: Tag("$int", _write_int, lambda data: int(data, 0)),
+    float: Tag("$float", repr, float),
+    str: Tag("$str", _write_str, lambda data: data.encode("ascii").decode("unicode_escape")),
+    bytes: Tag("$bytes", write_bytes, _read_bytes),
+    bytearray: Tag("$bytearray", write_bytes, lambda data: bytearray(_read_bytes(data))),
+    complex: Tag("$complex", lambda v: [repr(v.real), repr(v.imag)], lambda data: complex(*map(float, data))),
+    datetime: Tag("$datetime", _write_moment, _read_moment(datetime)),
+    time: Tag("$time", _write_moment, _read_moment(time)),
+    date: Tag("$date", date.isoformat, date.fromisoformat),
+    timedelta: Tag("$timedelta", lambda v: [v.days, v.seconds, v.microseconds], lambda data: timedelta(*data)),
+    timezone: Tag("$timezone", _write_timezone, _read_timezone),
+    ZoneInfo: Tag("$zoneinfo", _write_zone, ZoneInfo),
+    Decimal: Tag("$decimal", str, Decimal),
+    Fraction: Tag("$fraction", str, Fraction),
+    UUID: Tag("$uuid", str, UUID),
+    type(Path()): Tag("$path", lambda v: v.as_posix(), Path),
+    PurePosixPath: Tag("$posixpath", str, PurePosixPath),
+    PureWindowsPath: Tag("$windowspath", str, PureWindowsPath),
+    range: Tag("$range", lambda v: [v.start, v.stop, v.step], lambda data: range(*data)),
+    EllipsisType: Tag("$ellipsis", lambda _: True, lambda _: ...),
+    ipaddress.IPv4Address: Tag("$ipv4", str, ipaddress.IPv4Address),
+    ipaddress.IPv6Address: Tag("$ipv6", str, ipaddress.IPv6Address),
+    ipaddress.IPv4Network: Tag("$ipv4network", str, ipaddress.IPv4Network),
+    ipaddress.IPv6Network: Tag("$ipv6network", str, ipaddress.IPv6Network),
+}
+
+_TAG_NAMED = {tag.name: tag for tag in TAG_OF.values()}
+
+
+def write(value: Any) -> dict[str, Json]:
+    """The tagged form of a leaf whose exact type is in the table."""
+    tag = TAG_OF[type(value)]
+    return {tag.name: tag.write(value)}
+
+
+def read(data: dict[str, Any]) -> Any:
+    """The leaf of a tagged form. Raises KeyError for a tag of another kind, ValueError or TypeError for bad text."""
+    ((name, payload),) = data.items()
+    return _TAG_NAMED[name].read(payload)
+
+
+def reads(name: str) -> bool:
+    """Whether `name` is the tag of a leaf."""
+    return name in _TAG_NAMED

@@ -1,0 +1,449 @@
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from pytest_agentreplay.compare.tolerance import Level
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.runs.cases.runners import Runners
+from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
+from pytest_agentreplay.settings.setting_lines import in_toml
+
+
+def made(ini=None, environ=None, written=(), typed=(), **options):
+    return resolve(options, ini or {}, environ or {}, written=written, file="pyproject.toml", typed_words=typed)
+
+
+def refused(*words, **given):
+    with pytest.raises(SettingsError) as caught:
+        made(**given)
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_nothing_said_is_replay():
+    settings = made()
+    assert settings == Settings(toml=True)
+    assert settings.mode == "replay"
+    assert not settings.strict
+    assert settings.headline() == "agentreplay: model frozen, tools frozen, clock stepped, network closed (L1)"
+
+
+def test_what_is_changed_in_requests_is_for_a_live_model_alone():
+    live = {"agentreplay_replay": "live"}
+    settings = made(agentreplay_replay_set=["model=m-2", "temperature = 0"], **live)
+    assert settings.changes == ("model=m-2", "temperature=0")
+    refused("--replay-set model=m-2", "add --replay=live", agentreplay_replay_set=["model=m-2"])
+    refused("--replay-set", "add --replay=live", agentreplay_replay_set=["model=m-2"], agentreplay_record=True)
+
+
+WINNERS = [
+    ({"agentreplay_record": True}, "record", False),
+    ({"agentreplay_replay": "model"}, "replay", True),
+    ({"agentreplay_replay": "off"}, "off", False),
+    ({"agentreplay_mode": "record"}, "record", False),
+    ({"agentreplay_mode": "model", "agentreplay_replay": "model"}, "replay", True),
+    ({"environ": {"AGENTREPLAY": "record"}}, "record", False),
+    ({"environ": {"AGENTREPLAY": "model"}}, "replay", True),
+    ({"environ": {"AGENTREPLAY": "record"}, "agentreplay_replay": "model"}, "replay", True),
+    ({"environ": {"AGENTREPLAY": ""}, "ini": {"agentreplay_mode": "off"}}, "off", False),
+    ({"environ": {"AGENTREPLAY": "model"}, "ini": {"agentreplay_mode": "off"}}, "replay", True),
+    ({"environ": {"CI": "true"}}, "replay", True),
+    ({"environ": {"CI": "false"}}, "replay", False),
+    ({"environ": {"CI": "1"}, "agentreplay_record": True, "ini": {"agentreplay_ci": ["record"]}}, "record", True),
+]
+
+
+def test_who_wins():
+    for given, mode, strict in WINNERS:
+        settings = made(**given)
+        assert (settings.mode, settings.strict) == (mode, strict), given
+
+
+def test_a_fork_is_a_recording_from_a_turn_on():
+    fork = {"agentreplay_record": True, "agentreplay_replay_until": "-1"}
+    assert (made(**fork).mode, made(**fork).replay_until) == ("record", -1)
+    assert "reads LIVE" in made(**fork, agentreplay_replay_tools="live").headline()
+    for word in ("0", "", "last", "1.5", "--1"):
+        refused("--replay-until takes a turn", f"not {word!r}", **fork | {"agentreplay_replay_until": word})
+    for other in (
+        {},
+        {"agentreplay_replay": "model"},
+        {"agentreplay_replay": "live"},
+        {"agentreplay_record_missing": True},
+    ):
+        refused("--replay-until=3 ", "add --snapshot-record", agentreplay_replay_until="3", **other)
+    refused("--replay=live and --snapshot-record", agentreplay_replay="live", **fork)
+    refused("--replay-tools=checked", "the mode is record", agentreplay_replay_tools="checked", **fork)
+
+
+def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
+    mode = {"agentreplay_replay": "model"}
+    refused("--snapshot-record", "--replay=model", "one of them", agentreplay_record=True, **mode)
+    refused("--replay=model", "--agentreplay-mode=off", agentreplay_mode="off", **mode)
+    refused("CI", "agentreplay_ci = record", agentreplay_record=True, environ={"CI": "true"})
+    refused("CI", environ={"CI": "true", "AGENTREPLAY": "record"})
+    for word in ("modle", "record", "all", ""):
+        refused("--replay", repr(word), agentreplay_replay=word)
+    refused("--replay does not take 'modle'", "did you mean model?", agentreplay_replay="modle")
+    refused("--snapshot-record", agentreplay_replay="record")
+    refused("AGENTREPLAY", "did you mean record?", environ={"AGENTREPLAY": "recrod"})
+    refused("pyproject.toml: agentreplay_clock", "did you mean stepped?", ini={"agentreplay_clock": "steped"})
+    unknown = "pyproject.toml: agentreplay_tols is not a setting: did you mean agentreplay_tools?"
+    refused(unknown, written=["agentreplay_tols"])
+    refused(
+        "agentreplay_read_tools is not a setting: did you mean agentreplay_tools?", written=["agentreplay_read_tools"]
+    )
+    refused("each time", "--snapshot-record", ini={"agentreplay_mode": "record"})
+    refused("agentreplay_mode", "only because the command line says so", ini={"agentreplay_mode": "live"})
+    refused("--replay-tools=live", "the mode is off", agentreplay_replay="off", agentreplay_replay_tools="live")
+    live = {"agentreplay_replay": "live"}
+    refused("--agentreplay-adopt", "the mode is live", agentreplay_adopt="why", **live)
+    typed = ["--agentreplay-sandbox=require"]
+    refused("--agentreplay-sandbox=require", "the mode is live", agentreplay_sandbox="require", typed=typed, **live)
+    refused("--snapshot-record-missing and --replay", agentreplay_record_missing=True, **live)
+    for line in ("search = liv", "search", "search = live now", "search = stub", "lookup = stub {a}", " = live"):
+        refused("pyproject.toml: agentreplay_off_script", ini={"agentreplay_off_script": [line]})
+    assert made(written=["testpaths", "agentreplay_dir"]) == Settings(toml=True), (
+        "other keys of the ini file are not ours"
+    )
+
+
+def test_lists():
+    settings = made(
+        {
+            "agentreplay_tools": ["shop.tools.lookup_order = read", "shop.tools.refund", "shop.mail.*"],
+            "agentreplay_ignore": [
+                "$.user = a random id",
+                "header:X-Run = counts runs",
+                "query:ts = a clock",
+                "$.a # x",
+            ],
+            "agentreplay_seed": "42",
+            "agentreplay_max_bytes": "2_000 3_000",
+            "agentreplay_keep": ["header:X-Feature", "header:X-Tenant = match", "env:LANG", "file:data/*.json"],
+            "agentreplay_allow": ["host:localhost:8000", "program:git"],
+        }
+    )
+    named = (("shop.tools.lookup_order", "read"), ("shop.tools.refund", "write"), ("shop.mail.*", "write"))
+    assert settings.tools == named
+    assert [(rule.scope, rule.part, rule.path, rule.action, rule.reason) for rule in settings.rules] == [
+        ("http", "body", "$.user", "drop", "a random id"),
+        ("tool", "body", "$.user", "drop", "a random id"),
+        ("http", "header", "x-run", "drop", "counts runs"),
+        ("http", "query", "ts", "drop", "a clock"),
+        ("http", "body", "$.a", "drop", "x"),
+        ("tool", "body", "$.a", "drop", "x"),
+    ]
+    assert (settings.seed, settings.max_bytes, settings.largest) == (42, 2000, 3000)
+    assert (settings.headers, settings.matched_headers) == (("X-Feature",), ("x-tenant",))
+    assert (settings.env, settings.kept_files) == (("LANG",), ("data/*.json",))
+    assert (settings.allow_hosts, settings.allow_subprocess) == (("localhost:8000",), ("git",))
+    assert settings.headline().endswith("network closed (L1), open to localhost:8000")
+
+
+def test_a_tool_is_named_as_the_model_knows_it():
+    lines = ["shop._find = read as look-up", "shop._pay = as pay", "shop._ship = live as ship", "shop.db.now = live"]
+    tools = made({"agentreplay_tools": lines}).tools
+    assert dict(tools) == {
+        "shop._find": "read as look-up",
+        "shop._pay": "write as pay",
+        "shop._ship": "live as ship",
+        "shop.db.now": "live",
+    }
+    near = made({"agentreplay_tools": lines[:1]}).for_test([{"tools": {"shop._find": "write as find"}}])
+    assert near.tools == (("shop._find", "write as find"),)
+
+
+def test_one_key_names_tools_of_frameworks_and_models_and_retrievers():
+    lines = ["shop.tools.refund", "lookup_order = read", "get_* = read", "shop.llm.ask = model my-model@2"]
+    lines += ["shop.llm.old = model", "shop.store.search = retrieval bge-small-en"]
+    settings = made({"agentreplay_tools": lines})
+    assert settings.declared("read", "write") == (("shop.tools.refund", "write"),)
+    assert settings.read_tools == ("lookup_order", "get_*")
+    named = made({"agentreplay_tools": ["lookup_order = live"]})
+    assert (named.read_tools, named.declared("live"), "but 1 LIVE" in named.headline()) == ((), (), True)
+    assert settings.declared("model") == (("shop.llm.ask", "model my-model@2"), ("shop.llm.old", "model"))
+    assert settings.declared("retrieval") == (("shop.store.search", "retrieval bge-small-en"),)
+    for line in ("shop:refund", "shop:refund = read", "shop.tools:refund = live"):
+        right = line.partition(" ")[0].replace(":", ".")
+        refused("an import path has dots alone", f"write {right}", ini={"agentreplay_tools": [line]})
+    near = settings.for_test([{"tools": {"shop.llm.ask": "read", "search": "read"}}])
+    assert near.declared("model") == (("shop.llm.old", "model"),), "what a marker says of a function is all of it"
+    assert near.declared("read", "write") == (("shop.tools.refund", "write"), ("shop.llm.ask", "read"))
+    assert near.read_tools == (*settings.read_tools, "search")
+
+
+def test_a_paced_clock_is_stepped_and_answers_take_their_time():
+    settings = made({"agentreplay_clock": "paced"})
+    assert (settings.clock, settings.waits) == ("stepped", True)
+    assert "clock paced" in settings.headline()
+    assert not settings.for_test([{"clock": "real"}]).waits
+    assert made().for_test([{"clock": "paced"}]).waits
+
+
+def test_one_key_says_when_a_snapshot_is_stale():
+    assert made().stale_days == 180
+    settings = made({"agentreplay_stale": ["days = 30", "my-model = 2026-01-31"]})
+    assert (settings.stale_days, settings.retired_models) == (30, (("my-model", "2026-01-31"),))
+
+
+def test_values_that_cannot_be_meant():
+    for key, value, *words in (
+        ("tools", ["refund"], "agentreplay_tools", "'refund'", "shop.tools"),
+        ("tools", ["shop.refund = raed"], "shop.refund", "did you mean read?"),
+        ("tools", ["shop.refund = raed as pay"], "shop.refund", "did you mean read?"),
+        ("tools", ["shop.refund = read as"], "shop.refund", "the one name"),
+        ("tools", ["shop.refund = as pay back"], "shop.refund", "the one name"),
+        ("tools", ["shop.* = read as pay"], "shop.*", "the one name"),
+        ("tools", ["shop.llm.ask = modle qwen"], "shop.llm.ask", "did you mean model?"),
+        ("tools", ["refund = raed"], "refund", "did you mean read?"),
+        ("allow", ["hots:db"], "agentreplay_allow: 'hots:db'", "did you mean host", "program:git"),
+        ("keep", ["heder:x"], "'heder:x'", "did you mean header", "env:SHOP_REGION"),
+        ("keep", ["header:x = mtach"], "header:x = mtach", "write header:x, or header:x = match"),
+        ("ci", ["recrod"], "agentreplay_ci", "did you mean record?"),
+        ("clock", "pased", "agentreplay_clock", "did you mean paced?"),
+        ("stale", ["day = 3"], "'day = 3'", "days = 180"),
+        ("stale", ["days = old"], "agentreplay_stale: days", "'old'"),
+        ("max_bytes", "1 2 3", "agentreplay_max_bytes", "one or two numbers"),
+        ("ignore", ["$.user"], "$.user = the reason"),
+        ("seed", "x", "agentreplay_seed", "'x'"),
+        ("dir", "__snapshots__", "syrupy", "__agent_snapshots__"),
+        *(("dir", folder, "agentreplay_dir") for folder in ("../out", "/tmp/x", "")),
+    ):
+        refused("pyproject.toml: ", *words, ini={f"agentreplay_{key}": value})
+
+
+def test_the_marker():
+    base = made({"agentreplay_tools": ["a.b = read"], "agentreplay_allow": ["host:one"]})
+    far = {"clock": "real", "seed": 1, "tools": ["c.d"]}
+    near = {"clock": "stepped", "expect": "reproduces", "tools": {"a.b": "write"}, "allow": ["host:two"]}
+    near["ignore"] = {"$.x": "why"}
+    settings = base.for_test([near, far])
+    assert settings.tools == (("a.b", "write"), ("c.d", "write"))
+    assert (settings.clock, settings.seed, settings.expect) == ("stepped", 1, "reproduces")
+    assert settings.allow_hosts == ("one", "two")
+    assert settings.ignored == (("$.x", "why"),)
+    assert base.for_test([]) is base
+    assert base.for_test([{"mode": "off"}]).mode == "off"
+
+    assert made(agentreplay_record=True).for_test([{"mode": "off"}]).mode == "record", "the command line wins"
+    proving = made(agentreplay_record=True).for_test([], proving=True)
+    assert (proving.mode, proving.strict) == ("replay", False)
+
+
+def test_a_live_model_is_asked_for_by_the_command_line_alone():
+    for given in ({"agentreplay_replay": "live"}, {"agentreplay_mode": "live"}, {"environ": {"AGENTREPLAY": "live"}}):
+        settings = made(**given, agentreplay_sandbox="auto")
+        assert (settings.mode, settings.model, settings.axes.cell, settings.strict) == ("replay", "live", "LF", True)
+        assert settings.sandbox == "off"
+        assert settings.for_test([{"mode": "off"}]).model == "live"
+        assert "model LIVE, tools frozen, clock stepped, network OPEN to the model" in settings.headline()
+    both = made(agentreplay_replay="live", agentreplay_replay_tools="live")
+    assert "model LIVE, read tools LIVE, " in both.headline()
+    assert "OPEN to the model and to tools that read" in both.headline()
+    tools = made(agentreplay_replay_tools="live")
+    assert (tools.axes.cell, tools.model) == ("FL", "frozen")
+    assert "model frozen, read tools LIVE, clock stepped, network OPEN to tools that read" in tools.headline()
+    lines = ["search = live", 'lookup = stub {"status": "shipped"}', "pay = stop"]
+    settings = made({"agentreplay_off_script": lines}).for_test([{"off_script": {"search": "stop"}}])
+    assert dict(settings.off_script)["lookup"] == 'stub {"status": "shipped"}'
+    assert dict(settings.off_script)["search"] == "stop"
+
+
+def test_what_live_runs_may_cost_and_what_decides_about_them():
+    live = {"agentreplay_replay": "live"}
+    runs = made(**live).live_runs
+    assert (runs.runs, runs.auto, runs.budget, runs.prices) == (1, False, {}, ())
+    ini = {"agentreplay_live": "p0=0.9 p1=0.7", "agentreplay_prices": ["m-* = 1.25 in, 10 out"]}
+    runs = made(agentreplay_replay_runs="auto", agentreplay_replay_budget="calls=5 usd=2.50", ini=ini, **live).live_runs
+    assert (runs.runs, runs.auto, runs.test.p0, runs.test.alpha) == (60, True, 0.9, 0.05)
+    assert (runs.budget, runs.prices) == ({"calls": 5, "usd": 2.5}, (("m-*", (1.25, 10.0)),))
+    for budget, words in (
+        ("calls=0", "'calls=0': calls takes a whole number above zero, like calls=100"),
+        ("calls=-1", "'calls=-1': calls takes"),
+        ("tokens=1.5", "tokens takes a whole number"),
+        ("usd=", "'usd=': usd takes a number above zero"),
+        ("usd=nan", "'usd=nan'"),
+        ("call=5", "did you mean calls?"),
+        ("5", "it is one of calls, tokens, usd, assumed_output"),
+    ):
+        refused("--replay-budget", words, agentreplay_replay_budget=budget, **live)
+    refused("p0 = 0.5", "p1 = 0.8", ini={"agentreplay_live": "p0=0.5"}, **live)
+    name = "pyproject.toml: agentreplay_live"
+    refused(name, "did you mean calls?", ini={"agentreplay_live": "p0=0.9 call=5"}, **live)
+    refused(name, "'p0=x': p0 takes a number above zero, like p0=0.95", ini={"agentreplay_live": "p0=x"}, **live)
+    ini = {"agentreplay_live": "p0=0.9 calls=5 usd=2"}
+    runs = made(ini=ini, **live).live_runs
+    assert (runs.test.p0, runs.budget) == (0.9, {"calls": 5, "usd": 2})
+    runs = made(ini=ini, agentreplay_replay_budget="tokens=9", **live).live_runs
+    assert (runs.test.p0, runs.budget) == (0.9, {"tokens": 9}), "the flag is over the ini file"
+    for price in ("m = 1.25", "m = 1 in, x out", "m"):
+        refused(
+            "agentreplay_prices", "'m' has no price", "1.25 in, 10 out", ini={"agentreplay_prices": [price]}, **live
+        )
+    for number in ("0", "-1", "many", "1.5"):
+        refused("--replay-runs", repr(number), agentreplay_replay_runs=number, **live)
+    for flag in ("runs", "budget"):
+        refused(f"--replay-{flag} is for live runs", **{f"agentreplay_replay_{flag}": "1"})
+
+
+def test_live_runs_on_ci_are_allowed_by_a_setting_and_a_budget():
+    ci = {"environ": {"CI": "1"}, "agentreplay_replay": "live"}
+    for ini in ({}, {"agentreplay_ci": ["live"]}, {"agentreplay_live": "calls=5"}):
+        refused("because CI is set", "agentreplay_ci = live", "agentreplay_live = calls=100", ini=ini, **ci)
+    assert made(ini={"agentreplay_ci": ["record live"], "agentreplay_live": "calls=5"}, **ci).model == "live"
+
+
+def test_a_line_up_releases_layers_one_by_one():
+    """Both axes follow from the layers; without them tools that read are as their axis says."""
+    for layers, cell in (
+        ("", "FF"),
+        ("prompt|clock", "FF"),
+        ("model", "LF"),
+        ("tool:a|model", "LL"),
+        ("retrieval", "FL"),
+    ):
+        axes = made(agentreplay_replay="live", agentreplay_release=layers).axes
+        assert (axes.cell, axes.released) == (cell, frozenset(layers.split("|")) - {""})
+        assert [name for name in ("tool:a", "tool:b", "retrieval") if axes.releases(name)] == [
+            name for name in ("tool:a", "retrieval") if name in layers.split("|")
+        ]
+    assert not made(agentreplay_replay="live").axes.releases("tool:a")
+    assert made(agentreplay_replay_tools="live").axes.releases("retrieval")
+
+
+def test_marker_values_that_cannot_be_meant():
+    for keywords, words in (
+        ({"tolls": []}, ("'tolls'", "did you mean tools?")),
+        ({"zzz": 1}, ("it is one of mode, tools",)),
+        ({"mode": "record"}, ("mode", "--snapshot-record")),
+        ({"mode": "live"}, ("only because the command line says so", "--replay=live")),
+        ({"off_script": {"search": "stub"}}, ("off_script", "write it like lookup = stub")),
+        ({"clock": "fast"}, ("stepped", "real", "virtual", "paced")),
+        ({"permutation": 3}, ("'permutation'", "did you mean permutations?")),
+        ({"env": ["A"]}, ("has no keyword 'env'",)),
+        ({"allow": ["db:5432"]}, ("agentreplay(allow=...): 'db:5432'", "write it like host:db:5432")),
+        ({"keep": ["file:"]}, ("keep", "'file:'", "file:data/*.json")),
+        ({"order": "lose"}, ("order", "did you mean loose?")),
+        ({"expect": "fail"}, ("expect", "reproduces")),
+        ({"tools": "shop.tools.refund"}, ("tools", "list of strings")),
+        ({"tools": [len]}, ("list of strings",)),
+        ({"seed": -1}, ("seed", "whole number")),
+    ):
+        with pytest.raises(SettingsError) as caught:
+            Settings().for_test([keywords])
+        assert not [word for word in words if word not in str(caught.value)], caught.value
+
+
+def test_folders(tmp_path):
+    settings = made({"agentreplay_paths": ["tests/agents", "evals/"]})
+    assert settings.covers(tmp_path / "tests/agents/deep/test_x.py", tmp_path)
+    assert settings.covers(tmp_path / "evals/test_x.py", tmp_path)
+    assert not settings.covers(tmp_path / "tests/agents_old/test_x.py", tmp_path)
+
+
+def test_the_environment_is_kept_by_name():
+    assert made({"agentreplay_keep": ["env:LANG"]}).environment({"LANG": "C", "HOME": "/root"}) == {"LANG": "C"}
+
+
+def test_the_tables_are_whole_and_keep_to_the_rules():
+    parser = argparse.ArgumentParser()
+    for flag, options in OPTIONS:
+        assert "nargs" not in options, "an optional value swallows a path"
+        assert options["dest"].startswith("agentreplay_")
+        parser.add_argument(flag, **options)
+    assert made(**vars(parser.parse_args([]))) == Settings(toml=True)
+    for key, options in INI:
+        assert key.startswith("agentreplay_")
+        assert options["help"]
+    assert "adopt" not in parser.format_help()
+
+
+@pytest.mark.process
+def test_loading_the_settings_loads_next_to_nothing():
+    code = (
+        "import argparse, dataclasses, typing, __future__, sys; before = set(sys.modules); import pytest_agentreplay.settings;"
+        "print(*sorted(set(sys.modules) - before))"
+    )
+    root = Path(__file__).parents[1]
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    names = ("", ".errors", ".settings", ".settings.parsers", ".settings.tables")
+    assert out.stdout.split() == [f"pytest_agentreplay{name}" for name in names]
+
+
+def test_a_setting_in_a_message_is_written_as_the_projects_file_has_it():
+    for ini, toml in (
+        ('agentreplay_ignore = $.at = a "clock"', 'agentreplay_ignore = ["$.at = a \\"clock\\""]'),
+        ("or: agentreplay_allow = host:db:5432", 'or: agentreplay_allow = ["host:db:5432"]'),
+        ("the session fails: agentreplay_unused = fail", 'the session fails: agentreplay_unused = "fail"'),
+        ("agentreplay_places = true", "agentreplay_places = true"),
+        ("freeze it: add to agentreplay_tools: a.b = read", 'freeze it: add to agentreplay_tools: "a.b = read"'),
+        ("give it the fixture agentreplay, or see agentreplay_paths", None),
+    ):
+        assert in_toml(ini) == (toml or ini)
+        key, _, value = (toml or "").rpartition("agentreplay_")[2].partition(" = ")
+        assert ": " in key or not value or tomllib.loads(f"{key} = {value}")
+
+
+def test_a_runner_that_nobody_declares_is_proposed_as_the_projects_file_has_it():
+    for toml, line in ((False, "refund = shop.cases:run_refund"), (True, '["refund = shop.cases:run_refund"]')):
+        with pytest.raises(SettingsError) as caught:
+            Runners((), (), Settings(toml=toml).written)["refund"]
+        assert str(caught.value).endswith(f": agentreplay_runners = {line}")
+
+
+def test_the_sandbox_is_off_unless_asked_for_and_what_addopts_says_never_hinders_a_recording():
+    assert made().sandbox == "off"
+    assert made(agentreplay_sandbox="require").sandbox == "require"
+    assert made(agentreplay_sandbox="require", agentreplay_record=True).sandbox == "off"
+    assert made(agentreplay_replay="off", agentreplay_sandbox="auto").sandbox == "off"
+    for typed in (["--agentreplay-sandbox=require"], ["--agentreplay-sandbox", "require"]):
+        refused("sandbox=require", "record", agentreplay_record=True, agentreplay_sandbox="require", typed=typed)
+    refused("--agentreplay-sandbox", "'yes'", "require", agentreplay_sandbox="yes")
+    refused("--agentreplay-sandbox", "did you mean auto?", agentreplay_sandbox="autos")
+
+
+def test_the_header_shouts_when_something_is_live_and_tells_how_closed_the_network_is(monkeypatch):
+    assert "LIVE" in made(agentreplay_record=True).headline()
+    assert "OFF" in made(agentreplay_replay="off").headline()
+    assert made(agentreplay_sandbox="require").headline().endswith("network closed (L3)")
+    for system, level in (("linux", "L1, L3 if every test replays"), ("win32", "L1 only"), ("darwin", "L1 only")):
+        monkeypatch.setattr(sys, "platform", system)
+        assert made(agentreplay_sandbox="auto").headline().endswith(f"network closed ({level})")
+
+
+def test_tolerances_are_read_where_they_stand_and_a_marker_is_over_the_ini_file():
+    lines = ["$.final = text(0.5)", "search $[*].score = 0.01"]
+    settings = made({"agentreplay_tolerances": lines, "agentreplay_judges": ["help = shop.checks:judge"]})
+    assert [(rule.text, rule.level, rule.source) for rule in settings.tolerances] == [
+        (line, Level.INI, "pyproject.toml: agentreplay_tolerances") for line in lines
+    ]
+    assert settings.judges == (("help", "shop.checks:judge"),)
+    marked = settings.for_test([{"tolerances": {"$.final": "ignore"}}])
+    assert marked.tolerances[-1].written == "@pytest.mark.agentreplay(tolerances=...): $.final = ignore"
+    assert [rule.level for rule in marked.near.rules] == [Level.INI, Level.INI, Level.TEST]
+
+
+def test_a_tolerance_that_is_none_stops_the_session_with_its_place():
+    name = "pyproject.toml: agentreplay_tolerances: "
+    refused(f"{name}$.final = exact", "80 different answers", ini={"agentreplay_tolerances": ["$.final = exact"]})
+    refused(f"{name}$.final = nearly", "text(0.35)", ini={"agentreplay_tolerances": ["$.final = nearly"]})
+    refused(
+        f"{name}$.final = regex((a*)*b)", "the pattern", ini={"agentreplay_tolerances": ["$.final = regex((a*)*b)"]}
+    )
+    refused("'help = judge' names no judge", "shop.cases:run", ini={"agentreplay_judges": ["help = judge"]})
+    with pytest.raises(SettingsError, match=r"agentreplay\(tolerances=...\): \$.turns = exact"):
+        made().for_test([{"tolerances": ["$.turns = exact"]}])
+
+
+def test_what_is_no_truth_value_is_refused_with_its_key_and_file(project):
+    (project.root / "pytest.ini").write_text("[pytest]\nagentreplay_places = maybe\n", encoding="utf-8")
+    refused = project.run()
+    assert refused.returncode == 4
+    assert "pytest.ini: agentreplay_places: invalid truth value 'maybe'; write true or false" in refused.stderr

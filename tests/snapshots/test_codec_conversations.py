@@ -1,0 +1,308 @@
+"""Agents resend their history; the file grows with what is new, and a turn is a short diff."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from pytest_agentreplay.model.exchanges import Exchange, Header, HttpCall, Run, Timing, ToolCall, ToolReply
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read
+from tests.support import exchanges
+from tests.support.stored_runs import comes_back, post, posts, reply, run_of
+
+WORDS = """order customer refund warehouse parcel carrier delay invoice broken shipped delivered pending support agent
+policy window amount total currency address pickup courier status return label voucher stock shelf batch review""".split()  # noqa: SIM905  reads better
+
+
+def compact(value):
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def prose(rng, size):
+    words = []
+    while sum(map(len, words)) + len(words) < size:
+        words.append(rng.choice(WORDS) + "." * (rng.random() < 0.08))
+    return " ".join(words)
+
+
+def schema(rng, name):
+    fields = {key: {"type": "string", "description": prose(rng, 60)} for key in ("id", "note", "day")}
+    told = {"name": name, "description": prose(rng, 160)}
+    return {"type": "function", "function": {**told, "parameters": {"type": "object", "properties": fields}}}
+
+
+def reply_of(turn, message):
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "tool_calls"}
+    usage = {"prompt_tokens": 100 * turn, "completion_tokens": 30, "total_tokens": 100 * turn + 30}
+    kind = {"object": "chat.completion", "created": 1763650000 + turn, "model": "gpt-5-2026-01-01"}
+    body = {"id": f"chatcmpl-{turn:012d}", **kind, "choices": [choice], "usage": usage, "system_fingerprint": "fp_447"}
+    headers = (*exchanges.JSON_TYPE, ("x-request-id", f"req_{turn:024x}"), ("openai-version", "2020-10-01"))
+    return exchanges.reply(compact(body), headers)
+
+
+def conversation(turns, *, change=lambda turn, messages: messages, dump=compact, seed=7, tools=True):
+    """An openai chat agent that calls one tool a turn; `change` is what the framework does to the history it sends."""
+    rng = random.Random(seed)
+    rules = "\n".join(f"{n}. {prose(rng, 120)}" for n in range(1, 40))
+    system = f"You are the support agent of Acme.\n\nRules:\n{rules}\n\nBe brief."
+    messages = [{"role": "system", "content": system}, {"role": "user", "content": prose(rng, 200)}]
+    schemas, made = [schema(rng, f"tool_{n}") for n in range(8)], []
+    for turn in range(1, turns + 1):
+        sent = change(turn, [dict(message) for message in messages])
+        body = {"messages": sent, "model": "gpt-5", "temperature": 0.2, "tools": schemas, "seed": 7}
+        arguments = {"id": f"A-{turn}", "note": prose(rng, 40)}
+        use = exchanges.chat_use(f"call_{rng.randrange(16**24):024x}", "tool_1", json.dumps(arguments))
+        message = {"role": "assistant", "content": prose(rng, 80), "tool_calls": [use]}
+        result = {"id": f"A-{turn}", "rows": [prose(rng, 100) for _ in range(4)], "total": rng.randrange(10**6) / 100}
+        made += [
+            (exchanges.call(dump(body)), reply_of(turn, message)),
+            (ToolCall("tool_1", arguments), ToolReply(result)),
+        ]
+        messages += [message, {"role": "tool", "tool_call_id": use["id"], "content": json.dumps(result)}]
+    run = run_of(*made, recorded="2026-11-20T10:00:00Z", clock=1_763_632_800_000_000_000, seed=42)
+    told = (replace(x, timing=Timing(x.start * 10**6, None, x.start * 10**6 + 812_345)) for x in run.exchanges)
+    return replace(run, exchanges=tuple(x for x in told if tools or isinstance(x.call, HttpCall)))
+
+
+def requests(stored):
+    found = [x["request"]["body"] for x in json.loads(stored)["exchanges"] if "request" in x]
+    assert all("json" in body for body in found)
+    return [body["json"] for body in found]
+
+
+def first_keys(entries):
+    return [next(iter(entry)) for entry in entries]
+
+
+def test_100_turns_stay_small_in_lines_of_a_screen():
+    run = conversation(100, tools=False)
+    stored = comes_back(run)
+    assert sum(len(x.call.body) + len(x.outcome.body) for x in run.exchanges) > 4_500_000
+    assert len(stored.encode()) < 350_000
+    assert max(map(len, codec.dumps(conversation(5)).splitlines())) <= 120
+
+
+def test_one_more_turn_is_about_a_hundred_short_lines():
+    """The request and reply of a model call, and the tool call that it asked for."""
+    run = conversation(31)
+    before = codec.dumps(replace(run, exchanges=run.exchanges[:-2])).splitlines()
+    diff = [*difflib.unified_diff(before, codec.dumps(run).splitlines(), n=0)][2:]
+    added = [line for line in diff if line[:1] == "+"]
+    removed = [line for line in diff if line[:1] == "-"]
+    assert 40 < len(added) <= 130
+    assert len(removed) <= 4, "ids do not shift"
+    assert max(map(len, added)) <= 121
+
+
+def test_a_message_stands_in_the_request_that_first_sent_it_and_later_ones_name_runs():
+    first, second, third = requests(codec.dumps(conversation(3)))
+    assert first_keys(first["messages"]) == ["m1", "m2"]
+    assert first_keys(first["tools"]) == [f"t{n}" for n in range(1, 9)]
+    assert second["messages"][0] == "m1..m2"
+    assert first_keys(second["messages"][1:]) == ["m3", "m4"]
+    assert third["messages"][0] == "m1..m4"
+    assert third["tools"] == ["t1..t8"]
+    assert first["model"] == "gpt-5"
+
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+
+
+def mark_last(turn, messages):
+    """Anthropic's prompt cache: the mark moves to the newest message, which becomes a list of blocks for it."""
+    found = [{**m, "content": [{"type": "text", "text": m["content"]}]} for m in messages]
+    found[-1]["content"][0] |= MARK
+    return found
+
+
+def mark_last_string(turn, messages):
+    block = {"type": "text", "text": messages[-1]["content"], **MARK}
+    return [*messages[:-1], {**messages[-1], "content": [block]}]
+
+
+def clock(turn, messages):
+    lines = messages[0]["content"].split("\n")
+    lines.insert(1, f"Now: 2026-11-20T10:{turn // 60:02}:{turn % 60:02}")
+    return [{**messages[0], "content": "\n".join(lines)}, *messages[1:]]
+
+
+def window(turn, messages):
+    return [messages[0], *messages[1:][-20:]]
+
+
+def summary(turn, messages):
+    note = {"role": "system", "content": f"Summary {turn // 30}: " + "what was said before. " * 20}
+    return [messages[0], note, *messages[1 + turn // 30 * 60 :]]
+
+
+def memory(turn, messages):
+    block = "\n".join(f"- fact {n} holds since turn {n * 3}, noted by the agent" for n in range(turn % 40 + 1))
+    return [messages[0], {"role": "system", "content": f"Memory:\n{block}\nEnd."}, *messages[1:]]
+
+
+def journaled(run):
+    journal = JournalWriter()
+    return [journal.begin(run.header), *map(journal.exchange, run.exchanges)]
+
+
+@pytest.mark.parametrize(
+    ("change", "most"),
+    [(mark_last, 0.8), (mark_last_string, 1.7), (clock, 0.5), (window, 0.4), (summary, 0.4), (memory, 1.1)],
+    ids=lambda value: getattr(value, "__name__", ""),
+)
+def test_a_history_that_is_touched_here_and_there_stays_linear_in_file_and_journal(change, most):
+    """`most` is in kB a turn, beyond what the untouched conversation costs."""
+    plain = conversation(60, tools=False)
+    run = conversation(60, change=change, tools=False)
+    assert len(comes_back(run).encode()) - len(codec.dumps(plain).encode()) < most * 1000 * 60
+    data = b"".join(journaled(run))
+    assert read(data) == (run, 0)
+    assert len(data) < 9 * len(plain.exchanges[-1].call.body)
+
+
+def test_a_changed_line_of_a_prompt_is_a_version_that_says_only_that_line():
+    first, second, third = requests(codec.dumps(conversation(3, change=clock)))
+    assert first_keys(first["messages"]) == ["m1", "m2"]
+    version = second["messages"][0]["m1.2"]
+    assert version["$like"] == "m1"
+    assert version["edits"] == [{"at": ["content"], "lines": [[0, 1], "Now: 2026-11-20T10:00:02", [2, 45]]}]
+    assert third["messages"][0]["m1.3"]["$like"] == "m1"
+    assert third["messages"][1] == "m2..m4"
+
+
+def test_interleaved_conversations_keep_their_own_histories():
+    one, two = (conversation(20, seed=seed, tools=False) for seed in (7, 8))
+    both = run_of(*((x.call, x.outcome) for pair in zip(one.exchanges, two.exchanges, strict=True) for x in pair))
+    assert len(comes_back(both)) < 1.1 * (len(codec.dumps(one)) + len(codec.dumps(two)))
+
+
+def test_the_same_content_in_two_styles_stands_once():
+    long = {"messages": [{"role": "user", "content": "What is the matter? " * 12}], "system": "Be brief. " * 30}
+    stored = comes_back(posts(json.dumps(long).encode(), json.dumps(long, indent=4).encode(), compact(long)))
+    assert stored.count('"role"') == 1
+    assert [body["system"] for body in requests(stored)[1:]] == [{"$item": "s1"}] * 2
+
+
+def spliced(*bodies):
+    stored = comes_back(posts(*bodies))
+    found = codec.loads(stored, file="f").run
+    assert [x.call.body.data for x in reversed(found.exchanges)] == list(reversed(bodies))
+    return [x["request"]["body"] for x in json.loads(stored)["exchanges"]]
+
+
+def test_texts_of_unknown_dialects_are_spliced_against_the_request_before():
+    rng = random.Random(3)
+    rows = [f"<row id='{n}'>{rng.random()}</row>\n" for n in range(400)]
+    bodies = ["".join(rows[: 100 + 10 * n]).encode() for n in range(30)]
+    first, *others = spliced(*bodies)
+    assert "text" in first
+    assert [body["splice"] for body in others] == list(range(1, 30))
+    assert others[0]["parts"][0] == [0, len(bodies[0])]
+
+
+def test_splices_follow_changes_in_two_places_and_crumbs_join_the_text_around_them():
+    rows = [f"key{n}=value{n}&" for n in range(200)]
+    changed = [*rows]
+    changed[3], changed[150] = "key3=other&", "more=1&key150=x&"
+    _, second = spliced("".join(rows).encode(), "".join(changed).encode())
+    assert sum(isinstance(part, str) for part in second["parts"]) <= 3
+    assert len(json.dumps(second["parts"])) < 120
+    old = ("alpha, beta; " * 20 + "x y z ") * 3
+    assert "1 y 2 " in spliced(old.encode(), old.replace("x y z ", "1 y 2 ").encode())[1]["parts"]
+
+
+def test_a_text_that_changed_altogether_is_kept_whole_and_a_long_chain_needs_no_recursion():
+    spliced(*(b"[" + b"1,".join([b"2"] * (200 + n)) + b"]" for n in range(1100)))
+    numbers = [str(n) for n in range(9000)]
+    assert "text" in spliced(b"a b c " * 100, b"d e f " * 100)[1]
+    assert "text" in spliced(",".join(numbers).encode(), ";\n".join(numbers).encode())[1]
+
+
+def test_big_base64_and_big_binary_bodies_stand_once():
+    image = "iVBORw0KGgo" * 40_000
+    ask = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + image}}]}
+    more = (
+        [ask, {"role": "assistant", "content": "A cat."}],
+        [{"role": "user", "content": "Now?"}, {**ask, "name": "e"}],
+    )
+    stored = comes_back(posts(*(json.dumps({"messages": messages}).encode() for messages in ([ask], *more))))
+    doc = json.loads(stored)
+    assert list(doc)[-2:] == ["blobs", "integrity"]
+    ((name, lines),) = doc["blobs"].items()
+    assert "".join(lines) == image
+    assert {len(line) for line in lines[:-1]} == {108}
+    assert len(stored) < 1.08 * len(image)
+    assert stored.count(name) == 3
+    assert max(map(len, stored.splitlines())) <= 120
+    small = bytes(range(256))
+    big = small * 40
+    assert len(comes_back(run_of(*((post(data), reply(big)) for data in (big, small, big))))) < 1.75 * len(big)
+
+
+def test_the_journal_survives_a_kill_at_any_byte_of_its_last_record():
+    run = conversation(20)
+    lines = journaled(run)
+    data = b"".join(lines)
+    assert read(data) == (run, 0)
+    for torn in range(1, len(lines[-1]), 97):
+        rest, dropped = read(data[:-torn])
+        assert rest == replace(run, exchanges=run.exchanges[:-1])
+        assert dropped == len(lines[-1]) - torn
+
+
+def test_a_journal_without_a_header_holds_no_run():
+    begun, first, second = journaled(conversation(1))
+    header = read(begun)[0].header
+    assert read(b"") == (None, 0)
+    assert read(first + second) == (None, 0)
+    assert read(b"12 nonsense") == (None, 11)
+    assert read(begun + b"2 44136fa3 {}\n")[1] == 14
+    assert read(begun + begun.replace(b"header", b"HEADER")) == (Run(header), len(begun))
+
+
+def test_in_a_journal_the_later_record_counts():
+    journal, blob = JournalWriter(), "QUJD" * 2000
+    waiting = Exchange(ToolCall("f", {"image": blob}), None, 1, None)
+    done = replace(waiting, finish=2)
+    data = journal.begin(Header("a")) + journal.exchange(waiting) + journal.begin(Header("b")) + journal.exchange(done)
+    assert read(data) == (Run(Header("b"), (done,)), 0)
+    assert data.count(blob[:108].encode()) > 1
+    assert len(data) < 1.3 * len(blob)
+
+
+def test_records_of_a_journal_that_say_nothing_sensible_end_it():
+    begun = JournalWriter().begin(Header("t"))
+
+    def record(value):
+        payload = json.dumps(value).encode()
+        return b"%d %s %s\n" % (len(payload), hashlib.sha256(payload).hexdigest()[:8].encode(), payload)
+
+    def http(body):
+        return {"exchange": {"order": [1, 2], "request": {"method": "GET", "url": "http://a/", "body": body}}}
+
+    fine = record(http({"parts": ["x"]}))
+    assert read(begun + fine)[1] == 0
+    parts = [5, [5], [["x", 1]], [{"hex": "00"}]]
+    exchange = http({"parts": ["x"]})["exchange"]
+    odd = [[], 5, {}, {"exchange": 5}, {"blobs": 5, "exchange": exchange}]
+    for bad in (*odd, http({"text": "x"}), *(http({"parts": one}) for one in parts)):
+        assert read(begun + record(bad) + fine) == (Run(Header("t")), len(record(bad)) + len(fine))
+
+
+def test_a_history_that_lost_its_last_block_says_what_is_gone_and_a_huge_text_is_not_compared_by_lines():
+    blocks = [{"type": "text", "text": f"Part {n} of what was said before, in some words."} for n in range(6)]
+    histories = (blocks, blocks[:4], [*blocks, blocks[0]])
+    bodies = [json.dumps({"messages": [{"role": "user", "content": part}]}).encode() for part in histories]
+    _, shorter, longer = requests(comes_back(posts(*bodies)))
+    gone = [{"at": ["content", n], "gone": True} for n in (5, 4)]
+    assert shorter["messages"][0]["m1.2"]["edits"] == gone
+    assert longer["messages"][0]["m1.3"]["edits"] == [{"at": ["content", 6], "now": blocks[0]}]
+    rows = [f"row {n} of the table" for n in range(2000)]
+    other = ["head", *(f"{row}." if n % 2 else row for n, row in enumerate(rows)), "tail"]
+    comes_back(posts(*(json.dumps({"system": "\n".join(lines)}).encode() for lines in (rows, other))))

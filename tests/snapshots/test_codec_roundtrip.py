@@ -1,0 +1,150 @@
+"""Whatever a Run holds comes back from its text."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_agentreplay.model import exchanges as model
+from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec.dedup_writer import parts
+from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read
+from tests.support.stored_runs import bodies, comes_back, first_stored, post, reply, run_of
+
+CALM = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
+
+ODD = ["", "$text", "$", "$$", "a: b", ":", "x" * 5000, "data:image/png;base64," + "QUJD" * 2000, "\ud800", "None"]
+text = (
+    st.text(max_size=20)
+    | st.text(st.characters(exclude_categories=()), max_size=8)
+    | st.lists(st.text('ab ,;"\\\n\r\u2028é', max_size=60), max_size=8).map("\n".join)
+    | st.sampled_from(ODD)
+)
+whole_numbers = st.integers() | st.integers(min_value=10**4200, max_value=10**4300)
+scalar = st.none() | st.booleans() | whole_numbers | st.floats(allow_nan=False) | text
+value = st.recursive(
+    scalar, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(text, inner, max_size=4), max_leaves=12
+)
+mapping = st.dictionaries(text, value, max_size=4)
+
+
+def dumped(tree: object, style: int) -> bytes:
+    separators = [(",", ":"), None, None, (",", ":"), (", ", ":")][style]
+    indent = [None, None, 2, "\t", None][style]
+    try:
+        return json.dumps(tree, separators=separators, indent=indent, ensure_ascii=style % 2 == 1).encode()
+    except (UnicodeEncodeError, ValueError):
+        return b"{}"
+
+
+message = st.fixed_dictionaries({"role": st.just("user"), "content": text | st.lists(mapping, max_size=2)})
+lists = {"messages": st.lists(message, max_size=4), "tools": st.lists(mapping, max_size=2), "stop": st.lists(text)}
+request_json = st.fixed_dictionaries(
+    {}, optional={**lists, "system": text, "input": value, "$odd": value, "schema": mapping}
+)
+EVENTS = [
+    *("data: [DONE]", ": ping", "event: x\ndata: {}", "data: one\ndata: two", 'data: {"a":1.0}', 'data: {"a": "é"}'),
+    *("id: 7", "", 'data: {"d":{"t":"tok\\ud800"}}', 'data: {"\\ud800":1}'),
+]
+stream = st.lists(st.sampled_from(EVENTS), max_size=9).map(lambda blocks: "\n\n".join(blocks).encode())
+LINES = [b"line one of a log\n" * 9, b"and another, longer line\n" * 5, b"x"]
+data = (
+    st.just(b"")
+    | st.binary(max_size=40)
+    | st.builds(dumped, request_json | value, st.integers(0, 4))
+    | stream
+    | stream.map(lambda blocks: blocks.replace(b"\n", b"\r\n"))
+    | text.map(lambda t: t.encode("utf-8", "surrogatepass"))
+    | st.lists(st.sampled_from(LINES), max_size=6).map(b"".join)
+)
+failure = st.builds(Failure, text, text, st.lists(value, max_size=2).map(tuple), st.lists(text, max_size=2).map(tuple))
+whole = st.integers(1 - 2**63, 2**63 - 1)
+one_line = text.map(lambda words: re.sub(r"[\r\n\0]", " ", words))
+headers = st.lists(st.tuples(one_line, one_line), max_size=3).map(tuple)
+http_call = st.builds(HttpCall, text, text, headers, data.map(Body))
+versions, cuts = st.sampled_from(["HTTP/1.1", "HTTP/2", ""]), st.lists(st.integers(0, 50), max_size=5).map(tuple)
+broken, items = st.none() | failure, st.none() | st.lists(value, max_size=3).map(tuple)
+status = st.integers(100, 599)
+http_reply = st.builds(HttpReply, status, text, versions, headers, data.map(Body), cuts, broken, st.booleans())
+tool_reply = st.builds(model.ToolReply, value, items, broken, st.booleans())
+reading = st.none() | whole
+exchange = st.builds(
+    Exchange,
+    http_call | st.builds(ToolCall, text, mapping),
+    st.none() | http_reply | tool_reply | failure,
+    st.sampled_from([1, 10, 2**62]),
+    st.none() | st.just(2**62 + 7),
+    st.sampled_from(["main", "main.1"]) | text,
+    whole,
+    st.booleans(),
+    st.none() | st.just(0),
+    st.builds(model.Timing, st.integers(0, 2**63 - 1), reading, reading),
+)
+header = st.builds(Header, text, text, whole, whole, mapping, mapping)
+
+
+def numbered(exchanges: list[Exchange]) -> tuple[Exchange, ...]:
+    """No two exchanges begin at once."""
+    return tuple(replace(x, start=x.start + n) for n, x in enumerate(exchanges))
+
+
+runs = st.builds(Run, header, st.lists(exchange, max_size=7).map(numbered))
+
+
+@CALM
+@given(runs, st.randoms(use_true_random=False))
+def test_every_run_comes_back_from_its_text_and_from_its_journal_in_whatever_order_it_settled(run, rng):
+    stored = comes_back(run)
+    assert stored == codec.dumps(codec.loads(stored, file="f").run)
+    settled, journal = list(run.exchanges), JournalWriter()
+    rng.shuffle(settled)
+    found, dropped = read(journal.begin(run.header) + b"".join(map(journal.exchange, settled)))
+    ordered = replace(run, exchanges=tuple(sorted(settled, key=lambda one: one.start)))
+    assert (found, dropped) == (ordered, 0)
+    assert bodies(found) == bodies(ordered)
+
+
+piece = st.integers(0, 12).map(lambda n: (b'{"n":"' + bytes([n]) * 300 + b'"},') if n % 5 else b"line %d\n" % n * 90)
+pieces = st.lists(piece | st.sampled_from([b"x", b"},", b""]), max_size=24).map(b"".join)
+
+
+@settings(CALM, max_examples=120)
+@given(pieces, pieces)
+def test_what_a_text_keeps_of_another_makes_it_again(old, new):
+    found = list(parts(old, new))
+    assert b"".join(old[part[0] : part[1]] if isinstance(part, tuple) else part for part in found) == new
+    assert b"" not in found
+
+
+def test_numbers_that_json_cannot_hold_and_what_is_nested_too_deep_come_back():
+    odd = {"nan": math.nan, "inf": [math.inf, -math.inf], "big": -(7**6000), "zero": -0.0}
+    kit = codec.loads(codec.dumps(run_of(kit=odd)), file="f").run.header.kit
+    assert math.isnan(kit["nan"])
+    assert kit["inf"] == [math.inf, -math.inf]
+    assert kit["big"] == odd["big"]
+    assert str(kit["zero"]) == "-0.0"
+    deep: object = "bottom"
+    for _ in range(150):
+        deep = [deep, {"k": 1}]
+    assert "$json" in comes_back(run_of(kit={"deep": deep}))
+
+
+def test_what_is_not_json_is_refused_by_name():
+    with pytest.raises(TypeError, match="tuple"):
+        codec.dumps(run_of(kit={"when": (1, 2)}))
+
+
+def test_defaults_are_left_out_and_times_are_exact_milliseconds():
+    run = run_of((HttpCall("GET", "http://a/"), HttpReply(204, body=model.EMPTY)))
+    (stored,) = json.loads(codec.dumps(run))["exchanges"]
+    assert stored == {"order": [1, 2], "request": {"method": "GET", "url": "http://a/"}, "response": {"status": 204}}
+    assert "cuts" not in first_stored(run_of((post(), reply(b"abc"))))["response"], "it came in one piece"
+    run = Run(Header("t"), (Exchange(ToolCall("f"), None, 1, None, timing=model.Timing(1_500_000, None, 3_000_001)),))
+    assert '"ms": [1.5, null, 3.000001]' in comes_back(run)
