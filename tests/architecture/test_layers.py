@@ -144,6 +144,27 @@ def test_the_table_holds_the_exact_imports():
     assert table == exact, "type: AGENTREPLAY_WRITE_GOLDEN=1 pytest tests/architecture/test_layers.py"
 
 
+def test_the_journeys_of_the_page_name_functions_that_exist():
+    page = PAGE.read_text(encoding="utf-8")
+    journeys = re.findall(r"<!-- journey -->(.*?)<!-- /journey -->", page, re.DOTALL)
+    steps = [step for journey in journeys for step in re.findall(r"^\| `([\w/]+\.py)` \| `([\w.]+)` \|", journey, re.M)]
+    assert len(journeys) == 3
+    assert len(steps) >= 30
+    gone = [f"{path}: {name}" for path, name in steps if name not in definitions(path)]
+    assert not gone, "\n".join(gone)
+
+
+def definitions(path: str) -> set[str]:
+    """Return the functions and classes of a module, and the methods as `Class.method`."""
+    names = set()
+    for node in trees()[path].body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        if isinstance(node, ast.ClassDef):
+            names |= {f"{node.name}.{inner.name}" for inner in node.body if isinstance(inner, ast.FunctionDef)}
+    return names
+
+
 def adapter_of(module: str) -> str | None:
     return next((name for name in ADAPTERS if f"{module}.".startswith(f"{name}.")), None)
 
