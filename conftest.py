@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import compileall
 import os
 import signal
 from pathlib import Path
@@ -51,10 +52,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Have a property that fails fail again for the next person: no clock decides, the same examples come each time."""
+    """Have a property that fails fail again for the next person: no clock decides, the same examples come each time.
+
+    Also compile the package, once for all processes of the suite.
+    """
     examples = 400 if config.getoption("exhaustive") else 40
     settings.register_profile("house", derandomize=True, deadline=None, max_examples=examples)
     settings.load_profile("house")
+    if not hasattr(config, "workerinput"):
+        # Children write no byte code, and some shells forbid it: then each of them would compile all that it imports.
+        compileall.compile_dir(ROOT / "pytest_agentreplay", quiet=2)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -144,12 +144,13 @@ class PlayedPage:
         self.server = server
         self.flags = flags
         self.pending = []
-        ours = ("PYTEST", "AGENTREPLAY", "COV")
+        ours = ("PYTEST", "AGENTREPLAY", "COV", "SSL_CERT_FILE")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in ON_CI}
         self.environ = kept | {
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
+            "SSL_CERT_DIR": os.devnull,  # as in Project: all servers are on loopback
             "PYTEST_PLUGINS": ",".join([*PLUGINS, *PLUGIN.findall(page.read_text(encoding="utf-8"))]),
             "PYTEST_ADDOPTS": "-p no:cacheprovider -W error -W ignore::ResourceWarning --strict-config --strict-markers",
             "OPENAI_BASE_URL": f"{server.url}/v1",

@@ -139,11 +139,13 @@ class Project:
 
     def surroundings(self, **environ):
         """The environment of a child: nothing of ours but what is said."""
-        ours = ("PYTEST", "AGENTREPLAY", "COV")
+        ours = ("PYTEST", "AGENTREPLAY", "COV", "SSL_CERT_FILE")
         kept = {k: v for k, v in os.environ.items() if not k.startswith(ours) and k not in ON_CI}
         kept |= {} if self.autoload else {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
         # Byte code knows its source by size and second, and a test may edit a line twice in one.
         kept |= {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "utf-8", "MODEL_URL": self.server.url}
+        # All servers are on loopback, and each client of HTTP that is made would parse the authorities of the system.
+        kept |= {"SSL_CERT_DIR": os.devnull}
         return kept | self.environ | environ
 
     def record(self, *words, **environ):
