@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.finished import ended
 
-pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point, in each order
+pytestmark = pytest.mark.env("main")
 
-OURS = "pytest_agentreplay"
+OURS = "pytest_agentreplay"  # by its entry point
 SAID = "another plugin has --replay here; say --agentreplay-mode=model"
 
 
