@@ -68,7 +68,6 @@ def rival(project):
     """A suite beside the other `agentreplay`: plugin, fixture and flag."""
     if importlib.util.find_spec("agentreplay") is None:
         project.write(agentreplay=STAND_IN)
-        project.environ["PYTHONPATH"] = str(project.root)
     return project
 
 

@@ -27,15 +27,15 @@ import time
 import types
 from pathlib import Path
 
-PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml", "execnet.gateway_io")
+PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml")
 """Nothing of our own: each child imports the plugin by itself, before or after what it intercepts, as a process does."""
-ADDRESS = sys.argv[1] if __name__ == "__main__" else ""
-"""Where the server listens; its forks know it."""
 UNFROZEN = ("httpcore", "httpcore2")
 """What httpx imports at its first request, trio with it: 0.07 of the 0.37 s of CPU of a short replay. Hypothesis asks
 the garbage collector who refers to trio's generator, and what is frozen is not seen by it."""
 READ_LATER = {"PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
 """Variables of Python that a fork can honour after its start."""
+ADDRESS = sys.argv[1] if __name__ == "__main__" else ""
+"""Where the server listens; its forks know it."""
 
 
 def run(module, *words, cwd, env, given=None, timeout=180.0):
@@ -255,6 +255,7 @@ def preload():
     for name in builtin_plugins:
         if "pytester" not in name:  # pytest rewrites its asserts when it is loaded
             importlib.import_module(f"_pytest.{name}")
+    import_found(["execnet.gateway_io"])  # by which xdist starts workers: see fork_children
     gc.collect()
     gc.freeze()
     import_found(UNFROZEN)
