@@ -2,10 +2,10 @@
 
 import os
 import subprocess
-import sys
 
 import pytest
 
+from tests.support import forking
 from tests.support.case_project import STRICT, opened
 from tests.support.project import NOBODY
 from tests.support.small_projects import passed, recorded
@@ -38,7 +38,7 @@ def searched(project, agent, guilty, *words):
         git(project, "commit", "-qam", f"commit {number}", "--allow-empty")
         commits[number] = git(project, "rev-parse", "HEAD").strip()
     git(project, "bisect", "start", commits[8], commits[1])
-    said = git(project, "bisect", "run", sys.executable, "-m", "pytest_agentreplay", "replay", *words)
+    said = git(project, "bisect", "run", *forking.command_of("pytest_agentreplay"), "replay", *words)
     log = git(project, "bisect", "log")
     git(project, "bisect", "reset")
     return said, log, commits

@@ -8,9 +8,9 @@ import pytest
 
 from tests.support.finished import ended
 
-pytestmark = [pytest.mark.env("main"), pytest.mark.real_process]  # ours is loaded by its entry point, in each order
+pytestmark = pytest.mark.env("main")
 
-OURS = "pytest_agentreplay"
+OURS = "pytest_agentreplay"  # by its entry point
 SAID = "another plugin has --replay here; say --agentreplay-mode=model"
 
 
@@ -68,7 +68,6 @@ def rival(project):
     """A suite beside the other `agentreplay`: plugin, fixture and flag."""
     if importlib.util.find_spec("agentreplay") is None:
         project.write(agentreplay=STAND_IN)
-        project.environ["PYTHONPATH"] = str(project.root)
     return project
 
 

@@ -80,9 +80,9 @@ def command(shop, *words, code):
 
 
 def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_and_its_case(shop):
-    said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "60", code=0)
+    said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "20", code=0)
     assert re.fullmatch(r"test_shop\.py::test_answer: (\d+) neighbours, \1 hold", said)
-    said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "60", "--dir", "kept", code=1)
+    said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "20", "--dir", "kept", code=1)
     assert 'repeated effect: refund(order="A-1") was called 2 times, recorded 1 (' in said
     (file,) = (shop.root / "kept").glob("*/case.yaml")
     text = file.read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_
     assert text.count("operator") == 1
     assert "expect: reproduces" in text
     file.write_text(text + "# mine\n", encoding="utf-8")
-    command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "60", "--dir", "kept", code=1)
+    command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "20", "--dir", "kept", code=1)
     assert file.read_text(encoding="utf-8").endswith("# mine\n")
     loaded = " ".join(shop.options)
     done = shop.run("kept", "-rp", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
@@ -247,8 +247,8 @@ def test_the_flags_of_the_project_end_no_session_and_its_cache_is_left_alone(sho
     before = ini.read_text(encoding="utf-8")
     ini.write_text(before + "addopts = -x --strict-markers\n", encoding="utf-8")
     try:
-        said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "40", "--dir", "kept", code=1)
-        assert "test_shop.py::test_settle: 40 neighbours, " in said
+        said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "12", "--dir", "kept", code=1)
+        assert "test_shop.py::test_settle: 12 neighbours, " in said
         assert not (shop.root / ".pytest_cache").exists()
     finally:
         ini.write_text(before, encoding="utf-8")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentreplay.backends.backend import Moment, Refused
 from pytest_agentreplay.backends.perturbation import Perturbation
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
@@ -14,7 +15,9 @@ from pytest_agentreplay.providers import READER, RULES, encode
 from pytest_agentreplay.runs.fuzz import invariants
 from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
 from pytest_agentreplay.runs.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
+from pytest_agentreplay.runs.fuzz.neighbour_backend import CALLS, TIMES, NeighbourBackend
 from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, find_cause, group_failures, shrink
+from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, judge
 from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
 from tests.support import exchanges
 
@@ -59,6 +62,16 @@ def test_what_changes_something_is_done_as_often_as_recorded_and_with_recorded_a
     assert find([REFUND], [other]) == ["unrecorded effect"]
     # What was never called has no arguments to be held against, and what only reads may be repeated.
     assert find([REFUND], [REFUND, ToolCall("report", {"to": "ops"}), ToolCall("lookup"), ToolCall("lookup")]) == []
+
+
+def test_an_agent_that_asks_for_ever_is_stopped_and_does_not_end():
+    run = made((REFUND, ToolReply("paid")))
+    backend = NeighbourBackend(run, MATCHING, strict=False)
+    verdicts = [backend.decide(REFUND, Moment("main", number)) for number in range(CALLS + TIMES + 2)]
+    assert [isinstance(verdict, Refused) for verdict in verdicts] == [False] * (CALLS + TIMES) + [True] * 2
+    attempt = AgentAttempt(backend, MATCHING, lambda _: False, run, run, [REFUND], None, ROOT, None, lambda: iter(()))
+    violations = judge(Trial(0, (Perturbation("endless-loop", 1),)), attempt)
+    assert f"ends: the agent does not end: it was stopped after {CALLS + TIMES} calls" in map(": ".join, violations)
 
 
 INJECTED = Perturbation("injection", 1, "$")

@@ -3,7 +3,8 @@
 `run` starts one server for this process: an interpreter that has imported pytest and what most agents of our tests
 import, and nothing that has state of its own. Each child is a fork of it with its own streams, folder and environment.
 What Python reads only when it starts (PYTHONHASHSEED, PYTHONPATH, the locale ...) needs a real process: `run` starts one
-where the environment has such a variable, and where forking is not safe (macOS, Windows).
+where the environment has such a variable, and where forking is not safe (macOS, Windows). The pytest that a command of
+ours starts, and the workers of xdist, are forks too where the process that starts them is one.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+import types
 from pathlib import Path
 
 PRELOADED = ("pytest", "httpx", "httpx2", "openai", "anthropic", "pydantic", "yaml", "time_machine")
@@ -39,6 +41,8 @@ UNFROZEN = ("httpcore", "httpcore2")
 the garbage collector who refers to trio's generator, and what is frozen is not seen by it."""
 READ_LATER = {"PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
 """Variables of Python that a fork can honour after its start."""
+ADDRESS = sys.argv[1] if __name__ == "__main__" else ""
+"""Where the server listens; its forks know it."""
 
 
 def run(module, *words, cwd, env, given=None, timeout=180.0):
@@ -67,10 +71,22 @@ def run_process(module, *words, cwd, env, given=None, timeout=180.0):
     )
 
 
-def forkable(env):
-    """Whether a fork behaves as a process with this environment does."""
+def command_of(module):
+    """Return the words by which another program starts `python -m module`: a fork, where that is safe."""
+    if sys.platform != "linux":
+        return [sys.executable, "-m", module]
+    return fork_of(ForkServer.get().address, module)
+
+
+def fork_of(address, module, *words):
+    """Return the command of a process that is a fork of the server at `address`."""
+    return [sys.executable, "-IS", str(Path(__file__).with_name("fork_of.py")), address, module, *words]
+
+
+def forkable(env, ours=os.environ):
+    """Whether a fork behaves as a process with this environment does, where the server has `ours`."""
     at_start = {key for key in env if key.startswith(("PYTHON", "LC_", "LANG", "COV_")) and key not in READ_LATER}
-    return sys.platform == "linux" and all(env[key] == os.environ.get(key) for key in at_start)
+    return sys.platform == "linux" and all(env[key] == ours.get(key) for key in at_start)
 
 
 class ForkServer:
@@ -137,7 +153,7 @@ def serve(address):
         connections = {}
         os.write(1, b"ready\n")
         while True:
-            ready, _, _ = select.select([listener, wakes, 0], [], [])
+            ready, _, _ = select.select([listener, wakes, 0, *connections.values()], [], [])
             if 0 in ready:  # whoever asked is gone, and waits for none of these
                 for pid in connections:
                     os.killpg(pid, signal.SIGKILL)
@@ -147,8 +163,14 @@ def serve(address):
                 for pid, connection in list(connections.items()):
                     ended, status = os.waitpid(pid, os.WNOHANG)
                     if ended:
-                        connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
+                        with contextlib.suppress(BrokenPipeError):
+                            connection.sendall(f"{os.waitstatus_to_exitcode(status)}\n".encode())
                         connections.pop(pid).close()
+            for pid, connection in list(connections.items()):
+                if connection in ready:  # closed: whoever asked for this one was killed
+                    os.killpg(pid, signal.SIGKILL)
+                    connections.pop(pid).close()
+                    os.waitpid(pid, 0)
             if listener in ready:
                 connection, _ = listener.accept()
                 _, streams, _, _ = socket.recv_fds(connection, 1, 4)
@@ -182,10 +204,30 @@ def become(streams):
     sys.stdin = sys.__stdin__ = os.fdopen(0, encoding=encoding)
     sys.stdout = sys.__stdout__ = os.fdopen(1, "w", encoding=encoding)
     sys.stderr = sys.__stderr__ = os.fdopen(2, "w", encoding=encoding, errors="backslashreplace", buffering=1)
-    sys.argv = ["-m", *request["words"]]
-    sys.orig_argv = [sys.executable, "-m", request["module"], *request["words"]]
-    sys.path[0] = request["cwd"]
-    return request["module"]
+    module, words = request["module"], request["words"]
+    sys.argv = ["-m", *words] if module != "-c" else ["-c", *words[1:]]
+    sys.orig_argv = [sys.executable, *(["-m"] if module != "-c" else []), module, *words]
+    sys.path[0] = request["cwd"] if module != "-c" else ""
+    fork_children(module)
+    return module
+
+
+def fork_children(module):
+    """Have this fork start the pytest of a command, and the workers of xdist, as forks of the same interpreter."""
+    started_with = dict(os.environ)
+    if module == "pytest_agentreplay":
+        execute = subprocess.Popen._execute_child
+
+        def execute_child(self, args, *more):  # executable, preexec_fn, close_fds, pass_fds, cwd, env ...
+            plain = isinstance(args, list) and args[:3] == [sys.executable, "-m", "pytest"] and not any(more[:2])
+            if plain and not more[3] and forkable(more[5] or os.environ, started_with):
+                args = fork_of(ADDRESS, "pytest", *args[3:])
+            return execute(self, args, *more)
+
+        subprocess.Popen._execute_child = execute_child
+    elif "execnet.gateway_io" in sys.modules:
+        bootstrap = sys.modules["execnet.gateway_io"].popen_bootstrapline
+        sys.modules["execnet.gateway_io"].popen_args = lambda spec: fork_of(ADDRESS, "-c", bootstrap)
 
 
 def exit_of(module):
@@ -195,7 +237,11 @@ def exit_of(module):
     """
     code = 0
     try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
+        if module == "-c":
+            sys.modules["__main__"] = main = types.ModuleType("__main__")
+            exec(sys.orig_argv[2], vars(main))
+        else:
+            runpy.run_module(module, run_name="__main__", alter_sys=True)
     except SystemExit as error:
         code = error.code
     threading._shutdown()  # joins what is not a daemon, as Py_FinalizeEx does (CPython 3.11 to 3.14)
@@ -220,6 +266,7 @@ def preload():
     for name in builtin_plugins:
         if "pytester" not in name:  # pytest rewrites its asserts when it is loaded
             importlib.import_module(f"_pytest.{name}")
+    import_found(["execnet.gateway_io"])  # by which xdist starts workers: see fork_children
     gc.collect()
     gc.freeze()
     import_found(UNFROZEN)
@@ -236,5 +283,5 @@ if __name__ == "__main__":
     del sys.path[0]  # this folder, which a child does not have
     sys.path.insert(0, "")
     preload()
-    streams = serve(sys.argv[1])
+    streams = serve(ADDRESS)
     exit_of(become(streams))

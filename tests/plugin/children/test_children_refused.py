@@ -8,8 +8,6 @@ import pytest
 
 from tests.support.small_projects import furnished, recorded, summary
 
-pytestmark = pytest.mark.real_process
-
 CHILD = """
 import json, os, pathlib, socket, subprocess, sys, time, urllib.request
 

@@ -16,7 +16,6 @@ from tests.support.small_projects import edited, flat, passed
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="seccomp is Linux's"),
-    pytest.mark.real_process,
 ]
 
 MIXED = """
@@ -149,6 +148,7 @@ def put(project, ini):
     (project.root / "pytest.ini").write_text("[pytest]\npythonpath = .\n" + ini, encoding="utf-8")
 
 
+@pytest.mark.real_process
 @pytest.mark.env("main")
 def test_no_runner_of_a_case_gets_out_where_the_kernel_keeps_it(project, monkeypatch):
     safety = Path(__file__).parents[2] / "safety"

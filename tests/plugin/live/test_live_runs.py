@@ -2,10 +2,15 @@
 
 import json
 import re
+import sys
+from types import ModuleType
 
 import pytest
 
 from pytest_agentreplay.cli.demo.server import Ask, Raw
+from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.runs.live.setting_checks import check_settings
+from pytest_agentreplay.settings import resolve
 from tests.support.small_projects import flat, furnished, passed, recorded, sections
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -352,7 +357,20 @@ IDLE = [
 
 
 @pytest.mark.parametrize(("key", "line", "why"), IDLE, ids=[line for _, line, _ in IDLE])
-def test_a_setting_that_has_no_effect_is_an_error_before_any_model_is_asked(shop, key, line, why):
+def test_a_setting_that_has_no_effect_is_an_error(shop, key, line, why, monkeypatch):
+    agent = ModuleType("agent")
+    exec("def lookup(): ...\ndef search(): ...\ndef summarise(): ...\ndef refund(): ...\n", vars(agent))
+    monkeypatch.setitem(sys.modules, "agent", agent)
+    tools = [line.strip() for line in INI.splitlines()[1:]]
+    settings = resolve({"agentreplay_replay": "live"}, {"agentreplay_tools": tools, key: [line]}, {})
+    with pytest.raises(SettingsError) as error:
+        [*check_settings([settings], shop.root, ())]
+    assert f"{key}: {line.partition(' = ')[0]}" in str(error.value)
+    assert why in str(error.value)
+
+
+@pytest.mark.parametrize(("key", "line", "why"), [IDLE[0], IDLE[-1]], ids=["tool", "place"])
+def test_such_an_error_comes_before_any_model_is_asked(shop, key, line, why):
     hits = shop.server.hits
     done = shop.run("--replay=live", "-o", f"{key}={line}", "test_shop.py")
     assert (done.returncode, shop.server.hits) == (4, hits), done.stdout

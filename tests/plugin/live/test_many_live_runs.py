@@ -197,7 +197,6 @@ def test_an_interrupted_session_keeps_the_runs_that_it_has_made(shop):
     assert (verdict["word"], verdict["evidence"]) == ("inconclusive", ["the session ended before it was decided"])
 
 
-@pytest.mark.real_process
 @pytest.mark.skipif(sys.platform == "win32", reason="no signal kills there")
 @pytest.mark.parametrize("reader", ["drift", "session"])
 def test_the_runs_of_a_killed_session_are_in_the_history_once_and_those_of_a_running_one_are_not(shop, reader):

@@ -12,15 +12,12 @@ from pytest_agentreplay.snapshots.codec import journal
 from tests.support.exhaustive import rare
 from tests.support.small_projects import passed, recorded
 
-pytestmark = [
-    pytest.mark.skipif(os.name != "posix", reason="signals and processes of POSIX"),
-    pytest.mark.real_process,
-]
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="signals and processes of POSIX")
 
 ROOT = Path(__file__).resolve().parents[3]
 
 CONFTEST = """
-import ctypes, errno, os, resource, signal, socket, threading, time
+import ctypes, errno, os, resource, signal, socket, sys, threading, time
 import pytest
 
 HOW, _, WHEN = os.environ.get("FAULT", "").partition(":")
@@ -57,6 +54,7 @@ def around(agentreplay):
 
 def pytest_sessionstart():
     if HOW == "full":
+        sys.path.append(os.environ["CHECKOUT"])
         from pytest_agentreplay.snapshots.store import files
         from tests.snapshots.faults.disk import Disk, fails
         files.os = Disk(int(WHEN), fails(errno.ENOSPC), counted={"write"}, lasting={"write"})
@@ -90,7 +88,7 @@ def made(shared_project):
     project.write(conftest=CONFTEST)
     project.edit("agent.py", "def note(line):", "def note(line):\n    import conftest\n    conftest.bad_end('tool')")
     project.edit("agent.py", "Be brief.", 'Be " + os.environ["WORD"] + ".')
-    project.environ |= {"PYTHONPATH": str(ROOT), "SERVER_PORT": project.server.url.rpartition(":")[2], "WORD": "new"}
+    project.environ |= {"CHECKOUT": str(ROOT), "SERVER_PORT": project.server.url.rpartition(":")[2], "WORD": "new"}
     recorded(project, WORD="brief")
     (project.home,) = project.files
     project.old = project.home.read_bytes()
@@ -98,8 +96,9 @@ def made(shared_project):
 
 
 @pytest.fixture
-def shop(made):
+def shop(made, request):
     """The shop with its old snapshot, and an agent that says something new; what is recorded of it replaces nothing."""
+    made.forks = request.node.get_closest_marker("real_process") is None
     for file in (*made.root.rglob("*.jsonl"), *made.root.rglob(".pytest_agentreplay/pending/**/*.json")):
         file.unlink()
     yield made
@@ -118,6 +117,7 @@ def journals(project):
     return [journal.read(file.read_bytes()) for file in project.root.rglob("*.jsonl")]
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize(
     ("fault", "code", "calls"),
     [("kill:body", -9, 1), *rare(("kill:teardown", -9, 6), ("exit:body", 0, 1), ("segfault:body", -11, 1))],
@@ -171,6 +171,7 @@ def test_ctrl_c_keeps_the_old_snapshot_and_tells_of_the_journal(shop, fault, cal
         assert [(len(run.exchanges), torn) for run, torn in journals(shop)] == [(calls, 0)]
 
 
+@pytest.mark.real_process
 @pytest.mark.parametrize("fault", ["twice:body", *rare("interrupt:teardown")])
 def test_ctrl_c_in_a_replay_opens_the_way_again_and_writes_nothing(shop, fault):
     done = shop.offline(FAULT=fault, WORD="brief")

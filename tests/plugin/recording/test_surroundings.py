@@ -147,9 +147,9 @@ def made(shared_project, tmp_path_factory):
         (project.root / "data" / f"{name}.json").write_text(f'["{name}"]', encoding="utf-8")
     (project.root / "uv.lock").write_text("version = 1\n", encoding="utf-8")
     project.environ |= folders_of_a_user(tmp_path_factory.mktemp("user") / "of")
-    project.environ |= {"PYTHONHASHSEED": "3", "TZ": "Europe/Berlin", "OTHER_HOST": "maple-7"}
+    project.environ |= {"TZ": "Europe/Berlin", "OTHER_HOST": "maple-7"}
     project.environ |= {"SHOP_REGION": "eu", "SHOP_API_KEY": "k-99119911"}
-    return recorded(project, SECONDS_AGO=str(YEAR))
+    return recorded(project, SECONDS_AGO=str(YEAR), PYTHONHASHSEED="3")
 
 
 def test_the_prompts_hold_the_time_of_the_recording_and_the_file_no_place_of_this_machine(made):
@@ -185,8 +185,8 @@ def test_the_kit_holds_what_was_declared(made):
 
 
 def test_a_year_later_it_replays(made):
-    """Elsewhere too: tests/plugin/order/test_machine_clock.py."""
-    done = passed(made.offline(PYTHONHASHSEED="99", OTHER_HOST="oak-12.example", TZ="Asia/Kolkata"))
+    """With another hash seed, as each replay here that names none."""
+    done = passed(made.offline(OTHER_HOST="oak-12.example", TZ="Asia/Kolkata"))
     assert "5 passed" in done.stdout
     assert "changed" not in done.stdout
 
@@ -207,12 +207,12 @@ def elsewhere(made):
         edited(made, "data/orders.json", "orders", "other"),
         edited(made, "test_scene.py", "new_prompt=False", "new_prompt=True"),
     ):
-        yield {"SHOP_REGION": "us", "PYTHONHASHSEED": "0", "SHOP_API_KEY": "k-00000000"}
+        yield {"SHOP_REGION": "us", "SHOP_API_KEY": "k-00000000"}
 
 
 def test_a_divergence_names_what_has_changed_around_it(made, elsewhere):
     with edited(made, "agent.py", "You sort orders.", "You sort all orders."):
-        done = made.offline("-k", "sorts", **elsewhere)
+        done = made.offline("-k", "sorts", PYTHONHASHSEED="0", **elsewhere)
     assert done.returncode == 1
     assert '  changed since environment SHOP_REGION: "eu" -> "us"' in done.stdout
     assert "  changed since kept file data/orders.json has another content" in done.stdout

@@ -1,15 +1,29 @@
 """`--agentreplay-html`: pages of what diverged, from one process and from several."""
 
 import re
+import shutil
 
 import pytest
 
 from tests.support.small_projects import edited, recorded
 
 
+@pytest.fixture(scope="module")
+def made(shared_project):
+    made = shared_project()
+    made.furnish()
+    return recorded(made)
+
+
+@pytest.fixture
+def project(project, made):
+    """The refund agent, recorded."""
+    shutil.copytree(made.root / "__agent_snapshots__", project.root / "__agent_snapshots__")
+    return project
+
+
 @pytest.mark.parametrize("words", [(), ("-p", "xdist.plugin", "-n", "2")], ids=["one process", "xdist"])
 def test_a_divergence_has_a_page_until_it_is_gone(project, words):
-    recorded(project)
     pages = project.root / "pages"
     with edited(project, "agent.py", "Be brief", "Be curt"):
         done = project.replay("--agentreplay-html=pages", *words)
@@ -23,7 +37,6 @@ def test_a_divergence_has_a_page_until_it_is_gone(project, words):
 
 
 def test_only_pages_of_a_session_are_replaced_and_only_by_a_session_that_ran_tests(project):
-    recorded(project)
     folder = project.root / "pages"
     folder.mkdir()
     (folder / "mine.html").write_text("mine", encoding="utf-8")
@@ -45,7 +58,6 @@ def test_only_pages_of_a_session_are_replaced_and_only_by_a_session_that_ran_tes
 
 
 def test_a_damaged_history_and_a_damaged_snapshot_cost_their_part_of_the_page_alone(project):
-    recorded(project)
     history = project.root / ".agentreplay" / "live"
     history.mkdir(parents=True)
     (history / "history.jsonl").write_text("{\n", encoding="utf-8")
@@ -59,7 +71,6 @@ def test_a_damaged_history_and_a_damaged_snapshot_cost_their_part_of_the_page_al
 
 def test_a_page_holds_no_secret_that_the_report_hides(project):
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
-    recorded(project)
     with edited(project, "agent.py", "Be brief", f"Be brief {secret}"):
         assert secret not in project.replay("--agentreplay-html=pages").stdout
     for page in (project.root / "pages").glob("*.html"):

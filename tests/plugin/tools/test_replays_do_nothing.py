@@ -23,9 +23,9 @@ def run(*words, source=()):
 
 
 def test_no_refund_runs_in_a_replay():
-    done = run(SCRIPT, 120)
+    done = run(SCRIPT, 60)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert done.stdout.startswith("0 refunds in 120 replays of "), done.stdout
+    assert done.stdout.startswith("0 refunds in 60 replays of "), done.stdout
 
 
 HOLED = f"""
