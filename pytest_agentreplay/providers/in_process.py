@@ -28,7 +28,7 @@ ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "sys
 
 def read_call(call: ToolCall) -> CallReading:
     """A call of a model function: the first argument with a name of MESSAGES or PROMPTS is what it is told."""
-    from pytest_agentreplay.values.plain import plain
+    from pytest_agentreplay.values.deserializer import plain
 
     arguments = obj(plain(dict(call.arguments)))
     told, system, tools = (_named(arguments, names) for names in ((*MESSAGES, *PROMPTS), SYSTEM, TOOLS))
@@ -73,7 +73,7 @@ def read_reply(outcome: Outcome | None) -> ReplyReading:
         return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
     if not isinstance(outcome, ToolReply):
         return ReplyReading()
-    from pytest_agentreplay.values.plain import plain
+    from pytest_agentreplay.values.deserializer import plain
 
     values = [plain(item) for item in outcome.items] if outcome.items is not None else [_result(outcome.value)]
     error = f"{outcome.failure.type}: {outcome.failure.message}".rstrip(": ") if outcome.failure else ""
@@ -100,7 +100,7 @@ def text(value: Any) -> str:
 
 def _result(value: Json) -> Any:
     """A plain result; what an awaited one of a plain function is wrapped in comes off."""
-    from pytest_agentreplay.values.plain import plain
+    from pytest_agentreplay.values.deserializer import plain
 
     found: Any = plain(value)
     return found["$awaited"] if isinstance(found, dict) and found.keys() == {"$awaited"} else found

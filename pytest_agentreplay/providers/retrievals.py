@@ -41,7 +41,7 @@ def read_call(call: ToolCall) -> CallReading:
 
 def query(arguments: JsonObject) -> str:
     """The text that is looked for, "" where no argument shows it (a vector is no text)."""
-    from pytest_agentreplay.values.plain import plain
+    from pytest_agentreplay.values.deserializer import plain
 
     found = obj(plain(dict(arguments)))
     said = next((found[name] for name in QUERIES if found.get(name)), "")
@@ -56,7 +56,7 @@ def read_chunks(outcome: Outcome | None) -> tuple[Chunk, ...]:
     """The chunks in the order in which they came."""
     if not isinstance(outcome, ToolReply):
         return ()
-    from pytest_agentreplay.values.plain import plain
+    from pytest_agentreplay.values.deserializer import plain
 
     value: Any = plain(outcome.value if outcome.items is None else list(outcome.items))
     if isinstance(value, dict) and value.keys() == {"$awaited"}:
