@@ -23,7 +23,7 @@ from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.tool_uses import ran_for
+from pytest_agentreplay.model.reading import ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import tool_results
