@@ -134,4 +134,4 @@ def _said(message: JsonObject) -> str:
     return text or string(message.get("refusal"))
 
 
-OPENAI_CHAT = Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply)
+DIALECTS = (Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply),)

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_agentreplay.cli.demo import ollama_cohere, vectors
 from pytest_agentreplay.cli.demo.script import fresh
 from pytest_agentreplay.model.reading import ToolUse
-from pytest_agentreplay.providers.encode import anthropic, bedrock, gemini, openai_chat, openai_responses
-from pytest_agentreplay.providers.encode.model_reply import ModelReply, end_of
+from pytest_agentreplay.providers import anthropic, bedrock, gemini, openai_responses
+from pytest_agentreplay.providers import openai_chat_writing as openai_chat
+from pytest_agentreplay.providers.model_reply import ModelReply, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -1,10 +1,10 @@
-"""Chat completions, written."""
+"""OpenAI's chat completions, written; apart from their reading, which each replay of one imports."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers.encode import model_reply as it
+from pytest_agentreplay.providers import model_reply as it
 from pytest_agentreplay.providers.lenient import objects, string
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.model.reading import ToolUse
-    from pytest_agentreplay.providers.encode.model_reply import ModelReply
+    from pytest_agentreplay.providers.model_reply import ModelReply
 
 BASE = "https://api.openai.com"
 PATH, STREAM_PATH = "/v1/chat/completions", ""
