@@ -103,7 +103,7 @@ class Chunk:
 
 
 class Reader(Protocol):
-    """Reads calls and replies; `dialects.READER` is the real one."""
+    """Reads calls and replies; `providers.READER` is the real one."""
 
     def read_call(self, call: Call) -> CallReading:
         """Read a call. Never raises: what cannot be read is `generic`."""

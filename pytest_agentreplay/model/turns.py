@@ -19,21 +19,12 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.model.exchanges import (
-    Exchange,
-    Failure,
-    FramesReply,
-    HttpCall,
-    HttpReply,
-    Run,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.model.exchanges import Call, Outcome
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Outcome, Run
     from pytest_agentreplay.model.reading import Reader
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from importlib import import_module
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.matching.address import content, decoded, header, split
@@ -46,8 +45,22 @@ A test speaks one or two of the dialects; the modules of the others are not impo
 
 
 def _load_dialects(module: str) -> tuple[Dialect, ...]:
-    dialects: tuple[Dialect, ...] = import_module(f"pytest_agentreplay.providers.{module}").DIALECTS
-    return dialects
+    match module:
+        case "openai_chat":
+            from pytest_agentreplay.providers.openai_chat import DIALECTS
+        case "openai_responses":
+            from pytest_agentreplay.providers.openai_responses import DIALECTS
+        case "anthropic":
+            from pytest_agentreplay.providers.anthropic import DIALECTS
+        case "gemini":
+            from pytest_agentreplay.providers.gemini import DIALECTS
+        case "bedrock":
+            from pytest_agentreplay.providers.bedrock import DIALECTS
+        case "ollama_cohere":
+            from pytest_agentreplay.providers.ollama_cohere import DIALECTS
+        case _:
+            from pytest_agentreplay.providers.vectors import DIALECTS
+    return DIALECTS
 
 
 def all_dialects() -> tuple[Dialect, ...]:
@@ -56,7 +69,7 @@ def all_dialects() -> tuple[Dialect, ...]:
 
 
 class Dialects:
-    """The reader of all dialects: a `core.reading.Reader`.
+    """The reader of all dialects: a `model.reading.Reader`.
 
     Whatever a call or reply holds, reading gives an answer; only what `Body.data` raises (a damaged file) comes out.
     """
@@ -64,7 +77,11 @@ class Dialects:
     def read_call(self, call: Call) -> CallReading:
         """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
         if isinstance(call, ToolCall):
-            return _FUNCTIONS[call.boundary](call)
+            if call.boundary == "tool":
+                return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+            from pytest_agentreplay.providers import in_process
+
+            return in_process.read_call(call) if call.boundary == "model" else in_process.read_retrieval(call)
         if isinstance(call, FrameCall):
             from pytest_agentreplay.providers import frames
 
@@ -143,25 +160,6 @@ class Dialects:
         for message in reading.messages:
             found.update(genai.tool_results(message))
         return found
-
-
-def _tool(call: ToolCall) -> CallReading:
-    return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
-
-
-def _model(call: ToolCall) -> CallReading:
-    from pytest_agentreplay.providers import in_process
-
-    return in_process.read_call(call)
-
-
-def _retrieval(call: ToolCall) -> CallReading:
-    from pytest_agentreplay.providers import in_process
-
-    return in_process.read_retrieval(call)
-
-
-_FUNCTIONS = {"tool": _tool, "model": _model, "retrieval": _retrieval}
 
 
 def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:

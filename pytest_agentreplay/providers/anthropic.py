@@ -6,10 +6,9 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
-from pytest_agentreplay.providers import bedrock, gemini
-from pytest_agentreplay.providers import model_reply as it
+from pytest_agentreplay.providers import bedrock, gemini, model_reply
 from pytest_agentreplay.providers.dialect import Dialect, read_request
-from pytest_agentreplay.providers.lenient import grow, obj, objects, parse_text, rest, string, unique
+from pytest_agentreplay.providers.lenient import grow, obj, objects, parse_text, rest, string, sum_tokens, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -49,7 +48,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(block.get("text")) for block in blocks if block.get("type") == "text"),
         tool_uses=tuple(tool_use(block) for block in blocks if block.get("type") == "tool_use"),
         finish_reasons=unique([string(body.get("stop_reason"))]),
-        usage=bedrock.usage_of(obj(body.get("usage")), *_COUNTS),
+        usage=sum_tokens(obj(body.get("usage")), *_COUNTS),
         response_id=string(body.get("id")),
         model=string(body.get("model")),
         ids=unique([string(body.get("id")), *(string(block.get("id")) for block in blocks)]),
@@ -106,26 +105,34 @@ _ENDS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filte
 
 def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters."""
-    system, others = it.split_system(messages)
+    system, others = model_reply.split_system(messages)
     body: JsonObject = {"max_tokens": MOST}
     if system:
         body["system"] = "\n".join(system)
     body["messages"] = [_message(m) for m in others]
     if tools:
         body["tools"] = [
-            {"name": t.get("name"), "description": string(t.get("description")), "input_schema": it.schema_of(t)}
+            {
+                "name": t.get("name"),
+                "description": string(t.get("description")),
+                "input_schema": model_reply.schema_of(t),
+            }
             for t in tools
         ]
     return body
 
 
 def _message(message: JsonObject) -> JsonObject:
-    blocks = it.blocks_of(message, _result, _text, _use)
+    blocks = model_reply.blocks_of(message, _result, _text, _use)
     return {"role": "assistant" if message.get("role") == "assistant" else "user", "content": blocks}
 
 
 def _result(part: JsonObject) -> JsonObject:
-    block = {"type": "tool_result", "tool_use_id": part.get("id"), "content": it.text_of(it.result_of(part))}
+    block = {
+        "type": "tool_result",
+        "tool_use_id": part.get("id"),
+        "content": model_reply.text_of(model_reply.result_of(part)),
+    }
     return {**block, "is_error": True} if part.get("is_error") is True else block
 
 
@@ -134,7 +141,7 @@ def _text(text: str) -> JsonObject:
 
 
 def _use(use: ToolUse) -> JsonObject:
-    return {"type": "tool_use", "id": use.id, "name": use.name, "input": it.parsed(use)}
+    return {"type": "tool_use", "id": use.id, "name": use.name, "input": model_reply.parsed(use)}
 
 
 def whole(reply: ModelReply) -> JsonObject:
@@ -153,7 +160,7 @@ def whole(reply: ModelReply) -> JsonObject:
 
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each block in one delta."""
-    return it.server_sent((event["type"], event) for event in events(reply))
+    return model_reply.server_sent((event["type"], event) for event in events(reply))
 
 
 def events(reply: ModelReply) -> Iterator[dict[str, Any]]:
@@ -167,7 +174,7 @@ def events(reply: ModelReply) -> Iterator[dict[str, Any]]:
         empty: JsonObject = {"text": ""} if is_text else {"input": {}}
         yield {"type": "content_block_start", **at, "content_block": {**block, **empty}}
         kind, field = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
-        for piece in reply.pieces(string(block["text"]) if is_text else it.dumped(block["input"])):
+        for piece in reply.pieces(string(block["text"]) if is_text else model_reply.dumped(block["input"])):
             yield {"type": "content_block_delta", **at, "delta": {"type": kind, field: piece}}
         yield {"type": "content_block_stop", **at}
     ended = {"stop_reason": message["stop_reason"], "stop_sequence": None}

@@ -12,20 +12,9 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
-from pytest_agentreplay.providers import model_reply as it
+from pytest_agentreplay.providers import model_reply
 from pytest_agentreplay.providers.dialect import Dialect, read_request
-from pytest_agentreplay.providers.lenient import (
-    arr,
-    counts,
-    grow,
-    obj,
-    objects,
-    parse_text,
-    rest,
-    string,
-    token_counts,
-    unique,
-)
+from pytest_agentreplay.providers.lenient import arr, grow, obj, objects, parse_text, rest, string, sum_tokens, unique
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -83,7 +72,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(block.get("text")) for block in blocks),
         tool_uses=uses,
         finish_reasons=unique([string(body.get("stopReason"))]),
-        usage=usage_of(obj(body.get("usage")), *_COUNTS),
+        usage=sum_tokens(obj(body.get("usage")), *_COUNTS),
         model=string(obj(obj(body.get("trace")).get("promptRouter")).get("invokedModelId")),
         ids=unique(use.id for use in uses),
     )
@@ -116,17 +105,6 @@ def _closed(block: JsonObject) -> JsonObject:
     return {**block, "toolUse": {**use, "input": parse_text(use["input"])}} if "input" in use else block
 
 
-def usage_of(usage: JsonObject, read: str, written: str, cache_read: str, cache_written: str) -> dict[str, int]:
-    """Cached tokens count as input tokens, as the conventions ask; Bedrock and Anthropic list them apart."""
-    given = counts((name, usage.get(name)) for name in (read, cache_read, cache_written))
-    return token_counts(
-        sum(given.values()) if given else None,
-        usage.get(written),
-        cache_read=usage.get(cache_read),
-        cache_written=usage.get(cache_written),
-    )
-
-
 DIALECTS = (Dialect("bedrock", r"/model/[^/]+/converse(?:-stream)?", "aws.bedrock", fits, read_call, join, read_reply),)
 
 
@@ -138,7 +116,7 @@ _ENDS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filte
 
 def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters; the model and whether it streams stand in the path."""
-    system, others = it.split_system(messages)
+    system, others = model_reply.split_system(messages)
     body: JsonObject = {"messages": [_message(m) for m in others]}
     if system:
         body["system"] = [{"text": text} for text in system]
@@ -149,17 +127,17 @@ def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) ->
 
 def _spec(tool: JsonObject) -> JsonObject:
     about = {"name": tool.get("name"), "description": string(tool.get("description"))}
-    return {**about, "inputSchema": {"json": it.schema_of(tool)}}
+    return {**about, "inputSchema": {"json": model_reply.schema_of(tool)}}
 
 
 def _message(message: JsonObject) -> JsonObject:
     role = "assistant" if message.get("role") == "assistant" else "user"
-    return {"role": role, "content": it.blocks_of(message, _result, _text, _use)}
+    return {"role": role, "content": model_reply.blocks_of(message, _result, _text, _use)}
 
 
 def _result(part: JsonObject) -> JsonObject:
-    value = it.result_of(part)
-    content: JsonObject = {"json": value} if isinstance(value, dict) else {"text": it.text_of(value)}
+    value = model_reply.result_of(part)
+    content: JsonObject = {"json": value} if isinstance(value, dict) else {"text": model_reply.text_of(value)}
     result: JsonObject = {"toolUseId": part.get("id"), "content": [content]}
     return {"toolResult": {**result, "status": "error"} if part.get("is_error") is True else result}
 
@@ -169,7 +147,7 @@ def _text(text: str) -> JsonObject:
 
 
 def _use(use: ToolUse) -> JsonObject:
-    return {"toolUse": {"toolUseId": use.id, "name": use.name, "input": it.parsed(use)}}
+    return {"toolUse": {"toolUseId": use.id, "name": use.name, "input": model_reply.parsed(use)}}
 
 
 def whole(reply: ModelReply) -> JsonObject:
@@ -198,7 +176,7 @@ def _events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
         if use:
             started: JsonObject = {"toolUse": {"toolUseId": use["toolUseId"], "name": use["name"]}}
             yield "contentBlockStart", {**at, "start": started}
-        for piece in reply.pieces(it.dumped(use["input"]) if use else string(block["text"])):
+        for piece in reply.pieces(model_reply.dumped(use["input"]) if use else string(block["text"])):
             yield "contentBlockDelta", {**at, "delta": {"toolUse": {"input": piece}} if use else {"text": piece}}
         yield "contentBlockStop", at
     yield "messageStop", {"stopReason": body["stopReason"]}
@@ -212,7 +190,7 @@ def frame(kind: str, payload: dict[str, Any]) -> bytes:
         struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
         for name, value in named.items()
     )
-    body = it.dumped(payload).encode()
+    body = model_reply.dumped(payload).encode()
     sizes = struct.pack(">II", 16 + len(headers) + len(body), len(headers))
     start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
     return start + struct.pack(">I", zlib.crc32(start))

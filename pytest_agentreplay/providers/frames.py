@@ -51,14 +51,7 @@ class FrameDialect(NamedTuple):
 CLIENT_IDS = ("$.event_id", "$.item.id", "$.previous_item_id")
 CLIENT_REFS = ("$.item_id",)
 """Names an item that either side has made."""
-_EVENTS = (
-    "session.",
-    "conversation.",
-    "response.",
-    "input_audio_buffer.",
-    "output_audio_buffer.",
-    "transcription_",
-)
+_EVENTS = ("session.", "conversation.", "response.", "input_audio_buffer.", "output_audio_buffer.", "transcription_")
 _TEXT_DELTAS = {
     "response.text.delta": "response.output_text.delta",
     "response.audio_transcript.delta": "response.output_text.delta",
@@ -67,12 +60,12 @@ _TEXT_DELTAS = {
 """Events that carry text in the way of another one."""
 
 
-def fits_realtime(body: JsonObject) -> bool:
+def fits_event(body: JsonObject) -> bool:
     """Whether a message is a client event of either."""
     return string(body.get("type")).startswith(_EVENTS)
 
 
-def read_realtime_call(body: JsonObject, url: Url) -> CallReading:
+def read_client_event(body: JsonObject, url: Url) -> CallReading:
     """Read a client event."""
     kind = string(body.get("type"))
     if kind == "response.create":
@@ -124,10 +117,10 @@ def _read_response_create(body: JsonObject, url: Url) -> CallReading:
     return replace(reading, name=model or "realtime", model=model, client_ids=CLIENT_IDS, **places)
 
 
-def read_realtime_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
+def read_events(events: Iterable[ServerSentEvent]) -> ReplyReading:
     """Read the events that came back; speech is told by its transcript."""
     told = [_retold(value) for event in events if (value := event.value) is not None]
-    body = openai_responses.join(_event(value) for value in told)
+    body = openai_responses.join(ServerSentEvent(string(value.get("type")), canonical(value)) for value in told)
     for item in objects(body.get("output")):
         for part in objects(item.get("content")):
             if "transcript" in part and "text" not in part:
@@ -135,11 +128,6 @@ def read_realtime_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
     reading = openai_responses.read_reply(body)
     failed = next((obj(value.get("error")) for value in told if string(value.get("type")) == "error"), {})
     return replace(reading, error=string(failed.get("message")) or string(failed.get("code")))
-
-
-def _event(value: JsonObject) -> ServerSentEvent:
-    """The event of a stream of Responses that says the same."""
-    return ServerSentEvent(string(value.get("type")), canonical(value))
 
 
 def _retold(value: JsonObject) -> JsonObject:
@@ -155,14 +143,7 @@ def _model(url: Url) -> str:
 # content, a text, and the results of tools begin a model turn. The model's name is in the setup alone.
 
 _GEMINI_LIVE = "gemini live"
-_CONTENT = (
-    "clientContent",
-    "client_content",
-    "realtimeInput",
-    "realtime_input",
-    "toolResponse",
-    "tool_response",
-)
+_CONTENT = ("clientContent", "client_content", "realtimeInput", "realtime_input", "toolResponse", "tool_response")
 _GEMINI_KINDS = frozenset({"setup", *_CONTENT})
 
 
@@ -242,9 +223,7 @@ def _get(found: JsonObject, name: str) -> Json:
 
 
 FRAME_DIALECTS = (
-    FrameDialect(
-        "openai_realtime", r"/(realtime|responses)/*$", "openai", fits_realtime, read_realtime_call, read_realtime_reply
-    ),
+    FrameDialect("openai_realtime", r"/(realtime|responses)/*$", "openai", fits_event, read_client_event, read_events),
     FrameDialect("gemini_live", "BidiGenerateContent", "gcp.gemini", fits_live, read_live_call, read_live_reply),
 )
 """The dialects that are spoken over lasting connections."""

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
-from pytest_agentreplay.providers import model_reply as it
+from pytest_agentreplay.providers import model_reply
 from pytest_agentreplay.providers.dialect import Dialect, read_request
 from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
 
@@ -145,22 +145,22 @@ _ENDS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAF
 
 def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters; the model and whether it streams stand in the path."""
-    system, others = it.split_system(messages)
+    system, others = model_reply.split_system(messages)
     body: JsonObject = {"contents": [_content(m) for m in others]}
     if system:
         body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
     if tools:
-        body["tools"] = [{"functionDeclarations": [it.function_of(tool) for tool in tools]}]
+        body["tools"] = [{"functionDeclarations": [model_reply.function_of(tool) for tool in tools]}]
     return body
 
 
 def _content(message: JsonObject) -> JsonObject:
     role = "model" if message.get("role") == "assistant" else "user"
-    return {"role": role, "parts": it.blocks_of(message, _result, _text, _use)}
+    return {"role": role, "parts": model_reply.blocks_of(message, _result, _text, _use)}
 
 
 def _result(part: JsonObject) -> JsonObject:
-    value = it.result_of(part)
+    value = model_reply.result_of(part)
     response: JsonObject = value if isinstance(value, dict) else {"result": value}
     return {"functionResponse": {"name": part.get("name") or part.get("id"), "response": response}}
 
@@ -171,7 +171,7 @@ def _text(text: str) -> JsonObject:
 
 def _use(use: ToolUse) -> JsonObject:
     marks: JsonObject = {"id": use.id} if use.id else {}
-    return {"functionCall": {**marks, "name": use.name, "args": it.parsed(use)}}
+    return {"functionCall": {**marks, "name": use.name, "args": model_reply.parsed(use)}}
 
 
 def whole(reply: ModelReply) -> JsonObject:
@@ -191,7 +191,7 @@ def _chunk(reply: ModelReply, parts: Sequence[JsonObject], **ending: str) -> Jso
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
     if not reply.in_pieces:
-        return it.server_sent([("", whole(reply))])
+        return model_reply.server_sent([("", whole(reply))])
     parts = [*map(_text, reply.pieces(reply.text)), *map(_use, reply.uses)]
     last = whole(replace(reply, text="", uses=()))
-    return it.server_sent(("", chunk) for chunk in [*(_chunk(reply, [part]) for part in parts), last])
+    return model_reply.server_sent(("", chunk) for chunk in [*(_chunk(reply, [part]) for part in parts), last])

@@ -14,7 +14,7 @@ from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.compare.tolerance import view
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import Body, HttpCall, ToolCall
+from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
 from pytest_agentreplay.model.turns import function_of
 from pytest_agentreplay.providers import READER, encode, genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
@@ -52,12 +52,9 @@ class ByBody:
         """The call without the host that it goes to, and without headers."""
         if not isinstance(call, HttpCall) or READER.read_call(call).kind != "model":
             return call
-        return HttpCall(call.method, f"{NOWHERE}{split(call.url).path}", body=self._body(call))
-
-    def _body(self, call: HttpCall) -> Body:
         counted = self._matching.counted(call)
         assert isinstance(counted, HttpCall)
-        return counted.body
+        return HttpCall(call.method, f"{NOWHERE}{split(call.url).path}", body=counted.body)
 
 
 class ByMeaning:

@@ -32,7 +32,7 @@ _FILTER = frozenset({"content_filter", "refusal", "SAFETY", "guardrail_intervene
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One reply: text, tool calls, and what stands around them. `usage` is as `core.reading.ReplyReading`'s."""
+    """One reply: text, tool calls, and what stands around them. `usage` is as `model.reading.ReplyReading`'s."""
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()

@@ -56,7 +56,7 @@ def read_ollama_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join_ollama_lines(events: Iterable[ServerSentEvent]) -> JsonObject:
+def join_lines(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of lines amounts to: texts are joined, tool calls collected, the rest is the last's."""
     whole: JsonObject = {}
     message: JsonObject = {}
@@ -85,7 +85,7 @@ def read_cohere_reply(body: JsonObject) -> ReplyReading:
     )
 
 
-def join_cohere_events(events: Iterable[ServerSentEvent]) -> JsonObject:
+def join_events(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of events amounts to."""
     whole: JsonObject = {}
     message: JsonObject = {}
@@ -122,11 +122,7 @@ def _count_cohere_tokens(usage: JsonObject) -> dict[str, int]:
 
 
 DIALECTS = (
-    Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.fits, read_chat, join_ollama_lines, read_ollama_reply),
-    Dialect(
-        "ollama_generate", "/api/generate", "ollama", fits_generate, read_generate, join_ollama_lines, read_ollama_reply
-    ),
-    Dialect(
-        "cohere", "/v2/chat", "cohere", openai_chat.fits, openai_chat.read_call, join_cohere_events, read_cohere_reply
-    ),
+    Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.fits, read_chat, join_lines, read_ollama_reply),
+    Dialect("ollama_generate", "/api/generate", "ollama", fits_generate, read_generate, join_lines, read_ollama_reply),
+    Dialect("cohere", "/v2/chat", "cohere", openai_chat.fits, openai_chat.read_call, join_events, read_cohere_reply),
 )

@@ -134,4 +134,6 @@ def _said(message: JsonObject) -> str:
     return text or string(message.get("refusal"))
 
 
-DIALECTS = (Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply),)
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply),
+)

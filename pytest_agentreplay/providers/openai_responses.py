@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
-from pytest_agentreplay.providers import model_reply as it
-from pytest_agentreplay.providers import openai_chat
+from pytest_agentreplay.providers import model_reply, openai_chat
 from pytest_agentreplay.providers.dialect import Dialect, read_request
 from pytest_agentreplay.providers.lenient import arr, obj, objects, openai_tokens, rest, string, unique
 
@@ -120,13 +119,13 @@ PATH, STREAM_PATH = "/v1/responses", ""
 
 def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
     """The body of a request, without its parameters."""
-    system, others = it.split_system(messages)
+    system, others = model_reply.split_system(messages)
     body: JsonObject = {}
     if system:
         body["instructions"] = "\n".join(system)
     body["input"] = [item for m in others for item in _items(m)]
     if tools:
-        body["tools"] = [{"type": "function", **it.function_of(tool)} for tool in tools]
+        body["tools"] = [{"type": "function", **model_reply.function_of(tool)} for tool in tools]
     return body
 
 
@@ -134,12 +133,12 @@ def _items(message: JsonObject) -> Iterator[JsonObject]:
     parts = objects(message.get("parts"))
     for part in parts:
         if part.get("type") == "tool_call_response":
-            output = it.text_of(it.result_of(part))
+            output = model_reply.text_of(model_reply.result_of(part))
             yield {"type": "function_call_output", "call_id": part.get("id"), "output": output}
-    if text := it.joined_texts(parts):
+    if text := model_reply.joined_texts(parts):
         yield {"role": string(message.get("role")), "content": text}
-    for use in it.said(message, usage={}).uses:
-        yield {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": it.arguments(use)}
+    for use in model_reply.said(message, usage={}).uses:
+        yield {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": model_reply.arguments(use)}
 
 
 def whole(reply: ModelReply) -> JsonObject:
@@ -180,13 +179,13 @@ def _output(reply: ModelReply) -> Iterator[JsonObject]:
         yield {**message, "content": [content]}
     for use in reply.uses:
         call: JsonObject = {"type": "function_call", "id": f"fc_{use.id}", "call_id": use.id, "status": "completed"}
-        yield {**call, "name": use.name, "arguments": it.arguments(use)}
+        yield {**call, "name": use.name, "arguments": model_reply.arguments(use)}
 
 
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """A reply as the events of a stream, each text and each tool call in one delta."""
     numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(reply)))
-    return it.server_sent(numbered)
+    return model_reply.server_sent(numbered)
 
 
 def _events(reply: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:

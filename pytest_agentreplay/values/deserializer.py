@@ -224,9 +224,7 @@ def untagged(tag: str, payload: Json) -> object:
             return f"<{name}>"
         case "$object" | "$enum" | "$secret", _:
             return plain(payload)
-        case "$codec", [_, inner]:
-            return plain(inner)
-        case "$arm", [_, _, inner]:
+        case ("$codec", [_, inner]) | ("$arm", [_, _, inner]):
             return plain(inner)
         case "$opaque", _:
             return f"<{payload}>"

@@ -56,7 +56,7 @@ class ObjectShape:
     tag: str
     apart: Callable[[Any], Any]
     together: Callable[[type, Any], Any]
-    hints: Callable[[type], dict[str, Any]]
+    hints: Callable[[type], dict[str, Any]] = lambda _: {}
 
 
 @functools.lru_cache(maxsize=512)
@@ -76,10 +76,6 @@ def shape_of(cls: Any) -> ObjectShape | None:
         return _NAMEDTUPLE
     base = builtin_of(cls)
     return _DERIVED if base is not None and cls not in EXACT and not has_hidden_state(cls) else None
-
-
-def _no_hints(_: type) -> dict[str, Any]:
-    return {}
 
 
 # Enum members: by name; combinations of flags by value.
@@ -205,14 +201,11 @@ def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
     extra = parts.get(_EXTRA) or ({} if cls.model_config.get("extra") == "allow" else None)
     private = parts.get(PRIVATE) or ({} if cls.__private_attributes__ else None)
     object.__setattr__(made, "__dict__", held)
-    object.__setattr__(made, "__pydantic_fields_set__", _set_names(cls, parts, extra))
+    names = {name for name in cls.model_fields if name not in parts.get(UNSET, ())}
+    object.__setattr__(made, "__pydantic_fields_set__", names | set(extra or ()))
     object.__setattr__(made, _EXTRA, extra)
     object.__setattr__(made, PRIVATE, private)
     return made
-
-
-def _set_names(cls: Any, parts: dict[str, Any], extra: dict[str, Any] | None) -> set[str]:
-    return {name for name in cls.model_fields if name not in parts.get(UNSET, ())} | set(extra or ())
 
 
 def _model_hints(cls: Any) -> dict[str, Any]:
@@ -229,7 +222,10 @@ def _named_apart(value: Any) -> dict[str, Any]:
 
 
 def _named_together(cls: Any, parts: dict[str, Any]) -> Any:
-    return _with(tuple.__new__(cls, [parts[name] for name in cls._fields]), parts.get(_ATTRIBUTES, {}))
+    made = tuple.__new__(cls, [parts[name] for name in cls._fields])
+    for name, part in parts.get(_ATTRIBUTES, {}).items():
+        object.__setattr__(made, name, part)
+    return made
 
 
 def _derived_apart(value: Any) -> Any:
@@ -253,14 +249,8 @@ def _derived_hints(cls: Any) -> dict[str, Any]:
     return {**annotations_of(cls), ITEMS: items}
 
 
-def _with(made: Any, attributes: dict[str, Any]) -> Any:
-    for name, part in attributes.items():
-        object.__setattr__(made, name, part)
-    return made
-
-
-_ENUM = ObjectShape("$enum", _member_apart, _member_together, _no_hints)
-_SECRET = ObjectShape("$secret", lambda value: value.get_secret_value(), lambda cls, parts: cls(parts), _no_hints)
+_ENUM = ObjectShape("$enum", _member_apart, _member_together)
+_SECRET = ObjectShape("$secret", lambda value: value.get_secret_value(), lambda cls, parts: cls(parts))
 _DATACLASS = ObjectShape("$object", _dataclass_apart, _dataclass_together, annotations_of)
 _ATTRS = ObjectShape("$object", _attrs_apart, _attrs_together, annotations_of)
 _PYDANTIC = ObjectShape("$object", _model_apart, _model_together, _model_hints)

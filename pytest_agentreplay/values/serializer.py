@@ -227,25 +227,18 @@ def refusal_of(root: Any, value: Any, place: Any, why: str = "") -> CannotFreeze
     """The error for `value`, met at `place` inside `root`."""
     kind, where = _kind(value), shown(place)
     if not why and any(hasattr(value, name) for name in ("__next__", "__anext__", "__await__")):
-        text = f"{_article(kind)} at {where} can be used only once, so it cannot be kept"
-        return _refusal(
-            text, "return list(...) of it, or write the tool as a generator: those are kept item by item", where, kind
-        )
-    text = f"{_article(kind)} at {where} {why or 'would not come back as itself: no annotation names its class'}"
-    return _refusal(text, _advise(root, value, why), where, kind)
+        text = "can be used only once, so it cannot be kept"
+        advice = "return list(...) of it, or write the tool as a generator: those are kept item by item"
+    else:
+        text = why or "would not come back as itself: no annotation names its class"
+        advice = _advise(root, value, why)
+    article = "an" if kind[0].lower() in "aeiou" else "a"
+    return CannotFreeze(f"{article} {kind} at {where} {text}\n    {advice}", path=where, kind=kind)
 
 
 def unequal(root: Any, value: Any, place: Any) -> CannotFreeze:
     """The error for a value that came back as another one."""
     return refusal_of(root, value, place, "comes back unequal when it is built from what was kept")
-
-
-def _article(kind: str) -> str:
-    return f"{'an' if kind[0].lower() in 'aeiou' else 'a'} {kind}"
-
-
-def _refusal(text: str, advice: str, where: str, kind: str) -> CannotFreeze:
-    return CannotFreeze(f"{text}\n    {advice}", path=where, kind=kind)
 
 
 def _advise(root: Any, value: Any, why: str) -> str:
