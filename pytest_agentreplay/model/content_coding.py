@@ -38,7 +38,7 @@ class ContentReader(Protocol):
         """What `data` adds, never much more than `limit` bytes; at least that many where there are more. May raise."""
 
     def ended(self) -> tuple[bool, bool]:
-        """Whether the packed body is complete, and whether anything follows it."""
+        """Return whether the packed body is complete, and whether anything follows it."""
 
 
 def reader(coding: str, data: bytes) -> ContentReader | None:

@@ -45,7 +45,7 @@ class Turn(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The turn as reports show it in a sentence: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
+        """The turn as reports show it: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
         if self.agent and self.who:
             return f"{self.who} turn {self.number}"
         return f"turn {self.number} of {self.who}" if self.who else f"turn {self.number}"
@@ -178,7 +178,7 @@ def _split(lane: str, sequence: list[Exchange], models: set[int]) -> list[Turn]:
 
 
 def _named(found: list[Turn]) -> tuple[Turn, ...]:
-    """The turns, each with the words for whose it is."""
+    """Return the turns, each with the words for whose it is."""
     sequences = {(turn.lane, turn.agent) for turn in found}
     if len(sequences) < 2:
         return tuple(found)
@@ -191,7 +191,7 @@ def _named(found: list[Turn]) -> tuple[Turn, ...]:
 
 
 def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
-    """The told lane of each lane, by the two rules at the top of this file."""
+    """Return the lane that reports name for each lane, by the rules at the top of this file."""
     talk: dict[str, list[Exchange]] = {}
     for exchange in exchanges:
         if exchange.start in models:
@@ -209,7 +209,7 @@ def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
 
 
 def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
-    """The told lane of those in which nobody but one named agent talks, where these lanes never overlap."""
+    """Return that lane for those in which nobody but one named agent talks, where these lanes never overlap."""
     theirs: dict[tuple[str, str], list[str]] = {}
     for lane, said in talk.items():
         agent = said[0].agent
@@ -225,7 +225,7 @@ def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
 
 
 def _apart(talk: dict[str, list[Exchange]]) -> set[str]:
-    """The lanes whose conversation ran beside that of a sibling or of the lane that started them."""
+    """Return the lanes whose conversation ran beside that of a sibling or of the lane that started them."""
     spans: dict[str, list[tuple[int, int, str]]] = {}
     apart = set()
     for lane, said in talk.items():
@@ -274,7 +274,7 @@ def outage(run: Run, reader: Reader) -> str:
 
 
 def _unanswered(outcome: Outcome | None) -> str:
-    """What came in the place of an answer; "" for an answer, a part of one, and a call that the agent gave up."""
+    """Return what came in the place of an answer; "" for an answer, a part of one, and a call that was given up."""
     match outcome:
         case Failure():
             return "" if outcome.cancelled else _describe_failure(outcome)

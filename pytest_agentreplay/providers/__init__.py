@@ -75,7 +75,7 @@ class Dialects:
     """
 
     def read_call(self, call: Call) -> CallReading:
-        """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
+        """Return the call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
         if isinstance(call, ToolCall):
             if call.boundary == "tool":
                 return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
@@ -105,7 +105,7 @@ class Dialects:
         )
 
     def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
-        """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
+        """Return the reply to `call`; of one that broke off, as much as came, and in `error` how it broke."""
         if isinstance(call, ToolCall):
             if call.boundary != "model":
                 return ReplyReading()
@@ -141,19 +141,19 @@ class Dialects:
         return replace(reading, error=error_of(outcome, body, data))
 
     def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
-        """The chunks that a retrieval gave."""
+        """Return the chunks that a retrieval returned."""
         from pytest_agentreplay.providers import in_process
 
         return in_process.read_chunks(outcome)
 
     def tool_uses(self, reading: CallReading) -> tuple[ToolUse, ...]:
-        """The tool calls in the history that a call resends, in order."""
+        """Return the tool calls in the history that a call resends, in order."""
         from pytest_agentreplay.providers import genai
 
         return tuple(use for message in reading.messages for use in genai.tool_uses(message))
 
     def tool_results(self, reading: CallReading) -> dict[str, Json]:
-        """The tool results in the history that a call resends, as sent, by the id of the tool call."""
+        """Return the tool results in the history that a call resends, as sent, by the id of the tool call."""
         from pytest_agentreplay.providers import genai
 
         found: dict[str, Json] = {}
@@ -170,7 +170,7 @@ def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
 
 @lru_cache(maxsize=512)
 def _at(path: str) -> tuple[Dialect, ...]:
-    """The dialects whose paths end like `path`."""
+    """Return the dialects whose paths end like `path`."""
     return tuple(
         one
         for module, words in FAMILIES
@@ -181,7 +181,7 @@ def _at(path: str) -> tuple[Dialect, ...]:
 
 
 def _of_mcp(asked: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
-    """The answer to a message of MCP, among all that came with it."""
+    """Return the answer to a message of MCP, among all that came with it."""
     from pytest_agentreplay.providers import json_rpc
 
     found = json_rpc.answer(messages, asked)

@@ -25,7 +25,7 @@ _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_cr
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a Messages request."""
+    """Return whether a body has the shape of a Messages request."""
     return isinstance(body.get("messages"), list) and "max_tokens" in body
 
 
@@ -86,7 +86,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
 
 
 def _closed(block: JsonObject) -> JsonObject:
-    """A block whose input came in pieces: parsed, or the text as far as it came."""
+    """Return a block whose input came in pieces with that input parsed, or with its text as far as it came."""
     if not block.get(_INPUT):
         return block
     return {**rest(block, _INPUT), "input": parse_text(block[_INPUT])}
@@ -145,7 +145,7 @@ def _use(use: ToolUse) -> JsonObject:
 
 
 def whole(reply: ModelReply) -> JsonObject:
-    """A reply in one piece."""
+    """Return a reply in one piece."""
     return {
         "id": reply.id,
         "type": "message",
@@ -159,7 +159,7 @@ def whole(reply: ModelReply) -> JsonObject:
 
 
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as the events of a stream, each block in one delta."""
+    """Return a reply as the events of a stream, each block in one delta."""
     return model_reply.server_sent((event["type"], event) for event in events(reply))
 
 

@@ -30,7 +30,7 @@ _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInp
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a Converse request; the messages may stand in a stored prompt."""
+    """Return whether a body has the shape of a Converse request; the messages may stand in a stored prompt."""
     return isinstance(body.get("messages", []), list)
 
 
@@ -100,7 +100,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
 
 
 def _closed(block: JsonObject) -> JsonObject:
-    """A block whose tool input came in pieces: parsed, or the text as far as it came."""
+    """Return a block whose tool input came in pieces with that input parsed, or with its text as far as it came."""
     use = obj(block.get("toolUse"))
     return {**block, "toolUse": {**use, "input": parse_text(use["input"])}} if "input" in use else block
 
@@ -151,7 +151,7 @@ def _use(use: ToolUse) -> JsonObject:
 
 
 def whole(reply: ModelReply) -> JsonObject:
-    """A reply in one piece."""
+    """Return a reply in one piece."""
     content: list[Json] = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
     given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     return {
@@ -163,7 +163,7 @@ def whole(reply: ModelReply) -> JsonObject:
 
 
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as frames, each block in one delta."""
+    """Return a reply as frames, each block in one delta."""
     return tuple(frame(kind, payload) for kind, payload in _events(reply))
 
 

@@ -38,7 +38,7 @@ class Dialect(NamedTuple):
     read_reply: Callable[[JsonObject], ReplyReading]
 
     def at(self, path: str) -> bool:
-        """Whether a path ends as those of this dialect do."""
+        """Return whether a path ends as those of this dialect do."""
         return re.search(f"(?:{self.path})$", path) is not None
 
 

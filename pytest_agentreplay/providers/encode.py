@@ -40,10 +40,10 @@ class ReplyWriter(Protocol):
         """The body of a request, without its parameters and without what the path says in some APIs."""
 
     def whole(self, reply: ModelReply) -> JsonObject:
-        """A reply in one piece."""
+        """Return a reply in one piece."""
 
     def streamed(self, reply: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
-        """A reply as a stream, an item each event; `body` is that of the request."""
+        """Return a reply as a stream, an item each event; `body` is that of the request."""
 
 
 _WRITERS: Mapping[str, ReplyWriter] = {

@@ -40,7 +40,7 @@ class FrameDialect(NamedTuple):
     read_reply: Callable[[Iterable[ServerSentEvent]], ReplyReading]
 
     def at(self, url: Url) -> bool:
-        """Whether a connection to `url` is of this dialect."""
+        """Return whether a connection to `url` is of this dialect."""
         return re.search(self.path, url.path) is not None
 
 

@@ -31,7 +31,7 @@ _DECLARATIONS = ("functionDeclarations", "function_declarations")
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a generateContent request."""
+    """Return whether a body has the shape of a generateContent request."""
     return isinstance(body.get("contents"), list)
 
 
@@ -175,7 +175,7 @@ def _use(use: ToolUse) -> JsonObject:
 
 
 def whole(reply: ModelReply) -> JsonObject:
-    """A reply in one piece."""
+    """Return a reply in one piece."""
     read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     parts = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
     usage: JsonObject = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
@@ -189,7 +189,7 @@ def _chunk(reply: ModelReply, parts: Sequence[JsonObject], **ending: str) -> Jso
 
 
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
+    """Return a reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
     if not reply.in_pieces:
         return model_reply.server_sent([("", whole(reply))])
     parts = [*map(_text, reply.pieces(reply.text)), *map(_use, reply.uses)]

@@ -90,7 +90,7 @@ def tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
 
 
 def joined(told: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
-    """The messages, neighbours of one role in one."""
+    """Return the messages, neighbours of one role in one."""
     found: list[JsonObject] = []
     for one in told:
         join(found, one)
@@ -98,7 +98,7 @@ def joined(told: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
 
 
 def join(found: list[JsonObject], one: JsonObject) -> None:
-    """Put a message behind others: into the last of them where it is of the same role."""
+    """Add a message behind others: into the last of them where it is of the same role."""
     if found and found[-1]["role"] == one["role"]:
         found[-1] = {**found[-1], **one, "parts": [*arr(found[-1]["parts"]), *arr(one["parts"])]}
     elif arr(one["parts"]):
@@ -155,14 +155,14 @@ def _results(found: JsonObject) -> list[Json]:
 
 
 def _unwrapped(result: Json) -> Json:
-    """What a function gave Gemini: the API takes objects alone, so that all else comes in one of a single field."""
+    """Return what a function gave Gemini: the API takes objects alone, so all else comes in one of a single field."""
     if isinstance(result, dict) and len(result) == 1 and (field := next(iter(result))) in _WRAPPINGS:
         return parsed(result[field])
     return result
 
 
 def _plain(result: Json) -> Json:
-    """What a tool gave: the only text of a list of blocks, parsed where it is JSON."""
+    """Return what a tool gave: the only text of a list of blocks, parsed where it is JSON."""
     if isinstance(result, list) and len(result) == 1 and isinstance(only := result[0], dict):
         text = only.get("text", only.get("json"))
         return parsed(text) if text is not None and len(only) <= 2 else result

@@ -220,7 +220,7 @@ def _chunk(value: Any, score: float | None = None) -> Chunk | None:
 
 
 def _scored(value: Any) -> Chunk | None:
-    """A pair of document and score, either first."""
+    """Return the chunk of a pair of document and score, either first."""
     if len(value) != 2:
         return None
     first, second = value
@@ -279,5 +279,5 @@ def number(value: Any) -> float | None:
 
 
 def named(value: Json) -> bool:
-    """Whether a value can be an id."""
+    """Return whether a value can be an id."""
     return isinstance(value, str | int) and not isinstance(value, bool) and value != ""

@@ -139,7 +139,7 @@ def spelled(call: Call, outcome: Outcome, like: Outcome | None = None) -> Outcom
 
 
 def _structured(outcome: Outcome | None) -> JsonObject:
-    """The structured content of an answer, {} where it has none."""
+    """Return the structured content of an answer, {} where it has none."""
     frames = [frame.data for frame in outcome.frames()] if isinstance(outcome, FramesReply) else []
     found = [outcome.body.data] if isinstance(outcome, HttpReply) else frames
     trees = [tree for data in found if not isinstance(tree := parse(data), NotJson)]
@@ -207,7 +207,7 @@ def made_ids(data: bytes) -> dict[str, Json]:
 
 
 def renamed(said: JsonObject, names: Mapping[Hashable, Json]) -> JsonObject:
-    """What the server said, under the ids that the client has made up today; `names` has them by the recorded ones."""
+    """Return what the server sent, under the ids that the client has made up today; `names` has them by recorded id."""
     if "method" not in said and "id" in said:
         return {**said, "id": names.get(plain(said["id"]), said["id"])}
     params = obj(said.get("params"))
@@ -224,5 +224,5 @@ def _token(said: JsonObject) -> Hashable | None:
 
 
 def plain(value: Json) -> Hashable | None:
-    """An id as a key; numbers and texts stay apart."""
+    """Return an id as a key; numbers and texts stay apart."""
     return (type(value).__name__, value) if isinstance(value, str | int) else None

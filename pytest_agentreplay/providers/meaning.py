@@ -102,7 +102,7 @@ def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
 
 
 def _written(one: JsonObject) -> HttpCall:
-    """What `said` gives, as a request."""
+    """Return what `normalize_call` returned, as a request."""
     messages: list[JsonObject] = []
     number = 0
     for item in arr(one["said"]):
@@ -123,7 +123,7 @@ def _written(one: JsonObject) -> HttpCall:
 
 
 def _lost(run: Run) -> frozenset[str]:
-    """What no model call of `run` tells, although a run like this must have had it."""
+    """Return what no model call of `run` holds, although a run like this must have had it."""
     asked = [x for x in run.exchanges if READER.read_call(x.call).kind == "model"]
     readings = [READER.read_call(x.call) for x in asked]
     tools = [tool for reading in readings for tool in genai.tools(reading.tools)]
@@ -198,7 +198,7 @@ def _say(found: list[Json], role: str, text: str) -> None:
 
 
 def _whose(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Collection[int]) -> int:
-    """The number of the call that a result is of: by its id, else by its name, else in turn; -1 for none."""
+    """Return the number of the call that a result is of: by its id, else by its name, else in turn; -1 for none."""
     names = {string(part.get("id")), string(part.get("name"))} - {""}
     waiting = [number for number in range(len(calls)) if number not in answered]
     by_id = [number for number in waiting if calls[number][0] in names]

@@ -24,7 +24,7 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a chat completion request."""
+    """Return whether a body has the shape of a chat completion request."""
     return isinstance(body.get("messages"), list)
 
 

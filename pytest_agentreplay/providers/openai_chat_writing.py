@@ -28,7 +28,7 @@ def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) ->
 
 
 def _messages(message: JsonObject) -> Iterator[JsonObject]:
-    """One message of the conventions as those of the API: each result of a tool is reply."""
+    """Yield one message of the conventions as those of the API, in which each result of a tool is a message."""
     role, parts = string(message.get("role")), objects(message.get("parts"))
     results = [part for part in parts if part.get("type") == "tool_call_response"]
     for part in results:
@@ -53,7 +53,7 @@ def call_of(use: ToolUse, arguments: str | None = None) -> dict[str, Any]:
 
 
 def whole(reply: ModelReply) -> JsonObject:
-    """A reply in one piece."""
+    """Return a reply in one piece."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.uses:
         message["tool_calls"] = [call_of(use) for use in reply.uses]
@@ -62,7 +62,7 @@ def whole(reply: ModelReply) -> JsonObject:
 
 
 def streamed(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as the chunks of a stream; usage where the request includes it."""
+    """Return a reply as the chunks of a stream; usage where the request includes it."""
     return model_reply.server_sent(_chunks(reply, body), done=True)
 
 

@@ -142,7 +142,7 @@ def _items(message: JsonObject) -> Iterator[JsonObject]:
 
 
 def whole(reply: ModelReply) -> JsonObject:
-    """A reply in one piece."""
+    """Return a reply in one piece."""
     cut = reply.end in {"length", "filter"}
     reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(reply.end)
     given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
@@ -183,7 +183,7 @@ def _output(reply: ModelReply) -> Iterator[JsonObject]:
 
 
 def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as the events of a stream, each text and each tool call in one delta."""
+    """Return a reply as the events of a stream, each text and each tool call in one delta."""
     numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(reply)))
     return model_reply.server_sent(numbered)
 

@@ -41,7 +41,7 @@ def load(data: Json, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Any:
 
 
 def shown(place: Any) -> str:
-    """A place as a JSON path: "$.orders[0].total"."""
+    """Return a place as a JSON path: "$.orders[0].total"."""
     steps: list[str] = []
     while place is not None:
         place, step = place
@@ -201,7 +201,7 @@ def plain(data: Json) -> object:
 
 
 def untagged(tag: str, payload: Json) -> object:
-    """The value of one tagged form. Raises what a payload that does not fit its tag makes Python raise."""
+    """Return the value of one tagged form. Raises what a payload that does not fit its tag makes Python raise."""
     if tags.reads(tag):
         return tags.read({tag: payload})
     match tag, payload:
