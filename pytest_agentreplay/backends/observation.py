@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.backends.budget import NANO, PricedReader
 from pytest_agentreplay.compare.diagnose.results import read_result
 from pytest_agentreplay.model.exchanges import ToolCall
-from pytest_agentreplay.model.tool_uses import arguments_of
+from pytest_agentreplay.model.reading import arguments_of
 from pytest_agentreplay.model.turns import seat, tool_of, top_level, turns
 
 if TYPE_CHECKING:

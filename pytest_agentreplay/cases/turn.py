@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import genai, json_rpc
-from pytest_agentreplay.values.plain import plain
+from pytest_agentreplay.values.deserializer import plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -38,14 +38,7 @@ class ContentReader(Protocol):
         """What `data` adds, never much more than `limit` bytes; at least that many where there are more. May raise."""
 
     def ended(self) -> tuple[bool, bool]:
-        """Whether the packed body is complete, and whether anything follows it."""
-
-
-class ContentWriter(Protocol):
-    """Packs a body piece by piece."""
-
-    def write(self, text: bytes, *, last: bool) -> bytes:
-        """The packed bytes from which all of `text` can be read; with `last` the end of the body too."""
+        """Return whether the packed body is complete, and whether anything follows it."""
 
 
 def reader(coding: str, data: bytes) -> ContentReader | None:
@@ -63,24 +56,28 @@ def writer(coding: str) -> ContentWriter:
     """What packs a body that `reader` can read."""
     if coding in ZLIB:
         packer = zlib.compressobj(wbits=zlib.MAX_WBITS if coding == "deflate" else zlib.MAX_WBITS | 16)
-        return _Packing(packer.compress, lambda: packer.flush(zlib.Z_SYNC_FLUSH), packer.flush)
+        return ContentWriter(packer.compress, lambda: packer.flush(zlib.Z_SYNC_FLUSH), packer.flush)
     if coding == "br":
         brotli: Any = _brotli()
         stream = brotli.Compressor(quality=_QUALITY)
-        return _Packing(stream.process, stream.flush, stream.finish)
+        return ContentWriter(stream.process, stream.flush, stream.finish)
     library: Any = _zstd()
     if is_standard(library):
         frame = library.ZstdCompressor()
-        return _Packing(frame.compress, lambda: frame.flush(frame.FLUSH_BLOCK), frame.flush)
+        return ContentWriter(frame.compress, lambda: frame.flush(frame.FLUSH_BLOCK), frame.flush)
     frame = library.ZstdCompressor().compressobj()
-    return _Packing(frame.compress, lambda: frame.flush(library.COMPRESSOBJ_FLUSH_BLOCK), frame.flush)
+    return ContentWriter(frame.compress, lambda: frame.flush(library.COMPRESSOBJ_FLUSH_BLOCK), frame.flush)
 
 
-class _Packing:
+class ContentWriter:
+    """Packs a body piece by piece."""
+
     def __init__(self, add: Any, flush: Any, finish: Any) -> None:
+        """Take the three functions of a library's stream: what packs, what flushes, what ends the body."""
         self._add, self._flush, self._finish = add, flush, finish
 
     def write(self, text: bytes, *, last: bool) -> bytes:
+        """Return the packed bytes from which all of `text` can be read; with `last` the end of the body too."""
         packed: bytes = self._add(text) + (self._finish() if last else self._flush())
         return packed
 

@@ -363,7 +363,7 @@ class FramesReply:
         failure: Failure | None = None,
         waited: bool = False,
     ) -> FramesReply:
-        """The reply that consists of `frames`."""
+        """Return the reply that consists of `frames`."""
         frames = tuple(frames)
         data = b"".join([b"%b\n" % frame.data for frame in frames])
         lines = data.count(b"\n") == len(frames)

@@ -56,7 +56,7 @@ class Release:
         )
 
     def made(self, start: int) -> tuple[Exchange, ...]:
-        """The exchanges that are released now that the message recorded as `start` was made, in order."""
+        """Return the exchanges that are released now that the message recorded as `start` was made, in order."""
         if self._at_once and start not in self._made:
             self._made.add(start)
             self._front = len(self._exchanges) if len(self._made) == len(self._exchanges) else 0

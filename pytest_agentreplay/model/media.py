@@ -78,7 +78,7 @@ def mark(kind: str, size: int, digest: str) -> str:
 
 
 def told(tree: Json) -> Json:
-    """The value with a mark for each of its media, the files of a multipart among them."""
+    """Return the value with a mark for each of its media, the files of a multipart among them."""
     marks: dict[Place, Json] = {place: str(one) for place, one in found(tree)}
     for at, part in enumerate(tree if isinstance(tree, list) else ()):
         match part:
@@ -109,7 +109,7 @@ def swap(recorded: str, now: str) -> str:
 
 
 def found(tree: Json) -> Iterator[tuple[Place, Media]]:
-    """All media in a JSON value, with their places, in order; those of a place that tells no type are sniffed."""
+    """Yield all media in a JSON value, with their places, in order; those of a place that names no type are sniffed."""
     stack: list[tuple[Place, Json, str]] = [((), tree, "")]
     while stack:
         place, node, kind = stack.pop()
@@ -129,7 +129,7 @@ def found(tree: Json) -> Iterator[tuple[Place, Media]]:
 
 
 def _said(node: dict[str, Json], inherited: str) -> str:
-    """The type of the data beside it in an object; "" when nothing there says that it is data of a file."""
+    """Return the type of the data beside it in an object; "" when nothing there says that it is data of a file."""
     if node.get("type") == "text":
         return ""
     said = next((value for name in _TYPES if isinstance(value := node.get(name), str) and _TYPE.match(value)), "")
@@ -159,7 +159,7 @@ def encoded(text: str, kind: str = "") -> Media | None:
 
 @lru_cache(maxsize=32)
 def _decoded(text: str, kind: str) -> Media | None:
-    """The media in base64 of either alphabet, with or without its padding."""
+    """Return the media in base64 of either alphabet, with or without its padding."""
     plain = text.strip().replace("-", "+").replace("_", "/").rstrip("=")
     try:
         data = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
@@ -169,7 +169,7 @@ def _decoded(text: str, kind: str) -> Media | None:
 
 
 def of(data: bytes, kind: str = "") -> Media:
-    """Bytes of a `kind`, or of the one by which they begin."""
+    """Return bytes of a `kind`, or of the one by which they begin."""
     plain = kind.partition(";")[0].strip().lower()
     if plain in {"", "application/octet-stream"}:
         plain = next((name for at, mark, name in _MAGIC if data.startswith(mark, at)), "data")

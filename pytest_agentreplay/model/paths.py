@@ -40,7 +40,7 @@ def scope_of(nodeid: str) -> str:
 
 
 def named(nodeid: str) -> str:
-    """The fixture as reports name it: "fixture answers[gpt]"."""
+    """Return the fixture as reports name it: "fixture answers[gpt]"."""
     return f"fixture {nodeid.partition(MARK)[2]}"
 
 
@@ -50,7 +50,7 @@ ACTS = re.compile(r"""["\u201c-\u201e$`!\n]|\\(?=[\\"$`]|\Z)""")
 
 
 def quoted(text: str) -> str:
-    """`text` as one word for sh, cmd and PowerShell alike; a plain name stays as it is.
+    """Return `text` as one word for sh, cmd and PowerShell alike; a plain name stays as it is.
 
     Double quotes are the one pair that all three know. A text with `$`, a backquote, `!` or a double quote has none
     that suits them all: it comes in single quotes, which cmd does not know.
@@ -77,7 +77,7 @@ def selecting(test: str) -> str:
 
 
 def typed(test: str) -> str:
-    """The id of a test as pytest knows it; without parameters that only a placeholder stands for.
+    """Return the id of a test as pytest knows it; without parameters that only a placeholder stands for.
 
     For a fixture that is wider than a test: what holds the tests that share it.
     """

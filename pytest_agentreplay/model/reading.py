@@ -5,11 +5,14 @@ The dialects fill these values in; core compares them without knowing any provid
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
+
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, Outcome
+    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, Outcome, ToolCall
 
 
 _GROUPS = frozenset({"generationConfig", "inferenceConfig", "options"})
@@ -100,7 +103,7 @@ class Chunk:
 
 
 class Reader(Protocol):
-    """Reads calls and replies; `dialects.READER` is the real one."""
+    """Reads calls and replies; `providers.READER` is the real one."""
 
     def read_call(self, call: Call) -> CallReading:
         """Read a call. Never raises: what cannot be read is `generic`."""
@@ -110,3 +113,28 @@ class Reader(Protocol):
 
     def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
         """Read what a retrieval gave, best first as it came. Never raises: what cannot be read is empty."""
+
+
+def arguments_of(use: ToolUse) -> Json:
+    """Return what the model asked for, as a value."""
+    if not isinstance(use.arguments, str):
+        return use.arguments
+    value = parse(use.arguments, exact=True)
+    return use.arguments if isinstance(value, NotJson) else value
+
+
+def ran_for(use: ToolUse, call: ToolCall) -> bool:
+    """Return whether `call` has the arguments that the model gave, whatever function and parameters are called.
+
+    A registry may hand them on as one value, as a class, as text, or with others that the model does not give.
+    """
+    given = Counter(scalars(arguments_of(use)))
+    if not given:
+        return call.arguments.keys() <= call.defaults
+    return given <= Counter(scalars(call.arguments)) or use.arguments in call.arguments.values()
+
+
+def scalars(value: Json) -> list[str]:
+    """Return the values in `value` that hold no others, each as comparable text."""
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return [canonical(value)] if inner is None else [scalar for each in inner for scalar in scalars(each)]

@@ -178,7 +178,7 @@ class ReleaseSchedule:
         self._asked.add(start)
 
     def next(self) -> ReleaseEvent | None:
-        """What comes next; None when all has come."""
+        """Return what comes next; None when all has come."""
         while (
             self._at < len(self.events) and self.released(self.events[self._at].start) >= self.events[self._at].chunks
         ):
@@ -186,12 +186,12 @@ class ReleaseSchedule:
         return self.events[self._at] if self._at < len(self.events) else None
 
     def come(self, event: ReleaseEvent) -> None:
-        """`event` has come. One that was not the next is passed over later."""
+        """Note that `event` has come. One that was not the next is passed over later."""
         self._released[event.start] = max(event.chunks, self._released.get(event.start, -1))
         self.last = event
 
     def released(self, start: int) -> int:
-        """How many chunks of an answer have come: -1 before it has begun, END at its end."""
+        """Return how many chunks of an answer have come: -1 before it has begun, END at its end."""
         return END if start in self._dropped else self._released.get(start, -1)
 
     def drop(self, start: int) -> None:
@@ -208,7 +208,7 @@ class ReleaseSchedule:
         return None
 
     def before(self, start: int) -> Exchange | None:
-        """The call that was made before the one recorded as `start`; None for the first."""
+        """Return the call that was made before the one recorded as `start`; None for the first."""
         place = bisect_left(self._starts, start)
         return self.exchanges[self._starts[place - 1]] if place else None
 
@@ -217,11 +217,11 @@ class ReleaseSchedule:
         self._asked.add(start)
 
     def asked(self, start: int) -> bool:
-        """Whether the call was made, or is not waited for."""
+        """Return whether the call was made, or is not waited for."""
         return start in self._asked
 
     def early(self, start: int) -> ReleaseEvent | None:
-        """What had come before this call was made, and has not come yet."""
+        """Return what had come before this call was made, and has not come yet."""
         event = self.next()
         return event if event is not None and event.reading < start else None
 
@@ -256,7 +256,7 @@ def _chunks(x: Exchange) -> int:
 
 
 def _when(x: Exchange, chunks: int) -> int:
-    """About when so many chunks had come."""
+    """Return about when so many chunks had come."""
     timing, reply = x.timing, x.outcome
     end = timing.end if timing.end is not None else timing.start
     first = timing.first if timing.first is not None else end
@@ -345,11 +345,11 @@ class Precedence:
         return self.answered(x) and x.start not in self._open.get(x.lane, {})
 
     def answered(self, x: Exchange) -> bool:
-        """Whether `x` was answered."""
+        """Return whether `x` was answered."""
         return x.lane in self._lanes and self._lanes[x.lane].answered(x)
 
     def early(self, x: Exchange, lane: str = "") -> bool:
-        """Whether a call that must come before `x`, which is made in `lane` now, was not answered yet."""
+        """Return whether a call that must come before `x`, which is made in `lane` now, was not answered yet."""
         after = self._after.get(x.start)
         if after and not all(map(self.handed, after)):
             return True
@@ -379,7 +379,7 @@ class Precedence:
         return [(y, lane) for y, lane in self._open.get(x.lane, {}).values() if (y.made or 0) < x.start]
 
     def beside(self, lane: str, reading: int) -> bool:
-        """Whether the lane above `lane` had more answered after `reading` and before the first call of `lane`."""
+        """Return whether the lane above `lane` had more answered after `reading`, before the first call of `lane`."""
         beginner = next((self._lanes[one] for one in above(lane)[:1] if one in self._lanes), None)
         return lane in self._began and beginner is not None and beginner.between(reading + 1, self._began[lane])
 
@@ -451,7 +451,7 @@ def requests_served(kit: JsonObject) -> dict[int, int]:
 
 
 def above(lane: str) -> tuple[str, ...]:
-    """The lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
+    """Return the lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
     parts = lane.split(".")
     return tuple(".".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1))
 

@@ -330,7 +330,7 @@ class RuleTable:
                 self._names.setdefault((rule.part, rule.path), []).insert(0, rule)
 
     def named(self, part: Part, name: str, host: str) -> Rule | None:
-        """The rule for a header or query parameter (`name` in lower case) at `host`."""
+        """Return the rule for a header or query parameter (`name` in lower case) at `host`."""
         for rule in self._names.get((part, name), ()):
             if rule.applies(host):
                 return rule

@@ -9,9 +9,8 @@ Rules of this module:
   and so does one whose model calls ran while nobody else's did (a task around one model call).
 - Lanes side by side in which one agent talks, one lane after the other, are one lane (a task around each of its calls).
 
-Which calls change something outside: tools that are not known to read, and requests other than GET.
-
-What a model, a retriever or an embedding is asked changes nothing, though it goes by POST.
+Also what the calls of a run say about it: which of them change something outside, and whether it is an outage, in which
+no call of a model was answered.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from bisect import bisect_left
 from collections import Counter
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.model.exchanges import Exchange, HttpCall, Run, ToolCall
+from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from pytest_agentreplay.model.exchanges import Call
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Outcome, Run
     from pytest_agentreplay.model.reading import Reader
 
 
@@ -46,7 +45,7 @@ class Turn(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The turn as reports show it in a sentence: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
+        """The turn as reports show it: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
         if self.agent and self.who:
             return f"{self.who} turn {self.number}"
         return f"turn {self.number} of {self.who}" if self.who else f"turn {self.number}"
@@ -179,7 +178,7 @@ def _split(lane: str, sequence: list[Exchange], models: set[int]) -> list[Turn]:
 
 
 def _named(found: list[Turn]) -> tuple[Turn, ...]:
-    """The turns, each with the words for whose it is."""
+    """Return the turns, each with the words for whose it is."""
     sequences = {(turn.lane, turn.agent) for turn in found}
     if len(sequences) < 2:
         return tuple(found)
@@ -192,7 +191,7 @@ def _named(found: list[Turn]) -> tuple[Turn, ...]:
 
 
 def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
-    """The told lane of each lane, by the two rules at the top of this file."""
+    """Return the lane that reports name for each lane, by the rules at the top of this file."""
     talk: dict[str, list[Exchange]] = {}
     for exchange in exchanges:
         if exchange.start in models:
@@ -210,7 +209,7 @@ def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
 
 
 def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
-    """The told lane of those in which nobody but one named agent talks, where these lanes never overlap."""
+    """Return that lane for those in which nobody but one named agent talks, where these lanes never overlap."""
     theirs: dict[tuple[str, str], list[str]] = {}
     for lane, said in talk.items():
         agent = said[0].agent
@@ -226,7 +225,7 @@ def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
 
 
 def _apart(talk: dict[str, list[Exchange]]) -> set[str]:
-    """The lanes whose conversation ran beside that of a sibling or of the lane that started them."""
+    """Return the lanes whose conversation ran beside that of a sibling or of the lane that started them."""
     spans: dict[str, list[tuple[int, int, str]]] = {}
     apart = set()
     for lane, said in talk.items():
@@ -262,3 +261,36 @@ def has_effects(call: Call, reader: Reader, reads: Callable[[str], bool]) -> boo
     if not isinstance(call, HttpCall) or call.method in SAFE_METHODS:
         return False
     return reader.read_call(call).kind == "http"
+
+
+REFUSED = frozenset({401, 402, 403, 407, 408, 429})
+"""Statuses below 500 by which a service refuses whoever asks. Others (400, 404, 422) answer what was asked."""
+
+
+def outage(run: Run, reader: Reader) -> str:
+    """Why no model call of `run` was answered, by its last one; "" where one was, or where none was made."""
+    reasons = [_unanswered(x.outcome) for x in run.exchanges if is_model(x.call, reader)]
+    return reasons[-1] if reasons and all(reasons) else ""
+
+
+def _unanswered(outcome: Outcome | None) -> str:
+    """Return what came in the place of an answer; "" for an answer, a part of one, and a call that was given up."""
+    match outcome:
+        case Failure():
+            return "" if outcome.cancelled else _describe_failure(outcome)
+        case HttpReply(status=status) if status >= 500 or status in REFUSED:
+            return f"{status} {outcome.reason}".rstrip()
+        case HttpReply(failure=Failure(cancelled=False) as failure) if not outcome.body.data:
+            return _describe_failure(failure)
+        case FramesReply(failure=Failure() as failure) if not outcome.body.data:
+            return _describe_failure(failure)
+        case ToolReply(failure=Failure() as failure) if not outcome.items:
+            return _describe_failure(failure)
+        case _:
+            return ""
+
+
+def _describe_failure(failure: Failure) -> str:
+    name = failure.type.rpartition(".")[2]
+    message = failure.message.strip().partition("\n")[0]
+    return f"{name}: {message}" if message else name

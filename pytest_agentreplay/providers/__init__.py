@@ -14,15 +14,13 @@ from pytest_agentreplay.compare.matching.address import content, decoded, header
 from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.exchanges import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.model.reading import CallReading, ReplyReading
-from pytest_agentreplay.providers import generic
+from pytest_agentreplay.providers.dialect import error_of, read_unknown_call, text_of
 from pytest_agentreplay.providers.hosts import PROVIDERS, provider, region
 from pytest_agentreplay.providers.lenient import obj
 from pytest_agentreplay.providers.rules import RULES
 from pytest_agentreplay.providers.streams import framed, listed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from pytest_agentreplay.compare.matching.address import MatchContent, Url
     from pytest_agentreplay.model.exchanges import Call, HttpCall, Json, Outcome
     from pytest_agentreplay.model.reading import Chunk, ToolUse
@@ -31,85 +29,59 @@ if TYPE_CHECKING:
 __all__ = ["PROVIDERS", "READER", "RULES", "Dialects", "all_dialects"]
 
 
-def _openai_chat() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.openai_chat import OPENAI_CHAT
-
-    return (OPENAI_CHAT,)
-
-
-def _openai_responses() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.openai_responses import OPENAI_RESPONSES
-
-    return (OPENAI_RESPONSES,)
-
-
-def _anthropic() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.anthropic import ANTHROPIC
-
-    return (ANTHROPIC,)
-
-
-def _gemini() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.gemini import GEMINI
-
-    return (GEMINI,)
-
-
-def _bedrock() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.bedrock import BEDROCK
-
-    return (BEDROCK,)
-
-
-def _ollama() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.ollama import OLLAMA_CHAT, OLLAMA_GENERATE
-
-    return OLLAMA_CHAT, OLLAMA_GENERATE
-
-
-def _cohere() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.cohere import COHERE
-
-    return (COHERE,)
-
-
-def _vectors() -> tuple[Dialect, ...]:
-    from pytest_agentreplay.providers.vectors import VECTORS
-
-    return VECTORS
-
-
-FAMILIES: tuple[tuple[Callable[[], tuple[Dialect, ...]], tuple[str, ...]], ...] = (
-    (_openai_chat, ("/completions",)),
-    (_openai_responses, ("/responses",)),
-    (_anthropic, ("/v1/messages", "/invoke", "awPredict")),
-    (_gemini, ("Content",)),
-    (_bedrock, ("/converse",)),
-    (_ollama, ("/api/chat", "/api/generate")),
-    (_cohere, ("/v2/chat",)),
-    (_vectors, ("embed", "Embed", "predict", "rerank")),
+FAMILIES = (
+    ("openai_chat", ("/completions",)),
+    ("openai_responses", ("/responses",)),
+    ("anthropic", ("/v1/messages", "/invoke", "awPredict")),
+    ("gemini", ("Content",)),
+    ("bedrock", ("/converse",)),
+    ("ollama_cohere", ("/api/chat", "/api/generate", "/v2/chat")),
+    ("vectors", ("embed", "Embed", "predict", "rerank")),
 )
-"""The dialects, in the order in which they are tried: what loads them, and words of which every path of theirs has one.
+"""The modules with dialects, in the order in which these are tried, and words of which every path of theirs has one.
 
-A test speaks one or two of them; the others are not imported.
+A test speaks one or two of the dialects; the modules of the others are not imported.
 """
+
+
+def _load_dialects(module: str) -> tuple[Dialect, ...]:
+    match module:
+        case "openai_chat":
+            from pytest_agentreplay.providers.openai_chat import DIALECTS
+        case "openai_responses":
+            from pytest_agentreplay.providers.openai_responses import DIALECTS
+        case "anthropic":
+            from pytest_agentreplay.providers.anthropic import DIALECTS
+        case "gemini":
+            from pytest_agentreplay.providers.gemini import DIALECTS
+        case "bedrock":
+            from pytest_agentreplay.providers.bedrock import DIALECTS
+        case "ollama_cohere":
+            from pytest_agentreplay.providers.ollama_cohere import DIALECTS
+        case _:
+            from pytest_agentreplay.providers.vectors import DIALECTS
+    return DIALECTS
 
 
 def all_dialects() -> tuple[Dialect, ...]:
     """Return every dialect, in the order in which they are tried."""
-    return tuple(dialect for load, _ in FAMILIES for dialect in load())
+    return tuple(dialect for module, _ in FAMILIES for dialect in _load_dialects(module))
 
 
 class Dialects:
-    """The reader of all dialects: a `core.reading.Reader`.
+    """The reader of all dialects: a `model.reading.Reader`.
 
     Whatever a call or reply holds, reading gives an answer; only what `Body.data` raises (a damaged file) comes out.
     """
 
     def read_call(self, call: Call) -> CallReading:
-        """The call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
+        """Return the call as its dialect reads it; kind "http" and dialect "generic" for what none knows."""
         if isinstance(call, ToolCall):
-            return _FUNCTIONS[call.boundary](call)
+            if call.boundary == "tool":
+                return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
+            from pytest_agentreplay.providers import in_process
+
+            return in_process.read_call(call) if call.boundary == "model" else in_process.read_retrieval(call)
         if isinstance(call, FrameCall):
             from pytest_agentreplay.providers import frames
 
@@ -119,9 +91,11 @@ class Dialects:
         url, held = split(call.url), content(call.headers, call.body)
         dialect = _dialect(call, url, held)
         if dialect is None:
-            from pytest_agentreplay.providers import mcp
+            from pytest_agentreplay.providers import json_rpc
 
-            return (mcp.read_message(held.tree) if held.kind == "json" else None) or generic.read_call(call, url, held)
+            return (json_rpc.read_message(held.tree) if held.kind == "json" else None) or read_unknown_call(
+                call, url, held
+            )
         reading = dialect.read_call(obj(held.tree), url)
         return replace(
             reading,
@@ -131,7 +105,7 @@ class Dialects:
         )
 
     def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
-        """The reply to `call`; of one that broke off, as much as came, and `error` says how it broke."""
+        """Return the reply to `call`; of one that broke off, as much as came, and in `error` how it broke."""
         if isinstance(call, ToolCall):
             if call.boundary != "model":
                 return ReplyReading()
@@ -152,65 +126,40 @@ class Dialects:
         events = framed(header(outcome.headers, "content-type"), data)
         tree = None if events is not None else parse(data)
         if dialect is None:
-            from pytest_agentreplay.providers import mcp
+            from pytest_agentreplay.providers import json_rpc
 
-            if held.kind == "json" and mcp.read_message(held.tree) is not None and not isinstance(tree, NotJson):
+            if held.kind == "json" and json_rpc.read_message(held.tree) is not None and not isinstance(tree, NotJson):
                 return _of_mcp(
                     held.tree, outcome, data, [tree] if events is None else [event.value for event in events]
                 )
             body = obj(tree)
-            reading = ReplyReading(text=generic.text_of(outcome, data))
+            reading = ReplyReading(text=text_of(outcome, data))
         else:
             events = listed(tree) if isinstance(tree, list) else events
             body = dialect.join(events) if events is not None else obj(tree)
             reading = dialect.read_reply(body)
-        return replace(reading, error=generic.error_of(outcome, body, data))
+        return replace(reading, error=error_of(outcome, body, data))
 
     def read_chunks(self, outcome: Outcome | None) -> tuple[Chunk, ...]:
-        """The chunks that a retrieval gave."""
-        from pytest_agentreplay.providers import retrievals
+        """Return the chunks that a retrieval returned."""
+        from pytest_agentreplay.providers import in_process
 
-        return retrievals.read_chunks(outcome)
-
-    def say(self, message: Json) -> str:
-        """One message, as `CallReading.messages` holds it, in a line or a few for people."""
-        from pytest_agentreplay.providers import messages
-
-        return messages.say(message)
+        return in_process.read_chunks(outcome)
 
     def tool_uses(self, reading: CallReading) -> tuple[ToolUse, ...]:
-        """The tool calls in the history that a call resends, in order."""
-        from pytest_agentreplay.providers import messages
+        """Return the tool calls in the history that a call resends, in order."""
+        from pytest_agentreplay.providers import genai
 
-        return tuple(use for message in reading.messages for use in messages.tool_uses(message))
+        return tuple(use for message in reading.messages for use in genai.tool_uses(message))
 
     def tool_results(self, reading: CallReading) -> dict[str, Json]:
-        """The tool results in the history that a call resends, as sent, by the id of the tool call."""
-        from pytest_agentreplay.providers import messages
+        """Return the tool results in the history that a call resends, as sent, by the id of the tool call."""
+        from pytest_agentreplay.providers import genai
 
         found: dict[str, Json] = {}
         for message in reading.messages:
-            found.update(messages.tool_results(message))
+            found.update(genai.tool_results(message))
         return found
-
-
-def _tool(call: ToolCall) -> CallReading:
-    return CallReading(kind="tool", name=call.name, operation="execute_tool", parameters=call.arguments)
-
-
-def _model(call: ToolCall) -> CallReading:
-    from pytest_agentreplay.providers import in_process
-
-    return in_process.read_call(call)
-
-
-def _retrieval(call: ToolCall) -> CallReading:
-    from pytest_agentreplay.providers import retrievals
-
-    return retrievals.read_call(call)
-
-
-_FUNCTIONS = {"tool": _tool, "model": _model, "retrieval": _retrieval}
 
 
 def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
@@ -221,19 +170,23 @@ def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
 
 @lru_cache(maxsize=512)
 def _at(path: str) -> tuple[Dialect, ...]:
-    """The dialects whose paths end like `path`."""
+    """Return the dialects whose paths end like `path`."""
     return tuple(
-        one for load, words in FAMILIES if any(word in path for word in words) for one in load() if one.at(path)
+        one
+        for module, words in FAMILIES
+        if any(word in path for word in words)
+        for one in _load_dialects(module)
+        if one.at(path)
     )
 
 
 def _of_mcp(asked: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
-    """The answer to a message of MCP, among all that came with it."""
-    from pytest_agentreplay.providers import mcp
+    """Return the answer to a message of MCP, among all that came with it."""
+    from pytest_agentreplay.providers import json_rpc
 
-    found = mcp.answer(messages, asked)
-    reading = mcp.read_answer(found)
-    broken = generic.error_of(reply, found if reply.status >= 400 else {}, data)
+    found = json_rpc.answer(messages, asked)
+    reading = json_rpc.read_answer(found)
+    broken = error_of(reply, found if reply.status >= 400 else {}, data)
     return replace(reading, error=reading.error or broken)
 
 

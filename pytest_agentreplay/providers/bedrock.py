@@ -1,32 +1,28 @@
-"""Bedrock's Converse. The model stands in the path, and so does whether the reply is streamed."""
+"""Bedrock's Converse, read and written. The path names the model, and says whether the reply is streamed.
+
+A stream is binary frames, each with two checksums.
+"""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+import struct
+import zlib
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
+from pytest_agentreplay.providers import model_reply
 from pytest_agentreplay.providers.dialect import Dialect, read_request
-from pytest_agentreplay.providers.lenient import (
-    arr,
-    counts,
-    grow,
-    obj,
-    objects,
-    parse_text,
-    rest,
-    string,
-    token_counts,
-    unique,
-)
+from pytest_agentreplay.providers.lenient import arr, grow, obj, objects, parse_text, rest, string, sum_tokens, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_agentreplay.compare.matching.address import Url
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.model.reading import CallReading
+    from pytest_agentreplay.providers.model_reply import ModelReply
     from pytest_agentreplay.providers.streams import ServerSentEvent
 
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
@@ -34,7 +30,7 @@ _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInp
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a Converse request; the messages may stand in a stored prompt."""
+    """Return whether a body has the shape of a Converse request; the messages may stand in a stored prompt."""
     return isinstance(body.get("messages", []), list)
 
 
@@ -76,7 +72,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(block.get("text")) for block in blocks),
         tool_uses=uses,
         finish_reasons=unique([string(body.get("stopReason"))]),
-        usage=usage_of(obj(body.get("usage")), *_COUNTS),
+        usage=sum_tokens(obj(body.get("usage")), *_COUNTS),
         model=string(obj(obj(body.get("trace")).get("promptRouter")).get("invokedModelId")),
         ids=unique(use.id for use in uses),
     )
@@ -104,20 +100,97 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
 
 
 def _closed(block: JsonObject) -> JsonObject:
-    """A block whose tool input came in pieces: parsed, or the text as far as it came."""
+    """Return a block whose tool input came in pieces with that input parsed, or with its text as far as it came."""
     use = obj(block.get("toolUse"))
     return {**block, "toolUse": {**use, "input": parse_text(use["input"])}} if "input" in use else block
 
 
-def usage_of(usage: JsonObject, read: str, written: str, cache_read: str, cache_written: str) -> dict[str, int]:
-    """Cached tokens count as input tokens, as the conventions ask; Bedrock and Anthropic list them apart."""
-    given = counts((name, usage.get(name)) for name in (read, cache_read, cache_written))
-    return token_counts(
-        sum(given.values()) if given else None,
-        usage.get(written),
-        cache_read=usage.get(cache_read),
-        cache_written=usage.get(cache_written),
+DIALECTS = (Dialect("bedrock", r"/model/[^/]+/converse(?:-stream)?", "aws.bedrock", fits, read_call, join, read_reply),)
+
+
+BASE = "https://bedrock-runtime.us-east-1.amazonaws.com"
+PATH, STREAM_PATH = "/model/{quoted}/converse", "/model/{quoted}/converse-stream"
+_STRING = 7
+_ENDS = {"stop": "end_turn", "tools": "tool_use", "length": "max_tokens", "filter": "content_filtered"}
+
+
+def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
+    """The body of a request, without its parameters; the model and whether it streams stand in the path."""
+    system, others = model_reply.split_system(messages)
+    body: JsonObject = {"messages": [_message(m) for m in others]}
+    if system:
+        body["system"] = [{"text": text} for text in system]
+    if tools:
+        body["toolConfig"] = {"tools": [{"toolSpec": _spec(tool)} for tool in tools]}
+    return body
+
+
+def _spec(tool: JsonObject) -> JsonObject:
+    about = {"name": tool.get("name"), "description": string(tool.get("description"))}
+    return {**about, "inputSchema": {"json": model_reply.schema_of(tool)}}
+
+
+def _message(message: JsonObject) -> JsonObject:
+    role = "assistant" if message.get("role") == "assistant" else "user"
+    return {"role": role, "content": model_reply.blocks_of(message, _result, _text, _use)}
+
+
+def _result(part: JsonObject) -> JsonObject:
+    value = model_reply.result_of(part)
+    content: JsonObject = {"json": value} if isinstance(value, dict) else {"text": model_reply.text_of(value)}
+    result: JsonObject = {"toolUseId": part.get("id"), "content": [content]}
+    return {"toolResult": {**result, "status": "error"} if part.get("is_error") is True else result}
+
+
+def _text(text: str) -> JsonObject:
+    return {"text": text}
+
+
+def _use(use: ToolUse) -> JsonObject:
+    return {"toolUse": {"toolUseId": use.id, "name": use.name, "input": model_reply.parsed(use)}}
+
+
+def whole(reply: ModelReply) -> JsonObject:
+    """Return a reply in one piece."""
+    content: list[Json] = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
+    given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
+    return {
+        "output": {"message": {"role": "assistant", "content": content}},
+        "stopReason": _ENDS[reply.end],
+        "usage": {"inputTokens": given, "outputTokens": made, "totalTokens": given + made},
+        "metrics": {"latencyMs": 0},
+    }
+
+
+def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+    """Return a reply as frames, each block in one delta."""
+    return tuple(frame(kind, payload) for kind, payload in _events(reply))
+
+
+def _events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
+    body = whole(reply)
+    yield "messageStart", {"role": "assistant"}
+    for index, block in enumerate(objects(obj(obj(body["output"])["message"])["content"])):
+        at: JsonObject = {"contentBlockIndex": index}
+        use = obj(block.get("toolUse"))
+        if use:
+            started: JsonObject = {"toolUse": {"toolUseId": use["toolUseId"], "name": use["name"]}}
+            yield "contentBlockStart", {**at, "start": started}
+        for piece in reply.pieces(model_reply.dumped(use["input"]) if use else string(block["text"])):
+            yield "contentBlockDelta", {**at, "delta": {"toolUse": {"input": piece}} if use else {"text": piece}}
+        yield "contentBlockStop", at
+    yield "messageStop", {"stopReason": body["stopReason"]}
+    yield "metadata", {"usage": body["usage"], "metrics": body["metrics"]}
+
+
+def frame(kind: str, payload: dict[str, Any]) -> bytes:
+    """One frame of application/vnd.amazon.eventstream."""
+    named = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+    headers = b"".join(
+        struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
+        for name, value in named.items()
     )
-
-
-BEDROCK = Dialect("bedrock", r"/model/[^/]+/converse(?:-stream)?", "aws.bedrock", fits, read_call, join, read_reply)
+    body = model_reply.dumped(payload).encode()
+    sizes = struct.pack(">II", 16 + len(headers) + len(body), len(headers))
+    start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
+    return start + struct.pack(">I", zlib.crc32(start))

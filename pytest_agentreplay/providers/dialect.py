@@ -1,18 +1,22 @@
-"""What one dialect is: how its calls are known, and how its bodies are read. One row of the table in `dialects`."""
+"""How calls over HTTP are read: by a dialect of a model API, one row of the table in `providers`; and without one.
+
+What every HTTP reply may carry is read here too: its text, and what went wrong.
+"""
 
 from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_agentreplay.compare.matching.address import header
 from pytest_agentreplay.model.reading import CallReading
-from pytest_agentreplay.providers.lenient import arr, rest, string
+from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.compare.matching.address import Url
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.compare.matching.address import MatchContent, Url
+    from pytest_agentreplay.model.exchanges import HttpCall, HttpReply, Json, JsonObject
     from pytest_agentreplay.model.reading import ReplyReading
     from pytest_agentreplay.providers.streams import ServerSentEvent
 
@@ -34,27 +38,8 @@ class Dialect(NamedTuple):
     read_reply: Callable[[JsonObject], ReplyReading]
 
     def at(self, path: str) -> bool:
-        """Whether a path ends as those of this dialect do."""
+        """Return whether a path ends as those of this dialect do."""
         return re.search(f"(?:{self.path})$", path) is not None
-
-
-class FrameDialect(NamedTuple):
-    """A model API that is spoken in JSON messages over a lasting connection.
-
-    A connection is of this dialect when its URL's path holds the pattern `path`; a message, when its body `fits` as
-    well. A reading without a name gets one of the place. None of the functions raises, whatever the JSON.
-    """
-
-    name: str
-    path: str
-    provider: str
-    fits: Callable[[JsonObject], bool]
-    read_call: Callable[[JsonObject, Url], CallReading]
-    read_reply: Callable[[Iterable[ServerSentEvent]], ReplyReading]
-
-    def at(self, url: Url) -> bool:
-        """Whether a connection to `url` is of this dialect."""
-        return re.search(self.path, url.path) is not None
 
 
 def read_request(
@@ -91,3 +76,66 @@ def read_request(
 def _elements(value: Any) -> tuple[Json, ...]:
     """The elements of a list, or the only one."""
     return tuple(arr(value)) if isinstance(value, list) or value is None else (value,)
+
+
+_FIELD = re.compile(r'\bname="([^"]*)"')
+_TEXTS = re.compile(r"text/|json|xml|javascript|x-www-form-urlencoded|event-stream", re.IGNORECASE)
+_ERROR_TEXT = 300
+
+
+def read_unknown_call(call: HttpCall, url: Url, held: MatchContent) -> CallReading:
+    """Read any request that no dialect fits: `parameters` are the body's fields where it has fields."""
+    from pytest_agentreplay.providers import json_rpc
+
+    tree = held.tree
+    where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
+    rpc = tree if held.kind == "json" else None
+    return CallReading(
+        kind="http",
+        name=f"{call.method} {where}{url.path}",
+        operation=", ".join(json_rpc.methods(rpc)),
+        parameters=_read_multipart(tree) if held.kind == "multipart" else obj(tree),
+        client_ids=json_rpc.client_ids(rpc),
+    )
+
+
+def text_of(reply: HttpReply, data: bytes) -> str:
+    """The decoded body where its type says that it is text, else ""."""
+    return data.decode("utf-8", "replace") if _TEXTS.search(header(reply.headers, "content-type")) else ""
+
+
+def error_of(reply: HttpReply, body: JsonObject, data: bytes) -> str:
+    """What went wrong, in the words of the reply; "" when nothing did."""
+    said = _read_error(body, failed=reply.status >= 400)
+    if not said and reply.status >= 400:
+        said = " ".join(data[: _ERROR_TEXT * 4].decode("utf-8", "replace").split())[:_ERROR_TEXT]
+        said = said or reply.reason or "no body"
+    if reply.status >= 400:
+        said = f"{reply.status} {said}"
+    if reply.failure is not None:
+        broke = f"{reply.failure.type}: {reply.failure.message}".rstrip(": ")
+        said = f"{said}; {broke}" if said else broke
+    return said
+
+
+def _read_error(body: JsonObject, *, failed: bool) -> str:
+    """What an error says; the reply of a request that failed may be one itself."""
+    error = body.get("error", body if failed else None)
+    if isinstance(error, str):
+        return error
+    found = obj(error)
+    # A stream's error event may nest: {"type": "error", "error": {...}}.
+    inner = obj(found.get("error")) or found
+    message = string(inner.get("message"))
+    kind = string(inner.get("type")).removeprefix("error") or string(inner.get("code"))
+    kind = kind or string(inner.get("status"))
+    return f"{kind}: {message}" if kind and message else message or kind
+
+
+def _read_multipart(tree: Json) -> JsonObject:
+    """The parts of a multipart by the name of their field, else by their place."""
+    found: JsonObject = {}
+    for place, part in enumerate(objects(tree)):
+        named = _FIELD.search(string(part["headers"]))
+        found[named[1] if named else str(place)] = part["body"]
+    return found

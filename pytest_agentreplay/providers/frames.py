@@ -1,29 +1,231 @@
-"""Messages over a lasting connection: the dialects that know them, and what can be said of any other.
+"""Messages over a lasting connection: two dialects of model APIs, and what can be said of any other message.
 
-A message that begins no model turn is told by where it goes and what it is, "SEND api.openai.com/v1/realtime
+A message that begins no model turn is named by where it goes and what it is, "SEND api.openai.com/v1/realtime
 session.update"; what came back is that of the events that the frames are.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.compare.matching.address import content, split
-from pytest_agentreplay.model.reading import CallReading, ReplyReading
-from pytest_agentreplay.providers import mcp, stream_json
-from pytest_agentreplay.providers.gemini_live import GEMINI_LIVE
-from pytest_agentreplay.providers.generic import json_rpc
-from pytest_agentreplay.providers.lenient import obj, string
-from pytest_agentreplay.providers.openai_realtime import OPENAI_REALTIME
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
+from pytest_agentreplay.providers import json_rpc, openai_responses, stream_json
+from pytest_agentreplay.providers.dialect import read_request
+from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string, token_counts, unique
 from pytest_agentreplay.providers.streams import ServerSentEvent
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.compare.matching.address import Url
-    from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, WireCall
-    from pytest_agentreplay.providers.dialect import FrameDialect
+    from collections.abc import Callable, Iterable
 
-FRAME_DIALECTS: tuple[FrameDialect, ...] = (OPENAI_REALTIME, GEMINI_LIVE)
+    from pytest_agentreplay.compare.matching.address import Url
+    from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, Json, JsonObject, WireCall
+
+
+class FrameDialect(NamedTuple):
+    """A model API that is spoken in JSON messages over a lasting connection.
+
+    A connection is of this dialect when its URL's path holds the pattern `path`; a message, when its body `fits` as
+    well. A reading without a name gets one of the place. None of the functions raises, whatever the JSON.
+    """
+
+    name: str
+    path: str
+    provider: str
+    fits: Callable[[JsonObject], bool]
+    read_call: Callable[[JsonObject, Url], CallReading]
+    read_reply: Callable[[Iterable[ServerSentEvent]], ReplyReading]
+
+    def at(self, url: Url) -> bool:
+        """Return whether a connection to `url` is of this dialect."""
+        return re.search(self.path, url.path) is not None
+
+
+# OpenAI's events over a WebSocket: Realtime, and Responses. A `response.create` begins a model turn. Realtime keeps the
+# conversation on the server, so an event carries what it adds to it; a Responses event is a Responses request. What
+# comes back are the events of one response, or of several.
+
+CLIENT_IDS = ("$.event_id", "$.item.id", "$.previous_item_id")
+CLIENT_REFS = ("$.item_id",)
+"""Names an item that either side has made."""
+_EVENTS = ("session.", "conversation.", "response.", "input_audio_buffer.", "output_audio_buffer.", "transcription_")
+_TEXT_DELTAS = {
+    "response.text.delta": "response.output_text.delta",
+    "response.audio_transcript.delta": "response.output_text.delta",
+    "response.output_audio_transcript.delta": "response.output_text.delta",
+}
+"""Events that carry text in the way of another one."""
+
+
+def fits_event(body: JsonObject) -> bool:
+    """Whether a message is a client event of either."""
+    return string(body.get("type")).startswith(_EVENTS)
+
+
+def read_client_event(body: JsonObject, url: Url) -> CallReading:
+    """Read a client event."""
+    kind = string(body.get("type"))
+    if kind == "response.create":
+        return _read_response_create(body, url)
+    model = _model(url)
+    if kind in {"session.update", "transcription_session.update"}:
+        session = obj(body.get("session"))
+        return read_request(
+            session,
+            system_in="instructions",
+            messages_in="",
+            at="$.session",
+            kind="http",
+            name="",
+            operation=kind,
+            model=string(session.get("model")) or model,
+            parameters=rest(session, "instructions", "tools"),
+            stream=False,
+            client_ids=CLIENT_IDS,
+            client_refs=CLIENT_REFS,
+        )
+    item = obj(body.get("item"))
+    said: tuple[Json, ...] = (item,) if item and string(item.get("type")) == "message" else ()
+    return CallReading(
+        kind="http",
+        name="",
+        operation=kind,
+        model=model,
+        parameters=rest(body, "type"),
+        messages=said,
+        messages_at="$.item" if said else "",
+        client_ids=CLIENT_IDS,
+        client_refs=CLIENT_REFS,
+    )
+
+
+def _read_response_create(body: JsonObject, url: Url) -> CallReading:
+    """A `response.create`: the fields of a response stand in it, or below `response`."""
+    inner = obj(body.get("response"))
+    if not inner and "input" in body:
+        return replace(openai_responses.read_call(rest(body, "type"), url), client_ids=CLIENT_IDS)
+    reading = openai_responses.read_call(inner, url)
+    model = reading.model or _model(url)
+    places = {
+        name: at.replace("$", "$.response", 1)
+        for name in ("system_at", "messages_at", "tools_at")
+        if (at := getattr(reading, name))
+    }
+    return replace(reading, name=model or "realtime", model=model, client_ids=CLIENT_IDS, **places)
+
+
+def read_events(events: Iterable[ServerSentEvent]) -> ReplyReading:
+    """Read the events that came back; speech is told by its transcript."""
+    told = [_retold(value) for event in events if (value := event.value) is not None]
+    body = openai_responses.join(ServerSentEvent(string(value.get("type")), canonical(value)) for value in told)
+    for item in objects(body.get("output")):
+        for part in objects(item.get("content")):
+            if "transcript" in part and "text" not in part:
+                part["text"] = part["transcript"]
+    reading = openai_responses.read_reply(body)
+    failed = next((obj(value.get("error")) for value in told if string(value.get("type")) == "error"), {})
+    return replace(reading, error=string(failed.get("message")) or string(failed.get("code")))
+
+
+def _retold(value: JsonObject) -> JsonObject:
+    kind = string(value.get("type"))
+    return {**value, "type": _TEXT_DELTAS[kind]} if kind in _TEXT_DELTAS else value
+
+
+def _model(url: Url) -> str:
+    return next((value for name, value in url.query if name in {"model", "deployment"}), "")
+
+
+# Gemini live: `setup`, then content, speech and tool results of the agent; field names in either spelling. Finished
+# content, a text, and the results of tools begin a model turn. The model's name is in the setup alone.
+
+_GEMINI_LIVE = "gemini live"
+_CONTENT = ("clientContent", "client_content", "realtimeInput", "realtime_input", "toolResponse", "tool_response")
+_GEMINI_KINDS = frozenset({"setup", *_CONTENT})
+
+
+def fits_live(body: JsonObject) -> bool:
+    """Whether a message is one of the agent's."""
+    return any(name in _GEMINI_KINDS for name in body)
+
+
+def read_live_call(body: JsonObject, _url: Url) -> CallReading:
+    """Read a message."""
+    name = next(name for name in body if name in _GEMINI_KINDS)
+    inner, at = obj(body[name]), f"$.{name}"
+    match name:
+        case "setup":
+            return _read_setup(inner, at)
+        case "clientContent" | "client_content":
+            turns = tuple(arr(inner.get("turns")))
+            begins = _get(inner, "turnComplete") is not False
+            return _make_turn(turns, f"{at}.turns" if turns else "", rest(inner, "turns"), begins=begins)
+        case "toolResponse" | "tool_response":
+            field = "functionResponses" if "functionResponses" in inner else "function_responses"
+            given = inner.get(field)
+            results: tuple[Json, ...] = tuple(arr(given)) or ((given,) if given else ())
+            return _make_turn(results, f"{at}.{field}" if results else "", rest(inner, field), begins=True)
+        case _:
+            text = inner.get("text")
+            said: tuple[Json, ...] = (text,) if isinstance(text, str) else ()
+            return _make_turn(said, f"{at}.text" if said else "", rest(inner, "text"), begins=bool(said))
+
+
+def _read_setup(setup: JsonObject, at: str) -> CallReading:
+    system = next((name for name in ("systemInstruction", "system_instruction") if name in setup), "")
+    more: dict[str, Any] = {"kind": "http", "name": "", "operation": "setup", "stream": False}
+    return read_request(setup, system_in=system, messages_in="", at=at, **more)
+
+
+def _make_turn(messages: tuple[Json, ...], at: str, parameters: JsonObject, *, begins: bool) -> CallReading:
+    return CallReading(
+        kind="model" if begins else "http",
+        name=_GEMINI_LIVE if begins else "",
+        operation="generate_content",
+        parameters=parameters,
+        messages=messages,
+        messages_at=at,
+    )
+
+
+def read_live_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
+    """Read the messages that came back."""
+    text, transcript = "", ""
+    uses: list[ToolUse] = []
+    finish: list[str] = []
+    usage: JsonObject = {}
+    for value in (event.value or {} for event in events):
+        content = obj(_get(value, "serverContent"))
+        for part in objects(obj(_get(content, "modelTurn")).get("parts")):
+            text += "" if part.get("thought") is True else string(part.get("text"))
+        transcript += string(obj(_get(content, "outputTranscription")).get("text"))
+        finish += [name for name in ("turnComplete", "interrupted") if _get(content, name) is True]
+        calls = objects(_get(obj(_get(value, "toolCall")), "functionCalls"))
+        uses += [ToolUse(string(call.get("id")), string(call.get("name")), call.get("args")) for call in calls]
+        usage = obj(_get(value, "usageMetadata")) or usage
+    return ReplyReading(
+        text=text or transcript,
+        tool_uses=tuple(uses),
+        finish_reasons=unique(finish),
+        usage=token_counts(_get(usage, "promptTokenCount"), _get(usage, "responseTokenCount")),
+        ids=unique([use.id for use in uses]),
+    )
+
+
+def _get(found: JsonObject, name: str) -> Json:
+    """A field in either spelling."""
+    if name in found:
+        return found[name]
+    return found.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+
+
+FRAME_DIALECTS = (
+    FrameDialect("openai_realtime", r"/(realtime|responses)/*$", "openai", fits_event, read_client_event, read_events),
+    FrameDialect("gemini_live", "BidiGenerateContent", "gcp.gemini", fits_live, read_live_call, read_live_reply),
+)
 """The dialects that are spoken over lasting connections."""
 
 
@@ -41,13 +243,13 @@ def opens_model(url: str) -> bool:
 def read_call(call: FrameCall, url: Url) -> CallReading:
     """Read any message."""
     tree = content(call.headers, call.body).tree
-    if call.boundary == "mcp" and (read := mcp.read_message(tree)) is not None:
+    if call.boundary == "mcp" and (read := json_rpc.read_message(tree)) is not None:
         return read
     dialect = dialect_of(call, url)
     if dialect is not None:
         reading = replace(dialect.read_call(obj(tree), url), dialect=dialect.name, provider=dialect.provider)
         return reading if reading.name else replace(reading, name=_name(call, url, reading.operation))
-    operation, ids = json_rpc(tree)
+    operation, ids = ", ".join(json_rpc.methods(tree)), json_rpc.client_ids(tree)
     if call.boundary == "process":
         ids = stream_json.client_ids(obj(tree))
     return CallReading(

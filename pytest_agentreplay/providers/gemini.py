@@ -1,4 +1,4 @@
-"""Gemini's generateContent, on its own host and on Vertex.
+"""Gemini's generateContent, on its own host and on Vertex; read and written.
 
 The model stands in the path, and so does whether the reply is streamed. Fields come in camelCase, or in snake_case from
 those who write the JSON by hand: the API takes both.
@@ -7,18 +7,21 @@ those who write the JSON by hand: the API takes both.
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
+from pytest_agentreplay.providers import model_reply
 from pytest_agentreplay.providers.dialect import Dialect, read_request
 from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.compare.matching.address import Url
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.model.reading import CallReading
+    from pytest_agentreplay.providers.model_reply import ModelReply
     from pytest_agentreplay.providers.streams import ServerSentEvent
 
 MODEL = re.compile(r"/([^/:]+):\w+$")
@@ -28,7 +31,7 @@ _DECLARATIONS = ("functionDeclarations", "function_declarations")
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a generateContent request."""
+    """Return whether a body has the shape of a generateContent request."""
     return isinstance(body.get("contents"), list)
 
 
@@ -131,4 +134,64 @@ def _usage(usage: JsonObject) -> dict[str, int]:
     )
 
 
-GEMINI = Dialect("gemini", r":(?:generate|streamGenerate)Content", "gcp.gemini", fits, read_call, join, read_reply)
+DIALECTS = (Dialect("gemini", r":(?:generate|streamGenerate)Content", "gcp.gemini", fits, read_call, join, read_reply),)
+
+
+BASE = "https://generativelanguage.googleapis.com"
+PATH = "/v1beta/models/{name}:generateContent"
+STREAM_PATH = "/v1beta/models/{name}:streamGenerateContent?alt=sse"
+_ENDS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
+
+
+def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
+    """The body of a request, without its parameters; the model and whether it streams stand in the path."""
+    system, others = model_reply.split_system(messages)
+    body: JsonObject = {"contents": [_content(m) for m in others]}
+    if system:
+        body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
+    if tools:
+        body["tools"] = [{"functionDeclarations": [model_reply.function_of(tool) for tool in tools]}]
+    return body
+
+
+def _content(message: JsonObject) -> JsonObject:
+    role = "model" if message.get("role") == "assistant" else "user"
+    return {"role": role, "parts": model_reply.blocks_of(message, _result, _text, _use)}
+
+
+def _result(part: JsonObject) -> JsonObject:
+    value = model_reply.result_of(part)
+    response: JsonObject = value if isinstance(value, dict) else {"result": value}
+    return {"functionResponse": {"name": part.get("name") or part.get("id"), "response": response}}
+
+
+def _text(text: str) -> JsonObject:
+    return {"text": text}
+
+
+def _use(use: ToolUse) -> JsonObject:
+    marks: JsonObject = {"id": use.id} if use.id else {}
+    return {"functionCall": {**marks, "name": use.name, "args": model_reply.parsed(use)}}
+
+
+def whole(reply: ModelReply) -> JsonObject:
+    """Return a reply in one piece."""
+    read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
+    parts = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
+    usage: JsonObject = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
+    return {**_chunk(reply, parts, finishReason=_ENDS[reply.end]), "usageMetadata": usage}
+
+
+def _chunk(reply: ModelReply, parts: Sequence[JsonObject], **ending: str) -> JsonObject:
+    content: JsonObject = {"role": "model", "parts": [*parts]}
+    candidate: JsonObject = {"content": content, "index": 0, **ending}
+    return {"candidates": [candidate], "modelVersion": reply.model, "responseId": reply.id}
+
+
+def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+    """Return a reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
+    if not reply.in_pieces:
+        return model_reply.server_sent([("", whole(reply))])
+    parts = [*map(_text, reply.pieces(reply.text)), *map(_use, reply.uses)]
+    last = whole(replace(reply, text="", uses=()))
+    return model_reply.server_sent(("", chunk) for chunk in [*(_chunk(reply, [part]) for part in parts), last])

@@ -63,6 +63,17 @@ def openai_tokens(usage: JsonObject, read: str, written: str) -> dict[str, int]:
     return token_counts(usage.get(read), usage.get(written), cache_read=cached, reasoning=thought)
 
 
+def sum_tokens(usage: JsonObject, read: str, written: str, cache_read: str, cache_written: str) -> dict[str, int]:
+    """Cached tokens count as input tokens, as the conventions ask; Bedrock and Anthropic list them apart."""
+    given = counts((name, usage.get(name)) for name in (read, cache_read, cache_written))
+    return token_counts(
+        sum(given.values()) if given else None,
+        usage.get(written),
+        cache_read=usage.get(cache_read),
+        cache_written=usage.get(cache_written),
+    )
+
+
 def unique(values: Iterable[str]) -> tuple[str, ...]:
     """The strings that are not empty, each once, in order."""
     return tuple(dict.fromkeys(value for value in values if value))

@@ -14,7 +14,7 @@ from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.compare.tolerance import view
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import Body, HttpCall, ToolCall
+from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
 from pytest_agentreplay.model.turns import function_of
 from pytest_agentreplay.providers import READER, encode, genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
@@ -52,12 +52,9 @@ class ByBody:
         """The call without the host that it goes to, and without headers."""
         if not isinstance(call, HttpCall) or READER.read_call(call).kind != "model":
             return call
-        return HttpCall(call.method, f"{NOWHERE}{split(call.url).path}", body=self._body(call))
-
-    def _body(self, call: HttpCall) -> Body:
         counted = self._matching.counted(call)
         assert isinstance(counted, HttpCall)
-        return counted.body
+        return HttpCall(call.method, f"{NOWHERE}{split(call.url).path}", body=counted.body)
 
 
 class ByMeaning:
@@ -105,7 +102,7 @@ def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
 
 
 def _written(one: JsonObject) -> HttpCall:
-    """What `said` gives, as a request."""
+    """Return what `normalize_call` returned, as a request."""
     messages: list[JsonObject] = []
     number = 0
     for item in arr(one["said"]):
@@ -126,7 +123,7 @@ def _written(one: JsonObject) -> HttpCall:
 
 
 def _lost(run: Run) -> frozenset[str]:
-    """What no model call of `run` tells, although a run like this must have had it."""
+    """Return what no model call of `run` holds, although a run like this must have had it."""
     asked = [x for x in run.exchanges if READER.read_call(x.call).kind == "model"]
     readings = [READER.read_call(x.call) for x in asked]
     tools = [tool for reading in readings for tool in genai.tools(reading.tools)]
@@ -201,7 +198,7 @@ def _say(found: list[Json], role: str, text: str) -> None:
 
 
 def _whose(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Collection[int]) -> int:
-    """The number of the call that a result is of: by its id, else by its name, else in turn; -1 for none."""
+    """Return the number of the call that a result is of: by its id, else by its name, else in turn; -1 for none."""
     names = {string(part.get("id")), string(part.get("name"))} - {""}
     waiting = [number for number in range(len(calls)) if number not in answered]
     by_id = [number for number in waiting if calls[number][0] in names]

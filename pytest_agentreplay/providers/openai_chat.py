@@ -24,7 +24,7 @@ _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 
 
 def fits(body: JsonObject) -> bool:
-    """Whether a body has the shape of a chat completion request."""
+    """Return whether a body has the shape of a chat completion request."""
     return isinstance(body.get("messages"), list)
 
 
@@ -134,4 +134,6 @@ def _said(message: JsonObject) -> str:
     return text or string(message.get("refusal"))
 
 
-OPENAI_CHAT = Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply)
+DIALECTS: tuple[Dialect, ...] = (
+    Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply),
+)

@@ -37,14 +37,14 @@ def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
 
 
 def asked(data: bytes) -> str:
-    """The id of a question of the SDK, "" for any other line."""
+    """Return the id of a question of the SDK, "" for any other line."""
     line = message(data)
     found = line.get("request_id") if string(line.get("type")) in _QUESTIONS else None
     return found if isinstance(found, str) else ""
 
 
 def renamed(line: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    """What the child said, under the ids that the SDK has drawn today."""
+    """Return what the child sent, under the ids that the SDK has drawn today."""
     response = obj(line.get("response"))
     known: Json = response.get("request_id")
     if line.get("type") == "control_response" and isinstance(known, str) and known in names:

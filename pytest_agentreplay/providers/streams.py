@@ -67,7 +67,7 @@ _WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
 def framed(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
-    """The events of a stream as far as it came; None for a reply in one piece."""
+    """Return the events of a stream as far as it came; None for a reply in one piece."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/vnd.amazon.eventstream":
         return list(_binary(data))
@@ -79,7 +79,7 @@ def framed(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
 
 
 def listed(tree: Json) -> list[ServerSentEvent]:
-    """The elements of an array as events: what an API streams that was not asked for server-sent events."""
+    """Return the elements of an array as events: what an API streams that was not asked for server-sent events."""
     return [ServerSentEvent("message", canonical(one)) for one in objects(tree)]
 
 
@@ -120,7 +120,7 @@ def _headers(data: bytes) -> dict[str, str]:
 
 
 def _unwrapped(event: ServerSentEvent) -> ServerSentEvent:
-    """A `chunk` holds the event of another API as base64."""
+    """Return the event of another API that a `chunk` holds as base64."""
     if event.name != "chunk":
         return event
     try:

@@ -120,7 +120,7 @@ def _embeddings(name: str, path: str, provider: str) -> Dialect:
     return Dialect(name, path, provider, embeds, read_embeddings, join, read_vectors)
 
 
-VECTORS = (
+DIALECTS = (
     _embeddings("openai_embeddings", "(?<!/api)/embeddings", "openai"),
     _embeddings("gemini_embeddings", r":(?:embedContent|batchEmbedContents)", "gcp.gemini"),
     Dialect("vertex_embeddings", ":predict", "gcp.vertex_ai", predicts, read_embeddings, join, read_vectors),

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.compare.diagnose.results import read_result
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.reading import CallReading, ReplyReading
-from pytest_agentreplay.model.tool_uses import arguments_of
+from pytest_agentreplay.model.reading import CallReading, ReplyReading, arguments_of
 from pytest_agentreplay.model.turns import function_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.run_view import select_turns

@@ -12,7 +12,7 @@ from pytest_agentreplay.model.exchanges import Failure, Frame, FrameCall, Frames
 from pytest_agentreplay.model.reading import CallReading, ReplyReading
 from pytest_agentreplay.model.turns import is_model, label, tool_of
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.messages import say, tool_results, tool_uses
+from pytest_agentreplay.providers.genai import say, tool_results, tool_uses
 from pytest_agentreplay.report.escape import escape_text
 
 if TYPE_CHECKING:

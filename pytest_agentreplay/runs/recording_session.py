@@ -26,9 +26,8 @@ from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.model.exchanges import Header, Run
-from pytest_agentreplay.model.outage import outage
 from pytest_agentreplay.model.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
-from pytest_agentreplay.model.turns import top_level
+from pytest_agentreplay.model.turns import outage, top_level
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain

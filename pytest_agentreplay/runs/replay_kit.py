@@ -23,10 +23,10 @@ from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.tool_uses import ran_for
+from pytest_agentreplay.model.reading import ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, turns
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.messages import tool_results
+from pytest_agentreplay.providers.genai import tool_results
 from pytest_agentreplay.redaction.secret_names import key_variables
 from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by

@@ -16,10 +16,8 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.values import hints, tags
 from pytest_agentreplay.values.arguments import ArgumentContent, FrozenCall, freeze_arguments, freeze_call
 from pytest_agentreplay.values.deserializer import load
-from pytest_agentreplay.values.objects import Codec
-from pytest_agentreplay.values.refusal import unequal
-from pytest_agentreplay.values.same import same
-from pytest_agentreplay.values.serializer import Serializer, comes_back
+from pytest_agentreplay.values.objects import Codec, same
+from pytest_agentreplay.values.serializer import Serializer, comes_back, unequal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

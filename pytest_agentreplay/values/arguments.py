@@ -151,7 +151,7 @@ class _ArgumentReader(Serializer):
         self.count = 0
 
     def whole(self, value: Any, name: str) -> Json:
-        """One value, or its class alone where all of it is too much or cannot be looked at."""
+        """Return one value, or its class alone where all of it is too much or cannot be looked at."""
         return self._within_bounds(value, at_key(None, name))
 
     def _within_bounds(self, value: Any, place: Any) -> Json:
@@ -329,7 +329,7 @@ def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any
 
 
 def _shortened(written: Json) -> Json:
-    """An attribute of a receiver, which stands in every call: a catalogue of rows by its size and digest."""
+    """Return an attribute of a receiver, which stands in every call: a catalogue of rows by its size and digest."""
     if not isinstance(written, list | dict):
         return written
     text = canonical(written)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.model.exchanges import Failure
+from pytest_agentreplay.values import freeze, load
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,12 +82,10 @@ def _dotted(cls: type) -> str:
 
 
 def _arguments(error: BaseException, codecs: Sequence[Codec]) -> tuple[Json, ...]:
-    from pytest_agentreplay.values import freeze
-
     args: tuple[Json, ...]
     if isinstance(error, BaseExceptionGroup):
-        members: list[Json] = [_as_json(failure_of(member, codecs)) for member in error.exceptions]
-        args = (error.message, {_MEMBERS: members})
+        members = [failure_of(member, codecs) for member in error.exceptions]
+        args = (error.message, {_MEMBERS: [[m.type, m.message, [*m.args], [*m.bases]] for m in members]})
     else:
         # OSError keeps its file names apart from its args; only its own __reduce__ has all of them.
         given = OSError.__reduce__(error)[1] if isinstance(error, OSError) else _lines(error) or error.args
@@ -119,13 +118,7 @@ def _lines(error: Any) -> tuple[Any, ...]:
     return error.title, lines
 
 
-def _as_json(failure: Failure) -> Json:
-    return [failure.type, failure.message, list(failure.args), list(failure.bases)]
-
-
 def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    from pytest_agentreplay.values import load
-
     args, attributes = list(failure.args), {}
     if args and isinstance(args[-1], dict) and args[-1].keys() == {_ATTRIBUTES}:
         attributes = {name: load(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
@@ -135,8 +128,6 @@ def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tupl
 
 
 def _argument(data: Any, find: Find, codecs: Sequence[Codec]) -> Any:
-    from pytest_agentreplay.values import load
-
     if isinstance(data, dict) and data.keys() == {_MEMBERS}:
         members = (Failure(kind, text, tuple(args), tuple(bases)) for kind, text, args, bases in data[_MEMBERS])
         return [raise_able(member, find, codecs) for member in members]

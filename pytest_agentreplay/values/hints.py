@@ -153,7 +153,7 @@ def _filled(hint: Any, arguments: dict[Any, Any]) -> Any:
 
 
 def named(root: type, name: str) -> type | None:
-    """`root` or the loaded subclass of it that is called `name`; the newest when there are several."""
+    """Return `root` or the loaded subclass of it that is called `name`; the newest when there are several."""
     return next((cls for cls in _below(root) if dotted(cls) == name), None)
 
 
@@ -165,12 +165,12 @@ def _below(root: type) -> Iterator[type]:
 
 
 def dotted(cls: type) -> str:
-    """The name of a class as snapshots and messages give it: "shop.Order", "ValueError"."""
+    """Return the name of a class as snapshots and messages give it: "shop.Order", "ValueError"."""
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
 def spelled(hint: Any) -> str:
-    """A hint as one would write it: "list[shop.Order]"."""
+    """Return a hint as one would write it: "list[shop.Order]"."""
     if hint is None or hint is Any:
         return "Any"
     if hint is ...:

@@ -1,22 +1,30 @@
-"""How an instance of a user's class comes apart and is put together, without running its `__init__`.
+"""How an instance of a user's class comes apart and is put together, without running its `__init__`; and `same`.
 
 Known by annotation alone: dataclasses, attrs classes, pydantic models and secrets, named tuples, enums, subclasses
 of built-in containers and scalars. Rows of a database are known without one (`rows`). Everything else needs a `Codec`.
 Libraries are recognised by what their classes carry, so none is imported here.
+
+`same` compares two values by these parts: equal and of the same types all the way down; nan equals nan, 0.0 is not
+-0.0.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import enum
 import functools
+from datetime import datetime, time, timezone
+from decimal import Decimal
+from math import copysign
 from typing import TYPE_CHECKING, Any, get_origin
 
 from pytest_agentreplay.values.hints import annotations_of
+from pytest_agentreplay.values.rows import is_row_class, row_apart
 from pytest_agentreplay.values.state import EXACT, attributes_of, base_of, builtin_of, has_hidden_state, remade
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Collection, Iterable, Sequence
 
 _SCALARS = (str, int, float, bytes)
 SHAPE_TAGS = frozenset({"$object", "$enum", "$secret"})
@@ -48,7 +56,7 @@ class ObjectShape:
     tag: str
     apart: Callable[[Any], Any]
     together: Callable[[type, Any], Any]
-    hints: Callable[[type], dict[str, Any]]
+    hints: Callable[[type], dict[str, Any]] = lambda _: {}
 
 
 @functools.lru_cache(maxsize=512)
@@ -68,10 +76,6 @@ def shape_of(cls: Any) -> ObjectShape | None:
         return _NAMEDTUPLE
     base = builtin_of(cls)
     return _DERIVED if base is not None and cls not in EXACT and not has_hidden_state(cls) else None
-
-
-def _no_hints(_: type) -> dict[str, Any]:
-    return {}
 
 
 # Enum members: by name; combinations of flags by value.
@@ -197,14 +201,11 @@ def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
     extra = parts.get(_EXTRA) or ({} if cls.model_config.get("extra") == "allow" else None)
     private = parts.get(PRIVATE) or ({} if cls.__private_attributes__ else None)
     object.__setattr__(made, "__dict__", held)
-    object.__setattr__(made, "__pydantic_fields_set__", _set_names(cls, parts, extra))
+    names = {name for name in cls.model_fields if name not in parts.get(UNSET, ())}
+    object.__setattr__(made, "__pydantic_fields_set__", names | set(extra or ()))
     object.__setattr__(made, _EXTRA, extra)
     object.__setattr__(made, PRIVATE, private)
     return made
-
-
-def _set_names(cls: Any, parts: dict[str, Any], extra: dict[str, Any] | None) -> set[str]:
-    return {name for name in cls.model_fields if name not in parts.get(UNSET, ())} | set(extra or ())
 
 
 def _model_hints(cls: Any) -> dict[str, Any]:
@@ -221,7 +222,10 @@ def _named_apart(value: Any) -> dict[str, Any]:
 
 
 def _named_together(cls: Any, parts: dict[str, Any]) -> Any:
-    return _with(tuple.__new__(cls, [parts[name] for name in cls._fields]), parts.get(_ATTRIBUTES, {}))
+    made = tuple.__new__(cls, [parts[name] for name in cls._fields])
+    for name, part in parts.get(_ATTRIBUTES, {}).items():
+        object.__setattr__(made, name, part)
+    return made
 
 
 def _derived_apart(value: Any) -> Any:
@@ -245,16 +249,106 @@ def _derived_hints(cls: Any) -> dict[str, Any]:
     return {**annotations_of(cls), ITEMS: items}
 
 
-def _with(made: Any, attributes: dict[str, Any]) -> Any:
-    for name, part in attributes.items():
-        object.__setattr__(made, name, part)
-    return made
-
-
-_ENUM = ObjectShape("$enum", _member_apart, _member_together, _no_hints)
-_SECRET = ObjectShape("$secret", lambda value: value.get_secret_value(), lambda cls, parts: cls(parts), _no_hints)
+_ENUM = ObjectShape("$enum", _member_apart, _member_together)
+_SECRET = ObjectShape("$secret", lambda value: value.get_secret_value(), lambda cls, parts: cls(parts))
 _DATACLASS = ObjectShape("$object", _dataclass_apart, _dataclass_together, annotations_of)
 _ATTRS = ObjectShape("$object", _attrs_apart, _attrs_together, annotations_of)
 _PYDANTIC = ObjectShape("$object", _model_apart, _model_together, _model_hints)
 _NAMEDTUPLE = ObjectShape("$object", _named_apart, _named_together, annotations_of)
 _DERIVED = ObjectShape("$object", _derived_apart, _derived_together, _derived_hints)
+
+
+def same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
+    """Return whether `b` could stand for `a`: equal, and of the same types all the way down.
+
+    Dicts and sets are compared without order. Instances of a codec's type are compared by what it freezes them to,
+    other instances by their fields, and what has neither by its own `==`.
+    """
+    return _ValueComparison({codec.type: codec for codec in codecs}).same(a, b)
+
+
+class _ValueComparison:
+    __slots__ = ("codecs", "open")
+
+    def __init__(self, codecs: dict[type, Codec]) -> None:
+        self.codecs = codecs
+        self.open: set[tuple[int, int]] = set()
+
+    def same(self, a: Any, b: Any) -> bool:
+        kind = type(a)
+        if kind is not type(b):
+            return False
+        if kind is str or kind is int or kind is bool or a is None:
+            return bool(a == b)
+        pair = (id(a), id(b))
+        if pair in self.open:
+            return True  # met again below itself: as equal as the rest is
+        self.open.add(pair)
+        try:
+            return self._same_parts(kind, a, b)
+        finally:
+            self.open.discard(pair)
+
+    def _same_parts(self, kind: Any, a: Any, b: Any) -> bool:
+        codec = self.codecs.get(kind)
+        if codec is not None:
+            return self.same(codec.freeze(a), codec.freeze(b))
+        if kind is float:
+            return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)  # noqa: PLR0124  nan
+        if kind is complex:
+            return self.same(a.real, b.real) and self.same(a.imag, b.imag)
+        if kind is Decimal:
+            return bool(a.as_tuple() == b.as_tuple())  # 1.0 is not 1.00, and nan is nan
+        if kind is datetime or kind is time:
+            return bool(a == b) and a.fold == b.fold and self.same(a.tzinfo, b.tzinfo)
+        if kind is timezone:
+            return bool(a.__getinitargs__() == b.__getinitargs__())
+        if kind is list or kind is tuple or kind is collections.deque:
+            alike = getattr(a, "maxlen", None) == getattr(b, "maxlen", None)
+            return alike and len(a) == len(b) and all(map(self.same, a, b))
+        if kind is set or kind is frozenset:
+            return self._same_members(a, b)
+        if is_row_class(kind):
+            return self.same(row_apart(a), row_apart(b))
+        shape = shape_of(kind)
+        if issubclass(kind, dict) and shape is None:
+            return self._same_dicts(a, b)
+        if shape is not None:
+            return self.same(shape.apart(a), shape.apart(b))
+        return self._same_others(kind, a, b)
+
+    def _same_dicts(self, a: dict[Any, Any], b: dict[Any, Any]) -> bool:
+        if len(a) != len(b) or getattr(a, "default_factory", None) is not getattr(b, "default_factory", None):
+            return False
+        if all(map(self.same, a, b)):
+            return all(map(self.same, a.values(), b.values()))
+        if isinstance(a, collections.OrderedDict):
+            return False
+        return self._same_members(a.items(), b.items())
+
+    def _same_members(self, a: Collection[Any], b: Collection[Any]) -> bool:
+        """Every one of `a` has one of `b` for its own; hashes find most of them, but nan hides from its hash."""
+        if len(a) != len(b):
+            return False
+        try:
+            waiting = {member: member for member in b}
+            if all(member in waiting and self.same(member, waiting[member]) for member in a):
+                return True
+        except TypeError:  # an item of a dict may hold what has no hash, on either side
+            pass
+        left = list(b)
+        for member in a:
+            for i, other in enumerate(left):
+                if self.same(member, other):
+                    del left[i]
+                    break
+            else:
+                return False
+        return True
+
+    def _same_others(self, kind: Any, a: Any, b: Any) -> bool:
+        if kind.__eq__ is not object.__eq__:
+            return bool(a == b)
+        if hasattr(a, "__dict__"):
+            return self.same(vars(a), vars(b))
+        return a is b

@@ -48,7 +48,7 @@ def row_class(name: str, hint: Any) -> type | None:
 
 
 def unloaded(row: Any) -> Collection[str]:
-    """The columns that would be loaded from the open session when somebody asks for them, after a commit mostly."""
+    """Return the columns that the open session would load when somebody asks for them, after a commit mostly."""
     if not _is_sqlalchemys(type(row)):
         return ()
     state = vars(row)[_INSTANCE_STATE]

@@ -155,7 +155,7 @@ def has_hidden_state(cls: Any) -> bool:
 
 
 def reduced(value: Any) -> tuple[Any, ...] | None:
-    """What an instance of a class of C's is made of, as its own pickling tells; None where it does not tell.
+    """Return what an instance of a class of C's is made of, by its own pickling; None where that does not show it.
 
     `re.compile` gives its pattern and flags. Never asked of a class that pickles by Python code.
     """

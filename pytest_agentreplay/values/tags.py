@@ -58,7 +58,7 @@ class NotPlain(Exception):
 
 
 def copied(value: Any) -> Any:
-    """A copy of a value that is JSON through and through and needs no tag: most are, so this is kept quick.
+    """Return a copy of a value that is JSON through and through and needs no tag: most are, so this is kept quick.
 
     Raises NotPlain (or RecursionError) for any other, keys that begin with "$" included.
     """
@@ -179,7 +179,7 @@ _TAG_NAMED = {tag.name: tag for tag in TAG_OF.values()}
 
 
 def write(value: Any) -> dict[str, Json]:
-    """The tagged form of a leaf whose exact type is in the table."""
+    """Return the tagged form of a leaf whose exact type is in the table."""
     tag = TAG_OF[type(value)]
     return {tag.name: tag.write(value)}
 
@@ -191,5 +191,5 @@ def read(data: dict[str, Any]) -> Any:
 
 
 def reads(name: str) -> bool:
-    """Whether `name` is the tag of a leaf."""
+    """Return whether `name` is the tag of a leaf."""
     return name in _TAG_NAMED

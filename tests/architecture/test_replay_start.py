@@ -22,8 +22,9 @@ NEVER = (
     "intercept.gateway.gateway", "intercept.mcp", "intercept.ordering.release",
     "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "plugin.cases",
     "plugin.orders", "plugin.proofs", "plugin.transcript", "providers.anthropic", "providers.encode",
-    "providers.frames", "providers.gemini", "providers.messages", "redaction.policies", "report.finding",
-    "report.findings", "runs.accept", "runs.case_files", "runs.cases", "runs.child_session", "runs.command",
+    "providers.frames", "providers.gemini", "providers.genai", "providers.model_reply",
+    "providers.openai_chat_writing", "redaction.policies", "report.finding", "report.findings", "runs.accept",
+    "runs.case_files", "runs.cases", "runs.child_session", "runs.command",
     "runs.partial_replay", "runs.recording_session", "runs.redact.final_scan", "runs.redact.residual",
     "runs.redact.rule_review", "runs.replay_kit", "runs.snapshot_selection", "snapshots.codec.dedup_writer",
     "snapshots.codec.encode", "snapshots.codec.journal", "snapshots.codec.seal",
@@ -54,7 +55,7 @@ model model.canonical_json model.content_coding model.divergence model.exchanges
 model.reading model.release_order model.rules model.turns
 plugin plugin.collected plugin.conflicts plugin.conftests plugin.fixtures plugin.item_session plugin.keys
 plugin.plain_imports plugin.reports plugin.runtest_hooks plugin.session_report
-providers providers.dialect providers.generic providers.hosts providers.lenient providers.openai_chat providers.rules
+providers providers.dialect providers.hosts providers.lenient providers.openai_chat providers.rules
 providers.streams
 redaction redaction.channels redaction.credentials redaction.detecting redaction.encodings redaction.headers
 redaction.known redaction.named redaction.packed redaction.placeholders redaction.places redaction.policy

@@ -15,7 +15,7 @@ from pytest_agentreplay.backends.case_backend import AnswerPolicy, CaseBackend
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.providers import READER, RULES, mcp
+from pytest_agentreplay.providers import READER, RULES, json_rpc
 from tests.support.written_runs import JSON, Book, chat, completion
 
 FREE = AnswerPolicy(model="position", tools="arguments")
@@ -207,7 +207,7 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     book = Book()
     book.add(over_http(1, id=7), HttpReply(200, body=Body(json.dumps(recorded).encode())))
     fixtures = Written({("look", ("id", 8)): "!mine"})
-    backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=mcp.spelled))
+    backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=json_rpc.spelled))
     told = json.loads(backend.decide(over_http(5, id=8), at()).exchange.outcome.body.data)
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
     assert backend.summary == "tools 1 arguments (written)"

@@ -12,7 +12,7 @@ from pytest_agentreplay.cases.assertions import assert_same_run, first_divergenc
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.model.exchanges import Failure, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.values.plain import plain
+from pytest_agentreplay.values.deserializer import plain
 from tests.support.chat_runs import QUESTION, ask, result_of, run, say, tool
 from tests.support.tables import words
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, Failure, Frame, FrameCall, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.providers import READER, all_dialects, mcp
-from pytest_agentreplay.providers.encode.bedrock import frame
+from pytest_agentreplay.providers import READER, all_dialects, genai, json_rpc
+from pytest_agentreplay.providers.bedrock import frame
 from pytest_agentreplay.providers.streams import ServerSentEvent, events, is_stream
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, chat_use, reply, sse
 from tests.support.tables import words
@@ -391,7 +391,7 @@ def reads(dialect, body, values, kind):
     shaped |= {"max_tokens": 1, "model": "m", "prompt": "p", "query": "q", **(body if isinstance(body, dict) else {})}
     sent = call(shaped, f"https://a{PATHS[dialect.name]}")
     reading = READER.read_call(sent)
-    assert all(isinstance(READER.say(message), str) for message in reading.messages)
+    assert all(isinstance(genai.say(message), str) for message in reading.messages)
     READER.tool_uses(reading)
     READER.tool_results(reading)
     stream = sse(*({"type": kind, **v} if isinstance(v, dict) and kind else v for v in values))
@@ -400,9 +400,9 @@ def reads(dialect, body, values, kind):
     forms = (body, JSON_TYPE), (values, JSON_TYPE), (stream, SSE_TYPE), (ndjson, NDJSON_TYPE), (frames, FRAMES_TYPE)
     for data, headers in forms:
         READER.read_reply(sent, reply(data, headers))
-    READER.say(body)
-    mcp.read_message(body)
-    mcp.read_answer(mcp.answer([body, *values], body))
+    genai.say(body)
+    json_rpc.read_message(body)
+    json_rpc.read_answer(json_rpc.answer([body, *values], body))
     for url in SOCKETS:
         message = FrameCall(url, 1, body=Body(json.dumps(body).encode()))
         assert READER.read_call(message).name

@@ -115,7 +115,7 @@ MESSAGES = [
 def test_a_message_of_any_api_is_told_to_people_and_in_the_conventions():
     wrong = []
     for message, said, role, parts in MESSAGES:
-        wrong += [(message, READER.say(message))] if said not in {None, READER.say(message)} else []
+        wrong += [(message, genai.say(message))] if said not in {None, genai.say(message)} else []
         found = genai.message(message)
         wrong += [(message, found)] if role is not None and found != {"role": role, "parts": parts} else []
     assert not wrong, wrong

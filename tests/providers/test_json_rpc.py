@@ -7,7 +7,7 @@ import pytest
 from pytest_agentreplay.compare.matching import ClientIds, Matching
 from pytest_agentreplay.model.exchanges import Body, Exchange, Frame, FrameCall, FramesReply
 from pytest_agentreplay.model.turns import label, tool_of
-from pytest_agentreplay.providers import READER, RULES, json_rpc, mcp, stream_json
+from pytest_agentreplay.providers import READER, RULES, json_rpc, stream_json
 from tests.support.exchanges import JSON_TYPE, SSE_TYPE, call, reply, sse
 
 MCP = "https://m.test/mcp"
@@ -38,7 +38,7 @@ def test_an_mcp_tool_call_is_a_tool_call_and_json_rpc_says_its_method_and_its_id
     plain = {"jsonrpc": "2.0", "id": 7, "result": result}
     streamed = reply(sse({"jsonrpc": "2.0", "method": "notifications/progress", "params": {}}, plain), SSE_TYPE)
     found = [READER.read_reply(asked, one) for one in (reply(plain), streamed, reply([plain]))]
-    for one in (*found, mcp.read_answer(plain)):
+    for one in (*found, json_rpc.read_answer(plain)):
         assert (one.text, one.result, one.error) == ("found", {"n": 1}, "")
 
     def read(body):
@@ -57,7 +57,7 @@ def test_an_mcp_tool_that_failed_and_a_call_that_failed():
 
     told = {"content": [{"type": "text", "text": "no such order"}], "isError": True}
     assert error({"id": 7, "result": told}) == "no such order"
-    assert mcp.read_answer({"result": {"isError": True}}).error == "the tool failed"
+    assert json_rpc.read_answer({"result": {"isError": True}}).error == "the tool failed"
     assert error({"id": 7, "error": {"code": -32602, "message": "unknown tool"}}) == "-32602: unknown tool"
     assert error(b"<html>", (), 502) == "502 <html>"
     assert error({"detail": "x"}, JSON_TYPE, 401).startswith("401 ")
@@ -70,9 +70,9 @@ def test_other_messages_of_mcp_are_told_by_their_method():
     assert READER.read_call(call([rpc("tools/call", name="a"), rpc("ping")], MCP)).name == "tools/call, ping"
     assert READER.read_call(call(rpc("eth_call"), "https://chain.test/")).kind == "http"
     assert READER.read_call(call({"jsonrpc": "2.0", "id": 1, "result": {}}, MCP)).kind == "http"
-    assert mcp.answer([{"method": "x"}, None, 5]) == {}
+    assert json_rpc.answer([{"method": "x"}, None, 5]) == {}
     first, second = {"id": 7, "result": 1}, {"id": 8, "result": 2}
-    assert [mcp.answer([first, second], rpc("ping")), mcp.answer([[first], second])] == [first, second]
+    assert [json_rpc.answer([first, second], rpc("ping")), json_rpc.answer([[first], second])] == [first, second]
 
 
 # ---- over a lasting connection

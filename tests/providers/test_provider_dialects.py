@@ -12,8 +12,7 @@ from pytest_agentreplay.cli.demo.script import Ask, Say
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
-from pytest_agentreplay.providers import READER, encode, genai
-from pytest_agentreplay.providers.encode import bedrock
+from pytest_agentreplay.providers import READER, bedrock, encode, genai
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import kit_of
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
-from pytest_agentreplay.providers.encode.bedrock import frame
+from pytest_agentreplay.providers.bedrock import frame
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.rewriting import KIND, frames

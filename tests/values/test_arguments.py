@@ -21,8 +21,8 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import ToolCall
 from pytest_agentreplay.values import freeze, freeze_arguments, load, same
+from pytest_agentreplay.values.deserializer import plain
 from pytest_agentreplay.values.fitting import CLOSURE, fitted
-from pytest_agentreplay.values.plain import plain
 
 
 class Plain:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers.encode.model_reply import dumped, server_sent
-from pytest_agentreplay.providers.encode.openai_chat import call_of
+from pytest_agentreplay.providers.model_reply import dumped, server_sent
+from pytest_agentreplay.providers.openai_chat_writing import call_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.providers.encode.model_reply import ModelReply
+    from pytest_agentreplay.providers.model_reply import ModelReply
 
 
 def _line(reply: ModelReply, *, done: bool = True, **more: Any) -> dict[str, Any]:

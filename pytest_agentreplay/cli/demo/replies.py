@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_agentreplay.cli.demo import ollama_cohere, vectors
 from pytest_agentreplay.cli.demo.script import fresh
 from pytest_agentreplay.model.reading import ToolUse
-from pytest_agentreplay.providers.encode import anthropic, bedrock, gemini, openai_chat, openai_responses
-from pytest_agentreplay.providers.encode.model_reply import ModelReply, end_of
+from pytest_agentreplay.providers import anthropic, bedrock, gemini, openai_chat_writing, openai_responses
+from pytest_agentreplay.providers.model_reply import ModelReply, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,7 +101,7 @@ _OLLAMA: dict[str, Any] = {"type": NDJSON, "streams": True}
 
 # By the end of the path, so that any base URL does.
 APIS: tuple[Api, ...] = (
-    Api("/chat/completions", openai_chat.whole, openai_chat.streamed, prefix="chatcmpl-"),
+    Api("/chat/completions", openai_chat_writing.whole, openai_chat_writing.streamed, prefix="chatcmpl-"),
     Api("/responses", openai_responses.whole, openai_responses.streamed, messages="input", prefix="resp_"),
     Api("/messages", anthropic.whole, anthropic.streamed, **_CLAUDE),
     Api(f"/models{_MODEL}:rawPredict", anthropic.whole, **_CLAUDE),

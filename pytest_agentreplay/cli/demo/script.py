@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.encode.model_reply import text_of
 from pytest_agentreplay.providers.lenient import obj, objects, string
+from pytest_agentreplay.providers.model_reply import text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

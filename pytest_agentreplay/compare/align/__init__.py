@@ -25,7 +25,7 @@ from pytest_agentreplay.compare.diff import diff, texts
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import Body, ToolCall
-from pytest_agentreplay.model.tool_uses import arguments_of, scalars
+from pytest_agentreplay.model.reading import arguments_of, scalars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pytest_agentreplay.values.arguments import freeze_arguments
+from pytest_agentreplay.values.deserializer import plain
 from pytest_agentreplay.values.hints import dotted
-from pytest_agentreplay.values.plain import plain
 from pytest_agentreplay.values.tags import NotPlain, copied
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from pytest_agentreplay.compare.tolerance import Level, TolerancePolicy, parse
 from pytest_agentreplay.errors import CaseError, LiveRefused, SnapshotError
 from pytest_agentreplay.model.exchanges import HttpReply
 from pytest_agentreplay.model.paths import quoted
-from pytest_agentreplay.providers import READER, encode, mcp
+from pytest_agentreplay.providers import READER, encode, json_rpc
 from pytest_agentreplay.providers.meaning import ByBody, ByMeaning
 from pytest_agentreplay.snapshots.codec.strict_yaml import LARGEST
 from pytest_agentreplay.snapshots.store import files
@@ -65,7 +65,7 @@ def gate_of(
             fixtures=CaseInputs(case, fixtures) if fixtures is not None else None,
             meaning=meaning,
             retell=told_again,
-            spell=mcp.spelled,
+            spell=json_rpc.spelled,
             tolerances=tolerances_of(case) if serving.model == "live" else None,
         ),
     )

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
-from pytest_agentreplay.model.tool_uses import arguments_of, ran_for
+from pytest_agentreplay.model.reading import arguments_of, ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, label
 from pytest_agentreplay.providers import READER, genai
 from pytest_agentreplay.redaction.placeholders import PLACEHOLDER

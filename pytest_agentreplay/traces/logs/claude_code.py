@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.providers import genai, messages
+from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.anthropic import read_reply
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.assembling import whole
@@ -167,7 +167,7 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
         id=string(rows[0].get("uuid")),
         parent=string(rows[0].get("parentUuid")),
     )
-    uses = messages.tool_uses({"role": "assistant", "content": content})
+    uses = genai.tool_uses({"role": "assistant", "content": content})
     return call, [ToolRun(name=use.name, call_id=use.id, arguments=use.arguments, started=times[-1]) for use in uses]
 
 

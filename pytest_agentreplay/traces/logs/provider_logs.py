@@ -20,8 +20,7 @@ from urllib.parse import quote
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.bedrock import BEDROCK
+from pytest_agentreplay.providers import bedrock, genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.providers.streams import ServerSentEvent
 from pytest_agentreplay.traces import wire
@@ -139,7 +138,7 @@ def _joined(reply: Json, verb: str) -> Json:
     if not isinstance(reply, list) or not verb.startswith("converse"):
         return reply
     frames = [(name, value) for chunk in objects(reply) for name, value in obj(chunk.get("chunk", chunk)).items()]
-    return BEDROCK.join(ServerSentEvent(name, canonical(value)) for name, value in frames)
+    return bedrock.join(ServerSentEvent(name, canonical(value)) for name, value in frames)
 
 
 def _vertex_row(row: JsonObject) -> LogRow | None:

@@ -14,9 +14,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers.genai import parsed
+from pytest_agentreplay.providers.genai import carries_tools, parsed
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.providers.messages import carries_tools
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.providers import genai
+from pytest_agentreplay.providers.genai import carries_tools
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.providers.messages import carries_tools
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject

@@ -32,7 +32,7 @@ _FILTER = frozenset({"content_filter", "refusal", "SAFETY", "guardrail_intervene
 
 @dataclass(frozen=True, slots=True)
 class ModelReply:
-    """One reply: text, tool calls, and what stands around them. `usage` is as `core.reading.ReplyReading`'s."""
+    """One reply: text, tool calls, and what stands around them. `usage` is as `model.reading.ReplyReading`'s."""
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
@@ -57,7 +57,7 @@ class ModelReply:
 def said(
     message: JsonObject, *, model: str = "", response_id: str = "", usage: dict[str, int], fingerprint: str = ""
 ) -> ModelReply:
-    """What an assistant's `message` of the conventions (`providers.genai`) says."""
+    """Return what an assistant's `message` of the conventions (`providers.genai`) holds."""
     parts = objects(message.get("parts"))
     stamp = digest(canonical(message))[:24]
     uses = tuple(
@@ -84,7 +84,7 @@ def arguments(use: ToolUse) -> str:
 
 
 def parsed(use: ToolUse) -> Json:
-    """The arguments of a tool call as an object."""
+    """Return the arguments of a tool call as an object."""
     return use.arguments if isinstance(use.arguments, dict) else {}
 
 
@@ -94,7 +94,7 @@ def text_of(result: Json) -> str:
 
 
 def dumped(value: Any) -> str:
-    """JSON as clients write it, in letters of any script; escaped where half a character stands in it."""
+    """Return JSON as clients write it, in letters of any script; escaped where half a character stands in it."""
     text = json.dumps(value, ensure_ascii=False)
     return json.dumps(value) if HALVES.search(text) else text
 

@@ -1,10 +1,10 @@
-"""Chat completions, written."""
+"""OpenAI's chat completions, written; apart from their reading, which each replay of one imports."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers.encode import model_reply as it
+from pytest_agentreplay.providers import model_reply
 from pytest_agentreplay.providers.lenient import objects, string
 
 if TYPE_CHECKING:
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.model.reading import ToolUse
-    from pytest_agentreplay.providers.encode.model_reply import ModelReply
+    from pytest_agentreplay.providers.model_reply import ModelReply
 
 BASE = "https://api.openai.com"
 PATH, STREAM_PATH = "/v1/chat/completions", ""
@@ -23,20 +23,24 @@ def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) ->
     """The body of a request, without its parameters."""
     body: JsonObject = {"messages": [item for message in messages for item in _messages(message)]}
     if tools:
-        body["tools"] = [{"type": "function", "function": it.function_of(tool)} for tool in tools]
+        body["tools"] = [{"type": "function", "function": model_reply.function_of(tool)} for tool in tools]
     return body
 
 
 def _messages(message: JsonObject) -> Iterator[JsonObject]:
-    """One message of the conventions as those of the API: each result of a tool is reply."""
+    """Yield one message of the conventions as those of the API, in which each result of a tool is a message."""
     role, parts = string(message.get("role")), objects(message.get("parts"))
     results = [part for part in parts if part.get("type") == "tool_call_response"]
     for part in results:
-        yield {"role": "tool", "tool_call_id": part.get("id"), "content": it.text_of(it.result_of(part))}
+        yield {
+            "role": "tool",
+            "tool_call_id": part.get("id"),
+            "content": model_reply.text_of(model_reply.result_of(part)),
+        }
     calls = [part for part in parts if part.get("type") == "tool_call"]
-    text = it.joined_texts(parts)
+    text = model_reply.joined_texts(parts)
     if calls:
-        uses = it.said(message, usage={}).uses
+        uses = model_reply.said(message, usage={}).uses
         yield {"role": "assistant", "content": text or None, "tool_calls": [call_of(use) for use in uses]}
     elif text or not results:
         yield {"role": role, "content": text}
@@ -44,12 +48,12 @@ def _messages(message: JsonObject) -> Iterator[JsonObject]:
 
 def call_of(use: ToolUse, arguments: str | None = None) -> dict[str, Any]:
     """A tool call of a message; `arguments` are those of it that have come."""
-    arguments = it.arguments(use) if arguments is None else arguments
+    arguments = model_reply.arguments(use) if arguments is None else arguments
     return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
 
 
 def whole(reply: ModelReply) -> JsonObject:
-    """A reply in one piece."""
+    """Return a reply in one piece."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.uses:
         message["tool_calls"] = [call_of(use) for use in reply.uses]
@@ -58,8 +62,8 @@ def whole(reply: ModelReply) -> JsonObject:
 
 
 def streamed(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
-    """A reply as the chunks of a stream; usage where the request includes it."""
-    return it.server_sent(_chunks(reply, body), done=True)
+    """Return a reply as the chunks of a stream; usage where the request includes it."""
+    return model_reply.server_sent(_chunks(reply, body), done=True)
 
 
 def _chunks(reply: ModelReply, body: JsonObject) -> Iterator[tuple[str, Any]]:
@@ -73,7 +77,7 @@ def _chunks(reply: ModelReply, body: JsonObject) -> Iterator[tuple[str, Any]]:
     for piece in pieces:
         yield chunk({"content": piece})
     for index, use in enumerate(reply.uses):
-        first, *pieces = reply.pieces(it.arguments(use))
+        first, *pieces = reply.pieces(model_reply.arguments(use))
         yield chunk({"tool_calls": [{"index": index, **call_of(use, first)}]})
         for piece in pieces:
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})

@@ -1,10 +1,7 @@
 """Writing the bytes of model providers: a request or a reply of the conventions in the words of one API.
 
-Reading has its own table (`dialects.FAMILIES`); here are the APIs that can be written too. What is written is read
+Reading has its own table (`providers.FAMILIES`); here are the APIs that can be written too. What is written is read
 back as what it was made of; ids and times that nobody gave are derived, so that equal replies are equal bytes.
-
-    said             what a model said, in no dialect
-    openai_chat      openai_responses      anthropic      gemini      bedrock
 """
 
 from __future__ import annotations
@@ -14,16 +11,16 @@ from urllib.parse import quote
 
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.providers import READER, genai
-from pytest_agentreplay.providers.encode import anthropic, bedrock, gemini, openai_chat, openai_responses
-from pytest_agentreplay.providers.encode.model_reply import dumped, said
+from pytest_agentreplay.providers import READER, anthropic, bedrock, gemini, genai, openai_responses
+from pytest_agentreplay.providers import openai_chat_writing as openai_chat
 from pytest_agentreplay.providers.lenient import obj
+from pytest_agentreplay.providers.model_reply import dumped, said
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Call, JsonObject, Outcome
-    from pytest_agentreplay.providers.encode.model_reply import ModelReply
+    from pytest_agentreplay.providers.model_reply import ModelReply
 
 _JSON = ("content-type", "application/json")
 _SSE = ("content-type", "text/event-stream; charset=utf-8")
@@ -32,7 +29,7 @@ _GROUPS = {"gemini": "generationConfig", "bedrock": "inferenceConfig"}
 
 
 class ReplyWriter(Protocol):
-    """What a module of this package has."""
+    """What the module of a dialect has that can be written."""
 
     BASE: str
     PATH: str
@@ -43,10 +40,10 @@ class ReplyWriter(Protocol):
         """The body of a request, without its parameters and without what the path says in some APIs."""
 
     def whole(self, reply: ModelReply) -> JsonObject:
-        """A reply in one piece."""
+        """Return a reply in one piece."""
 
     def streamed(self, reply: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
-        """A reply as a stream, an item each event; `body` is that of the request."""
+        """Return a reply as a stream, an item each event; `body` is that of the request."""
 
 
 _WRITERS: Mapping[str, ReplyWriter] = {
@@ -57,7 +54,7 @@ _WRITERS: Mapping[str, ReplyWriter] = {
     "bedrock": bedrock,
 }
 SPOKEN = frozenset(_WRITERS)
-"""The dialects, by their names in `dialects.FAMILIES`, that can be written."""
+"""The dialects, by their names in `providers.FAMILIES`, that can be written."""
 
 
 def request(
