@@ -19,15 +19,21 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
-from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
-from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingWriter, ReplayStreams, ReplayWriter
+from pytest_agentreplay.intercept.mcp.streams import (
+    MessageLog,
+    Messages,
+    RecordingReader,
+    RecordingWriter,
+    ReplayStreams,
+    ReplayWriter,
+)
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
 from pytest_agentreplay.intercept.session.patching import find_exception, lead, list_parameters
 from pytest_agentreplay.intercept.session.replacing import mark_exchanged, noting, shield
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
 from pytest_agentreplay.intercept.tools.arguments import Arguments
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
 

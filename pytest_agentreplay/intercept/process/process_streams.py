@@ -12,7 +12,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.providers import json_rpc, stream_json
 from pytest_agentreplay.values.failure import failure_of, raise_able

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.intercept.tools import iterators
+from pytest_agentreplay.intercept.tools.arguments import content_of_iterator
 from pytest_agentreplay.values import ArgumentContent
 from pytest_agentreplay.values.objects import shape_of
 from pytest_agentreplay.values.state import attributes_of, builtin_of, has_hidden_state
@@ -64,7 +64,7 @@ _LIBRARIES = (str(Path(io.__file__).parent) + sep, *_INSTALLED)
 
 def content(value: Any) -> ArgumentContent | None:
     """What an object is compared by; None of one that is compared by its state."""
-    if (read_before := iterators.content(value)) is not None:
+    if (read_before := content_of_iterator(value)) is not None:
         return read_before
     kind: Any = type(value)
     read = _reader_of(kind)

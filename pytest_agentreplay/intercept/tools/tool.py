@@ -19,9 +19,9 @@ from pytest_agentreplay.intercept.session.interceptions import find_for_garbage,
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
 from pytest_agentreplay.intercept.session.replacing import noting, shield
-from pytest_agentreplay.intercept.tools import factories, iterators
+from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
-from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters
+from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters, read_iterators
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
 from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
@@ -292,7 +292,7 @@ class PatchedFunction:
             body = noting(real, patching.lend(self._key, enclosing, made))
             return functools.partial(body, *values, *star, **keywords), None
         redirection = self.find_redirection()
-        read, (values, star, keywords) = iterators.replaced(values, star, keywords)
+        read, (values, star, keywords) = read_iterators(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
         tool = redirection.tool
         # A model of this process is its weights and a retriever its index: what a frozen answer stands in for.

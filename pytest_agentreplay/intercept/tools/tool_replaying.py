@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.pending_call import format_refusal
-from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
+from pytest_agentreplay.intercept.tools.results import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Failure, ToolReply

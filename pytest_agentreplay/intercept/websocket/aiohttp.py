@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.replacing import shielded
-from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
 from pytest_agentreplay.model.exchanges import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of

@@ -5,6 +5,8 @@ A line is the `FrameRecording` or the `FrameReplaying` of one connection; the co
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,8 +16,7 @@ from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
-from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.model.exchanges import Body, Closed, Failure, FrameCall, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
-    from pytest_agentreplay.intercept.streams.frames_replaying import End
+    from pytest_agentreplay.intercept.streams.frames import End
     from pytest_agentreplay.model.exchanges import Frame, Headers
 
 LINE = "_agentreplay_line"
@@ -45,6 +46,23 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
         wrapped: Any = shield(wrapper, original, always=True)
         wrapped.__agentreplay__ = (interceptions.find_interception, original)
         replace_attribute(owner, name, wrapped)
+
+
+def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `method`, which takes the original as its first argument, as a method of the same kind as the original."""
+    if inspect.iscoroutinefunction(method):
+
+        async def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return await method(original, self, *args, **kwargs)
+
+        return functools.wraps(original)(wait)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return method(original, self, *args, **kwargs)
+
+    return functools.wraps(original)(call)
 
 
 @contextmanager
@@ -187,7 +205,7 @@ def open_without_socket(connection: Any, line: FrameReplaying) -> Any:
 def close_played(connection: Any, line: FrameReplaying, code: int, reason: str) -> None:
     """The agent ends a played connection; the recorded end counts where it is known."""
     # `async with` closes too: with 1000, or with 1011 where an exception leaves it.
-    chosen = not str(sys._getframe(2).f_globals.get("__name__")).startswith("websockets.")
+    chosen = not str(sys._getframe(3).f_globals.get("__name__")).startswith("websockets.")
     end = Closed(int(code), reason, by_agent=True)
     close_protocol(connection, line.close(end, chosen=chosen) or end)
 
