@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +26,10 @@ from pytest_agentreplay.intercept.mcp.streams import (
     ReplayStreams,
     ReplayWriter,
 )
-from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
 from pytest_agentreplay.intercept.session.patching import find_exception, lead, list_parameters
 from pytest_agentreplay.intercept.session.replacing import mark_exchanged, noting, shield
-from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
+from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue, program_address
 from pytest_agentreplay.intercept.tools.arguments import Arguments
 from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
@@ -138,12 +136,7 @@ def address(arguments: dict[str, Any]) -> str:
     if "url" in arguments:
         return str(arguments["url"])
     server = arguments["server"]
-    return "stdio:" + escaped(shlex.join([short_name(server.command), *server.args]))
-
-
-def escaped(name: str) -> str:
-    """A name as the path of a URL: what would end that is part of the name here."""
-    return name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+    return program_address([server.command, *server.args])
 
 
 class RecordedStreams:

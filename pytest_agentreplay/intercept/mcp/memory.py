@@ -18,13 +18,18 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, replayed
+from pytest_agentreplay.intercept.mcp.client import RecordedStreams, replayed
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
 from pytest_agentreplay.intercept.mcp.streams import MessageLog, Messages, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap_code
-from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, RecordingDialogue, ReplayingDialogue
+from pytest_agentreplay.intercept.streams.dialogue import (
+    DialogueServer,
+    RecordingDialogue,
+    ReplayingDialogue,
+    escape_path,
+)
 from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import FrameCall, RawCall
 from pytest_agentreplay.providers import json_rpc
@@ -188,7 +193,7 @@ def address(asker: FrameType | None) -> str:
     """Whom a client is tied to: the name of the server that the asker holds."""
     kind: Any = getattr(sys.modules.get("mcp.server.lowlevel.server"), "Server", None)
     held = asker.f_locals.values() if asker is not None and kind is not None else ()
-    return "memory:" + escaped(next((str(one.name) for one in held if isinstance(one, kind)), ""))
+    return "memory:" + escape_path(next((str(one.name) for one in held if isinstance(one, kind)), ""))
 
 
 @contextlib.asynccontextmanager

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.patching import find_exception
+from pytest_agentreplay.intercept.streams.dialogue import MessageReader, is_end_of_stream
 from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure
 from pytest_agentreplay.providers import json_rpc
@@ -99,7 +100,7 @@ class MessageLog:
 
 
 class _Stream:
-    """What every stream has: it is closed by a context, and read by a loop."""
+    """What every stream has: it is closed by a context."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -109,22 +110,6 @@ class _Stream:
 
     async def aclose(self) -> None:
         raise NotImplementedError
-
-
-class _Reading(_Stream):
-    async def receive(self) -> Any:
-        raise NotImplementedError
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self.receive()
-        except Exception as error:
-            if type(error).__name__ == "EndOfStream":
-                raise StopAsyncIteration from None
-            raise
 
 
 class _Recorded(_Stream):
@@ -143,7 +128,7 @@ class _Recorded(_Stream):
         return getattr(self._real, name)
 
 
-class RecordingReader(_Recorded, _Reading):
+class RecordingReader(_Recorded, MessageReader):
     """The server's side of a recorded connection: each message is noted when the session takes it."""
 
     def __init__(self, real: Any, taking: RecordingDialogue, messages: Messages) -> None:
@@ -158,7 +143,7 @@ class RecordingReader(_Recorded, _Reading):
         try:
             message = await self._real.receive()
         except Exception as error:
-            if type(error).__name__ == "EndOfStream":
+            if is_end_of_stream(error):
                 self._taking.end(Closed())
             raise
         data = self._messages.heard(message)
@@ -219,7 +204,7 @@ class _Replayed(_Stream):
         await self._anyio.lowlevel.checkpoint()
 
 
-class ReplayStreams(_Replayed, _Reading):
+class ReplayStreams(_Replayed, MessageReader):
     """The server's side of a replayed connection."""
 
     def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:

@@ -13,10 +13,8 @@ import errno
 import os
 import re
 import socket
-import stat
 import struct
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -154,18 +152,12 @@ def ways_out() -> list[str]:
 
 def _sockets() -> Iterator[socket.socket]:
     """Each open socket of this process, for as long as it is looked at."""
+    from pytest_agentreplay.intercept.network.in_process import list_sockets
+
     waiting = socket.getdefaulttimeout()
     socket.setdefaulttimeout(None)  # with one, a second look would change how the first one blocks
     try:
-        for entry in [*Path("/proc/self/fd").iterdir()]:
-            try:
-                if not stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
-                    continue
-                one = socket.socket(fileno=os.dup(int(entry.name)))
-            except OSError:  # closed meanwhile
-                continue
-            with one:
-                yield one
+        yield from list_sockets()
     finally:
         socket.setdefaulttimeout(waiting)
 

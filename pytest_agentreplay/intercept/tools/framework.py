@@ -86,28 +86,19 @@ def intercept_tool(
             named by the signature of the tool's function.
     """
     given = arguments or functools.partial(named, tool.function)
-    make = _intercept_async if inspect.iscoroutinefunction(work) else _intercept_sync
-    return functools.wraps(work)(shield(functools.partial(make, interception, tool, given), work))
 
+    def make(real: Callable[..., Any]) -> Callable[..., Any]:
+        async def intercept_async(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return await wait(interception, tool, given(args, kwargs), functools.partial(real, *args, **kwargs))
 
-def _intercept_sync(
-    interception: Interception, tool: FrameworkTool, given: Callable[..., Any], work: Callable[..., Any]
-) -> Callable[..., Any]:
-    def intercepted(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return call(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
+        def intercept(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return call(interception, tool, given(args, kwargs), functools.partial(real, *args, **kwargs))
 
-    return intercepted
+        return intercept_async if inspect.iscoroutinefunction(work) else intercept
 
-
-def _intercept_async(
-    interception: Interception, tool: FrameworkTool, given: Callable[..., Any], work: Callable[..., Any]
-) -> Callable[..., Any]:
-    async def intercepted(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return await wait(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
-
-    return intercepted
+    return functools.wraps(work)(shield(make, work))
 
 
 def call(interception: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
@@ -244,13 +235,13 @@ def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
     by, original = getattr(seam, "__agentreplay__", (None, seam))
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
     if by is not interceptions.find_interception:
-        make = _wrapped_async if inspect.iscoroutinefunction(original) else _wrapped
-        wrapped: Any = functools.wraps(original)(shield(functools.partial(make, intercept), original))
+        is_async = inspect.iscoroutinefunction(original)
+        wrapped: Any = functools.wraps(original)(shield(functools.partial(_wrapped, intercept, is_async), original))
         wrapped.__agentreplay__ = (interceptions.find_interception, original)
         replace_attribute(owner, name, wrapped)
 
 
-def _wrapped(intercept: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(intercept: Callable[..., Any], is_async: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.find_interception
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -258,20 +249,11 @@ def _wrapped(intercept: Callable[..., Any], original: Callable[..., Any]) -> Cal
         interception = current()
         return original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
 
-    return wrapped
-
-
-def _wrapped_async(intercept: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    current = interceptions.find_interception
-
-    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+    async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        interception = current()
-        return await (
-            original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
-        )
+        return await wrapped(*args, **kwargs)
 
-    return wrapped
+    return wrapped_async if is_async else wrapped
 
 
 def wrap_field(
@@ -318,10 +300,7 @@ def free(function: Any, name: str) -> Any:
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:
         return None
-    try:
-        return function.__closure__[code.co_freevars.index(name)].cell_contents
-    except ValueError:
-        return None  # not filled yet
+    return factories.content(function.__closure__[code.co_freevars.index(name)])
 
 
 def is_from(function: Any, modules: tuple[str, ...]) -> bool:

@@ -13,7 +13,7 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
+from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
@@ -23,7 +23,7 @@ from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters, read_iterators
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
-from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
+from pytest_agentreplay.intercept.tools.tool_paths import find, functions_behind, unwrapped
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 from pytest_agentreplay.model.exchanges import SELF, RawCall, ToolCall
@@ -134,11 +134,7 @@ def said_of(function: Callable[..., Any]) -> Redirection | None:
     """What was said last about the function behind a framework's tool, as a tool; None of one that nobody has named."""
     if not _LAYERS:
         return None
-    try:
-        held = unwrapped(function, "")
-    except CannotRedirect:
-        return None
-    layer = next((_LAYERS[function] for function in held.functions if function in _LAYERS), None)
+    layer = next((_LAYERS[behind] for behind in functions_behind(function) if behind in _LAYERS), None)
     said = None if layer is None else layer.find_redirection()
     return said if said is not None and said.tool.boundary == "tool" else None
 
@@ -202,13 +198,13 @@ class PatchedFunction:
         self._arguments = Arguments(function, bound=bound)
         self._key = next(_KEYS)
         patching.keep(self._key, function, code)
-        meet = {
+        kinds: dict[FunctionKind, Callable[..., Any]] = {
             FunctionKind.PLAIN: self.plain,
             FunctionKind.COROUTINE: self.coroutine,
-            FunctionKind.GENERATOR: self.generator,
-            FunctionKind.ASYNC_GENERATOR: self.async_generator,
-        }[self.kind]
-        meet = shield(functools.partial(functools.partial, meet), self._pass_on)
+            FunctionKind.GENERATOR: functools.partial(self.generator, "flow"),
+            FunctionKind.ASYNC_GENERATOR: functools.partial(self.generator, "async_flow"),
+        }
+        meet = shield(functools.partial(functools.partial, kinds[self.kind]), self._pass_on)
         lead(function, meet)
         _LAYERS[function] = self
         self.code, self._meet = code, meet
@@ -241,21 +237,13 @@ class PatchedFunction:
             return await entered.wait()
         return await (run() if entered is None else entered.wait(run()))
 
-    def generator(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of a generator function, when its first item is asked for."""
+    def generator(self, flow: str, real: Callable[..., Any], *given: Any) -> Any:
+        """Intercept a call of a generator function, when its first item is asked for, by the method `flow`."""
         __tracebackhide__ = True
         run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
-            return entered.flow()
-        return run() if entered is None else entered.flow(run())
-
-    def async_generator(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of an async generator function, when its first item is asked for."""
-        __tracebackhide__ = True
-        run, entered = self._enter(real, *given)
-        if isinstance(entered, ToolReplaying):
-            return entered.async_flow()
-        return run() if entered is None else entered.async_flow(run())
+            return getattr(entered, flow)()
+        return run() if entered is None else getattr(entered, flow)(run())
 
     def _pass_on(
         self,
