@@ -1,12 +1,9 @@
-"""One wire call under way, and the ends of it that are no answer: a failure, a refusal, a silence.
+"""One wire call under way: its bodies as HTTP/1.1 frames them, and the ends of it that are no answer.
 
-Exceptions of HTTP libraries as values, and back as today's classes.
-
-A class is looked up among the loaded modules only; data never imports. It never raises what is no Exception, nor a
-signal of a test runner: a file must not be able to skip a test or end the session. httpx and httpx2 are two names of
-one family, so a failure recorded through one comes back through the other.
-
-HTTP/1.1 bodies between the wire's framing and the chunks of a recorded reply, both ways.
+Those are a failure, a refusal, or that nothing ever comes. Exceptions of HTTP libraries become values, and values
+exceptions of today's classes. A class is looked up among the loaded modules only; data never imports. It never raises
+what is no Exception, nor a signal of a test runner: a file must not be able to skip a test or end the session. httpx
+and httpx2 are two names of one family, so a failure recorded through one comes back through the other.
 """
 
 from __future__ import annotations

@@ -171,11 +171,9 @@ class RecordedStreams:
         read, write, *more = streams
         if more and callable(more[0]):
             self._taking.headers = lambda: _session(more[0]())
-        return (
-            RecordingReader(read, self._taking, self._messages),
-            RecordingWriter(write, self._taking, self._messages, self._around),
-            *more,
-        )
+        writer = RecordingWriter(write, self._taking, self._messages)
+        writer.around = self._around
+        return RecordingReader(read, self._taking, self._messages), writer, *more
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))
@@ -205,14 +203,12 @@ async def replayed(
         intercepted.finish()
         raise raise_able(intercepted.outcome, find_exception)
     giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
-    read, write = (
-        ReplayStreams(giving, messages, sys.modules["anyio"]),
-        ReplayWriter(giving, messages, sys.modules["anyio"]),
-    )
+    anyio: Any = sys.modules["anyio"]
+    read, write = ReplayStreams(giving, messages, anyio), ReplayWriter(giving, messages, anyio)
     if real is not None and intercepted.exchange is not None:
         write.live = LiveServer(interception, intercepted.exchange.start, messages, real)
     more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
-    await sys.modules["anyio"].lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
     try:
         yield (read, write, *more)
     finally:

@@ -131,9 +131,7 @@ class _Recorded(_Stream):
 class RecordingReader(_Recorded, MessageReader):
     """The server's side of a recorded connection: each message is noted when the session takes it."""
 
-    def __init__(self, real: Any, taking: RecordingDialogue, messages: Messages) -> None:
-        super().__init__(real, taking, messages)
-        self._token: Token[lanes.CallContext | None] | None = None
+    _token: Token[lanes.CallContext | None] | None = None
 
     async def receive(self) -> Any:
         """The next message."""
@@ -161,23 +159,15 @@ class RecordingReader(_Recorded, MessageReader):
 
 
 class RecordingWriter(_Recorded):
-    """The agent's side of a recorded connection."""
+    """The agent's side of a recorded connection. `around` returns what is put around the call of a message."""
 
-    def __init__(
-        self,
-        real: Any,
-        taking: RecordingDialogue,
-        messages: Messages,
-        around: Callable[[PendingCall], Any] | None = None,
-    ) -> None:
-        super().__init__(real, taking, messages)
-        self._around = around
+    around: Callable[[PendingCall], Any] | None = None
 
     async def send(self, message: Any) -> None:
         """Send a message, noted first."""
         intercepted = self._taking.say(self._messages.said(message))
         # A transport may go on in the context of whoever sends: what it does is inside this message.
-        around = intercepted if self._around is None else self._around(intercepted)
+        around = intercepted if self.around is None else self.around(intercepted)
         try:
             await stepped(around, self._real.send(message), StepWatch())
         except Exception as error:
@@ -245,10 +235,8 @@ class ReplayWriter(_Replayed):
     `live` has the real server, for read tools that are verified.
     """
 
-    def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
-        super().__init__(giving, messages, anyio)
-        self.beside: Any = None
-        self.live: LiveServer | None = None
+    beside: Any = None
+    live: LiveServer | None = None
 
     async def send(self, message: Any) -> None:
         """Say a message; what was recorded after it becomes due."""

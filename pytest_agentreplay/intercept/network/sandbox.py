@@ -2,9 +2,8 @@
 
 A seccomp filter, inherited over fork and exec and never lifted, refuses every family of sockets but those that stay on
 this machine by their nature, and io_uring, which makes sockets past the system calls. What C code, a Rust client or a
-child tries fails with "Permission denied"; what Python tries is still told by the guard, which hears of the socket.
-
-Sockets as audit events show them: whom they reach, and which of them stay on this machine by their nature.
+child tries fails with "Permission denied"; what Python tries is still reported by the guard, to which audit events show
+sockets: whom they reach (`peer`), and which of them stay on this machine.
 """
 
 from __future__ import annotations

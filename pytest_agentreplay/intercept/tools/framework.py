@@ -180,18 +180,21 @@ def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
 
 def _defaults(function: Callable[..., Any], arguments: Mapping[str, Any]) -> frozenset[str]:
     """Which arguments are their defaults; none where the function does not tell."""
-    try:
-        return defaulted(arguments, defaults_of(inspect.signature(function)))
-    except (TypeError, ValueError):
-        return frozenset()
+    signature = _find_signature(function)
+    return frozenset() if signature is None else defaulted(arguments, defaults_of(signature))
 
 
 def parameters(function: Callable[..., Any]) -> set[str]:
-    """The names of the parameters of a function; none where it does not tell."""
+    """Return the names of the parameters of a function; none where it has no signature."""
+    signature = _find_signature(function)
+    return set() if signature is None else {*signature.parameters}
+
+
+def _find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        return {*inspect.signature(function).parameters}
+        return inspect.signature(function)
     except (TypeError, ValueError):
-        return set()
+        return None
 
 
 def named(

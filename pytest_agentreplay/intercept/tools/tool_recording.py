@@ -73,16 +73,21 @@ AWAITED = "$awaited"
 """Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""
 
 
-class ToolRecording:
-    """One forwarded call of one tool."""
+class DecidedCall:
+    """One call of one tool, after the decision of the backend: forwarded, answered, or left `unfinished`."""
 
     __slots__ = ("intercepted", "interception", "results")
 
     def __init__(self, interception: Interception, intercepted: PendingCall, results: ToolResults) -> None:
-        """`intercepted` is forwarded, and settled by whichever method runs the original."""
         self.interception = interception
         self.intercepted = intercepted
         self.results = results
+
+
+class ToolRecording(DecidedCall):
+    """One forwarded call of one tool, settled by whichever method runs the original."""
+
+    __slots__ = ()
 
     def call(self, run: Callable[[], Any]) -> Any:
         """Run a plain function. A coroutine or generator that it gives is followed to its end."""

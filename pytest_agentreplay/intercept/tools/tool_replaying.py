@@ -11,7 +11,7 @@ from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.pending_call import format_refusal
 from pytest_agentreplay.intercept.tools.results import GeneratorInput
-from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
+from pytest_agentreplay.intercept.tools.tool_recording import AWAITED, DecidedCall
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
 from pytest_agentreplay.model.release_order import END
@@ -19,22 +19,13 @@ from pytest_agentreplay.model.release_order import END
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.session.pending_call import PendingCall
-    from pytest_agentreplay.intercept.tools.results import ToolResults
     from pytest_agentreplay.model.exchanges import JsonObject
 
 
-class ToolReplaying:
+class ToolReplaying(DecidedCall):
     """One answered call of one tool."""
 
-    __slots__ = ("intercepted", "interception", "results")
-
-    def __init__(self, interception: Interception, intercepted: PendingCall, results: ToolResults) -> None:
-        """`intercepted` carries the recorded outcome, unless it is `unfinished`."""
-        self.interception = interception
-        self.intercepted = intercepted
-        self.results = results
+    __slots__ = ()
 
     def call(self, *, awaitable: bool) -> Any:
         """What a plain function gives; `awaitable` says that a call of it has to be awaited."""

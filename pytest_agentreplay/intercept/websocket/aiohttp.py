@@ -61,8 +61,8 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         line = FrameRecording(
             interception, intercepted, call, tuple((name, value) for name, value in headers if name.lower() not in OURS)
         )
-        websocket._reader = _Heard(websocket._reader, line)
-        websocket._writer = _Said(websocket._writer, line)
+        websocket._reader = _RecordedReader(websocket._reader, line)
+        websocket._writer = _RecordedWriter(websocket._writer, line)
         return websocket
 
     return _ws_connect
@@ -117,17 +117,21 @@ def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, 
     )
 
 
-class _Heard:
-    """A reader whose messages are noted when the agent takes them."""
+class _Recorded:
+    """A real reader or writer that is recorded. What else is asked of it is the real one's."""
 
-    def __init__(self, reader: Any, line: FrameRecording) -> None:
-        self._reader = reader
+    def __init__(self, real: Any, line: FrameRecording) -> None:
+        self._real = real
         self._line = line
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
+        return getattr(self._real, name)
 
-    @shielded("_reader", "read")
+
+class _RecordedReader(_Recorded):
+    """A reader whose messages are noted when the agent takes them."""
+
+    @shielded("_real", "read")
     async def read(self, read: Callable[[], Awaitable[Any]]) -> Any:
         """The next message."""
         line = self._line
@@ -153,17 +157,10 @@ class _Heard:
         return message
 
 
-class _Said:
-    """A writer whose messages are noted before they go."""
+class _RecordedWriter(_Recorded):
+    """A writer whose messages are noted before they are sent."""
 
-    def __init__(self, writer: Any, line: FrameRecording) -> None:
-        self._writer = writer
-        self._line = line
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._writer, name)
-
-    @shielded("_writer", "send_frame")
+    @shielded("_real", "send_frame")
     async def send_frame(
         self, send: Callable[..., Any], message: Any, opcode: int, compress: int | None = None
     ) -> None:
@@ -176,7 +173,7 @@ class _Said:
                 self._line.unsent(error)
             raise
 
-    @shielded("_writer", "close")
+    @shielded("_real", "close")
     async def close(self, close: Callable[..., Awaitable[None]], code: int = 1000, message: Any = b"") -> None:
         """Say that the connection ends."""
         end = _make_end(code, message)
