@@ -92,7 +92,7 @@ class GatewayWire:
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
     def gone(self) -> bool:
-        """Whether the child has closed its end."""
+        """Return whether the child has closed its end."""
         try:
             with selectors.DefaultSelector() as looking:
                 looking.register(self.connection, selectors.EVENT_READ)
@@ -240,7 +240,7 @@ def upstream_of(call: HttpCall) -> http.client.HTTPConnection:
 
 
 def trusted() -> ssl.SSLContext:
-    """What certificates are checked by: the system's authorities, else those that the HTTP clients bring along."""
+    """Return a context that trusts the system's authorities, else those that the HTTP clients bring along."""
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
     if not context.cert_store_stats()["x509_ca"] and paths.cafile is None and paths.capath is None:

@@ -39,7 +39,7 @@ _MADE_ANEW = frozenset({"authorization", "x-amz-date", "x-amz-security-token", "
 
 
 def signed_for(call: HttpCall) -> HttpCall:
-    """`call` with a signature that its upstream takes; itself, where it was not signed or goes to no AWS host.
+    """Return `call` with a signature that its upstream takes; itself, where it was not signed or goes to no AWS host.
 
     The secret key never leaves the child, so the credentials are those that botocore finds in this process. Raises
     CannotFreeze where there is no botocore, or where it finds other credentials than the child has used.
@@ -162,7 +162,7 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing: the report does."""
 
     def answer(self) -> None:
-        """Meet one request."""
+        """Intercept one request."""
         self.wire = GatewayWire(self.connection, self.command, self.request_version)
         headers = tuple((name, str(value)) for name, value in self.headers.raw_items())
         try:

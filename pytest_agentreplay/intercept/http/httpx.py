@@ -227,7 +227,7 @@ class _Streams:
         return _transport_for_url
 
     def recorded(self, response: Any, intercepted: PendingCall, tee: type, watch: SuspensionProbe) -> Any:
-        """The native response itself, its stream teed."""
+        """Return the native response itself, its stream teed."""
         head = head_of(response)
         if not response.is_stream_consumed:
             response.stream = tee(response.stream, BodyCapture(intercepted, head, watch))
@@ -244,7 +244,7 @@ class _Streams:
         return response
 
     def replayed(self, wire: Wire) -> Any:
-        """The recorded response as a native one; a recorded failure is raised."""
+        """Return the recorded response as a native one; a recorded failure is raised."""
         reply = wire.intercepted.outcome
         if isinstance(reply, HttpReply):
             return self.library.Response(

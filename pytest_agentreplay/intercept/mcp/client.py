@@ -1,7 +1,7 @@
 """MCP, of the SDK 1.x and 2.x: every message between a session and a server, whatever carries it.
 
-Met at the transports (`stdio_client`, `sse_client`, `streamable_http_client` and their like): context managers that
-give a stream to read and one to write messages. Frameworks import them early, so the code of the functions is
+Intercepted at the transports (`stdio_client`, `sse_client`, `streamable_http_client` and their like): context managers
+that give a stream to read and one to write messages. Frameworks import them early, so the code of the functions is
 exchanged and not their names. While recording the real transport runs, and all that its tasks do is inside: no HTTP
 seam and no guard sees it a second time. While replaying it is not entered: nothing is started, no socket opened.
 
@@ -66,7 +66,7 @@ def patch(library: ModuleType) -> None:
 
 
 class Transport:
-    """One function that opens connections, met from now on."""
+    """One function that opens connections, intercepted from now on."""
 
     def __init__(self, function: FunctionType, library: ModuleType) -> None:
         """Exchange its code."""
@@ -124,7 +124,7 @@ class Transport:
 
 
 def _around(interception: Interception) -> PendingCall | None:
-    """The opening that is under way around us: one transport may be made of another."""
+    """Return the opening that is under way around this one, if any: one transport may be made of another."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None or call_context.inside is None or call_context.inside[1] != "mcp":
         return None
@@ -195,7 +195,7 @@ async def replayed(
     ids: bool,
     real: Open | None = None,
 ) -> AsyncGenerator[tuple[Any, ...], None]:
-    """A connection to nobody, that says what the recorded one said. `ids` says that a session id is asked for.
+    """Replay a connection: nothing is connected to. `ids` says that a session id is asked for.
 
     `real` gives the real connection, to verify what read tools give.
     """

@@ -204,7 +204,7 @@ async def running(
     *,
     around: Callable[[PendingCall], DialogueServer],
 ) -> AsyncGenerator[tuple[ReplayStreams, ReplayWriter], None]:
-    """The streams of a session with a server that runs; `client` are the client's real ones.
+    """Yield the streams of a session with a server that runs; `client` are the client's real ones.
 
     `around` returns what stands for the call of a message around what the server does for it.
     """

@@ -45,13 +45,13 @@ class Messages:
         self.contexts = hasattr(library, "create_context_streams")
 
     def said(self, message: Any) -> bytes:
-        """What goes to the server, as the transport would write it."""
+        """Return a message to the server as bytes, as the transport would write it."""
         omitted = {"exclude_none": True} if self._adapter is None else {"exclude_unset": True}
         text: str = message.message.model_dump_json(by_alias=True, **omitted)
         return text.encode()
 
     def heard(self, message: Any) -> bytes:
-        """What came from the server."""
+        """Return a message from the server as bytes."""
         if isinstance(message, Exception):
             failure = failure_of(message)
             kept = {"type": failure.type, "message": failure.message, "args": failure.args, "bases": failure.bases}

@@ -53,7 +53,7 @@ _closed = False
 
 
 def closed() -> bool:
-    """Whether this process can make no socket any more."""
+    """Return whether this process can make no socket any more."""
     return _closed
 
 
@@ -241,7 +241,7 @@ def peer(event: str, args: tuple[Any, ...]) -> Peer | None:
 
 
 def made(args: tuple[Any, ...], frame: FrameType | None) -> str:
-    """The family of a socket that is made anew and leads off this machine; "" for one that wraps what is open already.
+    """Return the family of a new socket that leads off this machine; "" for one that wraps what is open already.
 
     Also "" for the question whether there is IPv6, which urllib3 asks when it is imported and takes no for an answer.
     """

@@ -317,7 +317,7 @@ class Children:
 
 
 def plain(divergence: Divergence) -> Divergence:
-    """`divergence` as a child needs it: what was recorded stays in the test's process."""
+    """Return `divergence` as a child needs it: what was recorded stays in the test's process."""
     return Divergence(divergence.kind, divergence.summary, lane=divergence.lane)
 
 
@@ -499,7 +499,7 @@ class ChildServer:
             connection.send(answer)
 
     def _answered(self, serving: ServedCall, name: str, values: tuple[Any, ...]) -> Any:
-        """The answer of one request. What should not happen fails the test, and refuses the child."""
+        """Return the answer to one request. What should not happen fails the test, and refuses the child."""
         try:
             return serving.answer(name, values)
         except ReplayDiverged as refused:

@@ -110,7 +110,7 @@ class RecordedProcess:
         self._real.kill()
 
     def over(self) -> None:
-        """It has ended, or will say nothing more."""
+        """Record that it has ended, or will write nothing more."""
         self._taking.end(Closed(self._real.returncode, by_agent=self.told_to_end and not self.ended))
 
     def __getattr__(self, name: str) -> Any:
@@ -196,7 +196,7 @@ class ReplayedProcess:
         await self._anyio.lowlevel.checkpoint()
 
     async def read(self) -> bytes:
-        """The next line, when its time has come."""
+        """Return the next line, when its time has come."""
         await self._anyio.lowlevel.checkpoint()
         while not self._giving.due:
             if self._giving.over or self.returncode is not None:

@@ -96,7 +96,7 @@ class FrameRecording:
             self._waited = self._waited or self._waiting > 0
 
     def closed(self, closed: Closed) -> None:
-        """The connection has ended. What comes later does not count."""
+        """Settle the last message: the connection has ended. What comes later does not count."""
         with self._lock:
             self._settle(self._reply(closed=self._closing or closed))
 
@@ -280,7 +280,7 @@ class FrameReplaying:
                 self._stalled()
 
     def _patience(self) -> Callable[[float], bool]:
-        """Tells whether it is over: nothing has moved for too long."""
+        """Return a function that says whether nothing has moved for too long."""
         limit = STALL if _is_the_tests_own() else STALL_BESIDE
         since = clocks.monotonic()
         seen = self.interception.pending.activity

@@ -46,7 +46,7 @@ class ChangedAttributes:
         self._known: dict[int, tuple[Callable[[], Any], frozenset[str]]] = {}
 
     def of(self, value: Any) -> Collection[str]:
-        """The changed attributes of an instance."""
+        """Return the changed attributes of an instance."""
         if not self._known:
             return ()
         known = self._known.get(id(value))
@@ -84,7 +84,7 @@ class ChangedAttributes:
 
 
 def _alike(was: Any, now: Any, nodes: Mapping[int, int]) -> bool:
-    """Whether two written states are equal, but for what has changed inside of an instance that both hold.
+    """Return whether two written states are equal, but for what has changed inside of an instance that both hold.
 
     `nodes` has the instance of each written one: that one is compared by itself.
     """
@@ -243,7 +243,7 @@ def _framework_attributes(kind: Any) -> frozenset[str] | None:
 
 
 def _assigned(kind: type) -> Iterator[str]:
-    """The attributes that the class's `__init__` assigns: LlamaIndex and pydantic-ai declare few of theirs."""
+    """Return the attributes that the class's `__init__` assigns: LlamaIndex and pydantic-ai declare few of theirs."""
     init = vars(kind).get("__init__")
     if isinstance(init, FunctionType):
         yield from (step.argval for step in dis.get_instructions(init) if step.opname == "STORE_ATTR")

@@ -36,7 +36,7 @@ class Arguments:
         self._receives = bound or _receives(function, self._signatures[0])
 
     def named(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, defaults too, without `self` or `cls`; empty `*` and `**` are left out."""
+        """Return the arguments, defaults too, without `self` or `cls`; empty `*` and `**` are left out."""
         for signature in self._signatures:
             try:
                 bound = signature.bind(*positional, **keywords)
@@ -68,7 +68,7 @@ def defaults_of(signature: inspect.Signature) -> dict[str, Any]:
 
 
 def defaulted(named: Mapping[str, Any], defaults: Mapping[str, Any]) -> frozenset[str]:
-    """The arguments that are their defaults: the very objects, since asking a stranger's value may do anything."""
+    """Return the arguments that are their defaults: the very objects, since a stranger's `==` may do anything."""
     return frozenset(name for name, value in named.items() if name in defaults and value is defaults[name])
 
 
@@ -130,7 +130,7 @@ class ReadIterator:
         self.more = self.error is None and len(self.items) == MOST
 
     def again(self) -> Generator[Any, Any, Any]:
-        """The same items anew, and what was not read."""
+        """Yield the same items anew, and what was not read."""
         yield from self.items
         if self.error is not None:
             raise self.error
@@ -169,7 +169,7 @@ def _each(given: Given, change: Callable[[Any], Any]) -> Given:
 
 
 def is_read(value: Any) -> bool:
-    """Whether an argument is an iterator that has to be read to be compared."""
+    """Return whether an argument is an iterator that has to be read to be compared."""
     kind = type(value)
     return kind in _READ or kind.__module__ == "itertools"
 

@@ -211,7 +211,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _alike(before: Any, after: Any, deep: int) -> bool:
-    """Whether two functions or classes are the same one, made anew perhaps."""
+    """Return whether two functions or classes are the same one, made anew perhaps."""
     if before is after:
         return True
     if type(before) is not type(after) or not deep:

@@ -151,7 +151,7 @@ def _enter(
 
 
 def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
-    """A call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
+    """Return a call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
     receiver = receiver_of(tool.function)
     hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)
     function, held = tool.function, getattr(tool.holder, "func", None)  # a method of the framework calls what it holds
@@ -170,7 +170,7 @@ async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """The functions that may say what comes back, outermost first."""
+    """Return the functions that may say what comes back, outermost first."""
     while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__qualname__"):
@@ -200,7 +200,7 @@ def _find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
 def named(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hidden: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The arguments of a call by parameter name, defaults too, without the `hidden` ones."""
+    """Return the arguments of a call by parameter name, defaults too, without the `hidden` ones."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind_partial(*args, **kwargs)
@@ -299,7 +299,7 @@ def copy_tool(tool: Any, **instead: Any) -> Any:
 
 
 def free(function: Any, name: str) -> Any:
-    """What a function has under `name` in its closure; None where it has no such thing."""
+    """Return what a function has under `name` in its closure; None where it has no such thing."""
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:
         return None

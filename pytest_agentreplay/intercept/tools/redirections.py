@@ -136,7 +136,7 @@ def nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def imported(module: ModuleType) -> None:
-    """Tell the tests that run of an import."""
+    """Freeze what is new in a module that was imported, for each test that runs."""
     for redirections in _watched:
         redirections.again(module)
 
@@ -203,7 +203,7 @@ def refuse_for_good() -> list[Redirection]:
 
 
 def redirected(tool: Tool) -> Redirection:
-    """Meet `tool`; what meets tools is loaded when there is one."""
+    """Redirect `tool`; the module that does it is loaded when there is one."""
     from pytest_agentreplay.intercept.tools.tool import redirect
 
     return redirect(tool)

@@ -62,7 +62,7 @@ class GeneratorInput:
 
 
 def _same(was: Json, now: Json) -> bool:
-    """Whether both are equal; a secret of the recording stands for any other."""
+    """Return whether both are equal; a secret of the recording stands for any other."""
     texts = _PLACEHOLDER.split(canonical(was))
     return re.fullmatch(".*".join(map(re.escape, texts)), canonical(now), re.DOTALL) is not None
 
@@ -133,47 +133,47 @@ class ToolResults:
         return args[0], args[2] if len(args) == 3 else None
 
     def kept(self, interception: Interception, value: Any) -> Json:
-        """The frozen result of a call."""
+        """Return the frozen result of a call."""
         return self._kept(interception, value, self._hint, "returned")
 
     def kept_item(self, interception: Interception, value: Any) -> Json:
-        """The frozen item of a generator."""
+        """Return the frozen item of a generator."""
         return self._kept(interception, value, self._flow_hints[0], "yielded")
 
     def kept_end(self, interception: Interception, value: Any) -> Json:
-        """The frozen return value of a generator."""
+        """Return the frozen return value of a generator."""
         return self._kept(interception, value, self._flow_hints[1], "returned at its end")
 
     def kept_sent(self, after: int, value: Any) -> list[JsonObject]:
-        """What was sent into a generator, for comparison; nothing for None."""
+        """Return what was sent into a generator, for comparison; nothing for None."""
         if value is None:
             return []
         serialized = ArgumentFreezing({"value": value}, codecs=add_library_codecs(self._codecs))
         return [{"after": after} | serialized.arguments]
 
     def kept_thrown(self, after: int, error: BaseException) -> JsonObject:
-        """What was thrown into a generator, for comparison."""
+        """Return what was thrown into a generator, for comparison."""
         failure = self.failure(error)
         return {"after": after, "raised": {"type": failure.type, "message": failure.message}}
 
     def given(self, interception: Interception, data: Json) -> Any:
-        """A recorded result, made anew."""
+        """Return a recorded result, made anew."""
         return self._given(interception, data, self._hint)
 
     def given_item(self, interception: Interception, data: Json) -> Any:
-        """A recorded item of a generator, made anew."""
+        """Return a recorded item of a generator, made anew."""
         return self._given(interception, data, self._flow_hints[0])
 
     def given_end(self, interception: Interception, data: Json) -> Any:
-        """A recorded return value of a generator, made anew."""
+        """Return a recorded return value of a generator, made anew."""
         return self._given(interception, data, self._flow_hints[1])
 
     def failure(self, error: BaseException) -> Failure:
-        """The frozen exception of a call."""
+        """Return the frozen exception of a call."""
         return failure_of(error, self._codecs)
 
     def raised(self, failure: Failure) -> BaseException:
-        """A recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
+        """Return a recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
         return raise_able(failure, self._exception, self._codecs)
 
     def _exception(self, path: str) -> type | None:
@@ -187,7 +187,7 @@ class ToolResults:
         return next((one for one in there if is_exception(one)), None)
 
     def _kept(self, interception: Interception, value: Any, hint: Any, verb: str) -> Json:
-        """The agent has its real result in any case; what cannot be kept fails the test at its end."""
+        """Return the frozen value; what cannot be frozen fails the test at its end, and the agent has the real one."""
         try:
             return freeze(value, hint=hint, codecs=add_library_codecs(self._codecs))
         except CannotFreeze as error:

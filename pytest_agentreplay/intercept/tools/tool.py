@@ -60,7 +60,7 @@ class Tool:
 
 
 class Redirection:
-    """One tool, met from now until `restore`."""
+    """One tool, intercepted from now until `restore`."""
 
     def __init__(
         self, tool: Tool, seam: ToolFunctions, layer: PatchedFunction, results: ToolResults, codecs: Sequence[Codec]
@@ -93,7 +93,7 @@ class Redirection:
         self.tool = replace(self.tool, name=name)
 
     def within(self, interception: Interception, intercepted: PendingCall) -> None:
-        """Say that the framework's call which went in at `intercepted` is this tool's: its function then just runs."""
+        """Mark the framework's call that was entered as `intercepted` as this tool's: its function then just runs."""
         interception.tools.running[self._seam, intercepted.ticket] = None, intercepted
 
     def restore(self) -> None:
@@ -107,7 +107,7 @@ class Redirection:
 
 
 def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
-    """Meet `tool` wherever it is held. A function redirected again stays one tool; what was said last counts.
+    """Intercept `tool` wherever it is held. A function redirected again stays one tool; the last declaration counts.
 
     `codecs` is read at each call. Caches of `functools` around the function are cleared, so that a test finds the same
     whether it runs alone or after others. Raises CannotRedirect for what has no Python code to exchange.
@@ -131,7 +131,7 @@ def is_redirected(function: Callable[..., Any]) -> bool:
 
 
 def said_of(function: Callable[..., Any]) -> Redirection | None:
-    """What was said last about the function behind a framework's tool, as a tool; None of one that nobody has named."""
+    """Return the last declaration of the function behind a framework's tool; None for one that nobody has declared."""
     if not _LAYERS:
         return None
     layer = next((_LAYERS[behind] for behind in functions_behind(function) if behind in _LAYERS), None)
@@ -184,7 +184,7 @@ class ToolFunctions:
 
 
 class PatchedFunction:
-    """One function with exchanged code. Holds no way to the original: that lies in the vault, under `_key`."""
+    """One function with exchanged code. Holds no way to the original: `patching` keeps that, under `_key`."""
 
     def __init__(self, function: FunctionType, seam: ToolFunctions, *, bound: bool) -> None:
         """Exchange the code. Raises CannotRedirect when the function's shape forbids it."""
@@ -222,7 +222,7 @@ class PatchedFunction:
                 made.leave(self.function)
 
     def plain(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of a plain function."""
+        """Intercept a call of a plain function."""
         __tracebackhide__ = True
         run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
@@ -230,7 +230,7 @@ class PatchedFunction:
         return run() if entered is None else entered.call(run)
 
     async def coroutine(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of a coroutine function, when it is awaited."""
+        """Intercept a call of a coroutine function, when it is awaited."""
         __tracebackhide__ = True
         run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):

@@ -154,7 +154,7 @@ class ToolReplaying(DecidedCall):
             self._part(difference, Kind.ARGS)
 
     def _stopped(self, number: int, reply: ToolReply) -> None:
-        """The consumer closes the generator: it was to ask for more. Latched only, since nobody catches it here."""
+        """Report a consumer that closes the generator early. Latched only, since nobody catches it here."""
         assert reply.items is not None
         given_up = reply.failure is not None and reply.failure.cancelled  # while the next item was waited for
         if reply.sent is None or self.interception.is_over():
@@ -201,5 +201,5 @@ class ToolReplaying(DecidedCall):
 
 
 def _last(reply: ToolReply) -> int:
-    """How far a generator came: to its end, or as far as its consumer took it."""
+    """Return how far a generator came: to its end, or as far as its consumer took it."""
     return len(reply.items or ()) if reply.closed else END

@@ -79,7 +79,7 @@ def _not_opened(intercepted: PendingCall, error: Any) -> None:
 
 
 async def _answered(intercepted: PendingCall, url: Any) -> Any:
-    """The answer to the recorded handshake; raises what it failed with."""
+    """Return the answer to the recorded handshake; raises what it failed with."""
     __tracebackhide__ = True
     from aiohttp import WSServerHandshakeError
 
@@ -100,7 +100,7 @@ async def _answered(intercepted: PendingCall, url: Any) -> Any:
 
 
 def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
-    """A native connection over recorded messages."""
+    """Return a native connection over recorded messages."""
     from aiohttp import ClientWebSocketResponse, ClientWSTimeout
 
     kind: Any = getattr(session, "_ws_response_class", ClientWebSocketResponse)

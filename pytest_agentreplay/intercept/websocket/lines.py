@@ -144,7 +144,7 @@ def leave(connection: Any) -> Any:
 
 
 def opened(interception: Interception, intercepted: PendingCall, call: FrameCall, connection: Any) -> Any:
-    """The connection, recorded from here on."""
+    """Return the connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
     headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
     setattr(connection, LINE, FrameRecording(interception, intercepted, call, headers))
@@ -171,7 +171,7 @@ def not_opened(interception: Interception, intercepted: PendingCall, error: Base
 
 
 def refused(intercepted: PendingCall) -> BaseException | None:
-    """Why the recorded connection could not be opened, as the library says it; None when it could."""
+    """Return why the recorded connection could not be opened, as the library says it; None when it could."""
     from websockets.datastructures import Headers
     from websockets.exceptions import InvalidStatus
     from websockets.http11 import Response
@@ -227,7 +227,7 @@ def close_protocol(connection: Any, end: Closed) -> None:
 
 
 def raised(connection: Any, end: End) -> BaseException:
-    """What taking another message raises after `end`."""
+    """Return what taking another message raises after `end`."""
     if isinstance(end, Failure):
         return native(end)
     close_protocol(connection, end)
@@ -247,17 +247,17 @@ def end_of(error: Any) -> Closed | None:
 
 
 def native(failure: Failure) -> BaseException:
-    """A recorded failure as an exception."""
+    """Return a recorded failure as an exception."""
     return raise_able(failure, find_exception)
 
 
 def given(frame: Frame, decode: bool | None) -> str | bytes:
-    """A frame as `recv` gives it: a text as str and bytes as bytes, unless `decode` says otherwise."""
+    """Return a frame as `recv` does: a text as str and bytes as bytes, unless `decode` says otherwise."""
     return frame.data.decode() if (not frame.binary if decode is None else decode) else frame.data
 
 
 def took(line: FrameRecording, message: str | bytes, decode: bool | None) -> str | bytes:
-    """Note a message that was taken undecided, and give it as `decode` wants it."""
+    """Note a message that was taken undecided, and return it as `decode` asks for it."""
     binary = not isinstance(message, str)
     data = message if isinstance(message, bytes) else message.encode()
     line.came(data, binary=binary)
@@ -265,7 +265,7 @@ def took(line: FrameRecording, message: str | bytes, decode: bool | None) -> str
 
 
 def as_wanted(message: str | bytes, decode: bool | None) -> str | bytes:
-    """A message that was taken undecided, as `decode` wants it."""
+    """Return a message that was taken undecided, as `decode` asks for it."""
     if decode is None or decode is isinstance(message, str):
         return message
     return message.decode() if isinstance(message, bytes) else message.encode()
@@ -282,7 +282,7 @@ def data_of(message: Any, text: bool | None) -> tuple[bytes, bool]:
 
 
 def joined(fragments: list[Any], text: bool | None) -> tuple[bytes, bool]:
-    """The same of a message in fragments, at least one."""
+    """Return the bytes of a message in fragments, at least one, and whether it goes as bytes."""
     parts = [data_of(fragment, text) for fragment in fragments]
     return b"".join(data for data, _ in parts), parts[0][1]
 

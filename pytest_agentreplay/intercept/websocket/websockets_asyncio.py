@@ -112,7 +112,7 @@ def _wake(connection: Any) -> None:
 
 
 def _built(connect: Any) -> Any:
-    """The connection object that `connect` would make: of the user's class, where it names one."""
+    """Return the connection object that `connect` would make: of the user's class, where it names one."""
     from websockets.uri import parse_uri
 
     return _get_factory(connect)(parse_uri(connect.uri))
@@ -150,7 +150,7 @@ async def recv(original: Callable[..., Any], self: Any, decode: bool | None = No
 
 
 async def _taken(connection: Any, line: FrameReplaying) -> Frame:
-    """The next recorded frame; raises what the end of the connection raises."""
+    """Return the next recorded frame; raises what the end of the connection raises."""
     __tracebackhide__ = True
     found = await line.receive()
     if isinstance(found, Frame):

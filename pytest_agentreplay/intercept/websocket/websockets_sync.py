@@ -97,7 +97,7 @@ def _open(interception: Interception, call: FrameCall, kind: Any, real: Callable
 
 
 def _built(url: str, kind: Any) -> Any:
-    """A connection of the class `kind`, without what its constructor starts: a thread on a socket."""
+    """Return a connection of the class `kind`, without what its constructor starts: a thread on a socket."""
     from websockets.client import ClientProtocol
     from websockets.sync.client import ClientConnection
     from websockets.uri import parse_uri
@@ -154,7 +154,7 @@ def recv(original: Callable[..., Any], self: Any, timeout: float | None = None, 
 
 
 def _taken(connection: Any, line: FrameReplaying, timeout: float | None = None) -> Frame:
-    """The next recorded frame; raises what the end of the connection, or of patience, raises."""
+    """Return the next recorded frame; raises what the end of the connection, or of patience, raises."""
     __tracebackhide__ = True
     found = line.receive_now(timeout)
     if isinstance(found, Frame):
