@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.patching import find_exception
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from contextvars import Context, Token
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
     from pytest_agentreplay.model.exchanges import Json
@@ -97,6 +96,19 @@ class MessageLog:
         said = json_rpc.message(data)
         renamed = json_rpc.renamed(said, self._names)
         return data if renamed is said else json.dumps(renamed, ensure_ascii=False).encode()
+
+
+class RealServer(Protocol):
+    """The real server beside a replayed connection, for read tools that are verified: `mcp_verifying.LiveServer`."""
+
+    def reads(self, data: bytes) -> bool:
+        """Return whether a message calls a tool that somebody has declared to change nothing."""
+
+    async def beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
+        """Ask the server beside a message of the agent; return an answer that the agent is to get, if any."""
+
+    async def close(self) -> None:
+        """End the real connection, if there is one."""
 
 
 class _Stream:
@@ -236,7 +248,7 @@ class ReplayWriter(_Replayed):
     """
 
     beside: Any = None
-    live: LiveServer | None = None
+    live: RealServer | None = None
 
     async def send(self, message: Any) -> None:
         """Say a message; what was recorded after it becomes due."""

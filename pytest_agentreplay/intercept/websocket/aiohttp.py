@@ -117,7 +117,7 @@ def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, 
     )
 
 
-class _Recorded:
+class _RecordedEnd:
     """A real reader or writer that is recorded. What else is asked of it is the real one's."""
 
     def __init__(self, real: Any, line: FrameRecording) -> None:
@@ -128,7 +128,7 @@ class _Recorded:
         return getattr(self._real, name)
 
 
-class _RecordedReader(_Recorded):
+class _RecordedReader(_RecordedEnd):
     """A reader whose messages are noted when the agent takes them."""
 
     @shielded("_real", "read")
@@ -157,7 +157,7 @@ class _RecordedReader(_Recorded):
         return message
 
 
-class _RecordedWriter(_Recorded):
+class _RecordedWriter(_RecordedEnd):
     """A writer whose messages are noted before they are sent."""
 
     @shielded("_real", "send_frame")
