@@ -18,12 +18,11 @@ from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
     Act = Callable[[ModuleType], None]
-    from collections.abc import Callable, Mapping
 
 _acts: dict[str, list[Act]] = {}
 _lock = threading.Lock()

@@ -310,10 +310,10 @@ def end_session(item: pytest.Item, run_session: RunSession, *, leaving: bool) ->
     With `leaving` the session of pytest ends as well: there will be no report, and its end tells what is left open.
     """
     from pytest_agentreplay.intercept.session import interceptions
-    from pytest_agentreplay.intercept.tools import deferred_unpatching
+    from pytest_agentreplay.intercept.tools import redirections
 
     interceptions.refuse_garbage(run_session.interception)
-    item.config.stash[keys.NEXT] = deferred_unpatching.next_begins
+    item.config.stash[keys.NEXT] = redirections.next_begins
     result: Finding | AgentReplayError | None
     try:
         result = run_session.end()

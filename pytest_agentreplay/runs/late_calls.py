@@ -22,7 +22,7 @@ from pytest_agentreplay.intercept.network.guard import ModelHostWatch, ModelsOnl
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import find_line_here
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts, is_model_host
-from pytest_agentreplay.intercept.tools.deferred_unpatching import refuse_for_good
+from pytest_agentreplay.intercept.tools.redirections import refuse_for_good
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER

@@ -21,7 +21,7 @@ from pytest_agentreplay.intercept.ordering.overtime import Overtime
 from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
-from pytest_agentreplay.intercept.tools.deferred_unpatching import refusing, release
+from pytest_agentreplay.intercept.tools.redirections import refusing, release
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.providers import READER

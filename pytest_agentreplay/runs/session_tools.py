@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.registry import when_imported
-from pytest_agentreplay.intercept.tools.call_again import Redirections
+from pytest_agentreplay.intercept.tools.redirections import Redirections
 from pytest_agentreplay.model.exchanges import ToolCall
 from pytest_agentreplay.model.turns import has_effects
 from pytest_agentreplay.providers import READER

@@ -49,8 +49,7 @@ intercept.process intercept.process.anyio intercept.process.child_server interce
 intercept.registry intercept.session intercept.session.agents intercept.session.callers intercept.session.courses
 intercept.session.exits intercept.session.hosts intercept.session.interceptions intercept.session.jobs
 intercept.session.lanes intercept.session.other_plugins intercept.session.patching intercept.session.pending_call
-intercept.session.session_parts intercept.session.thread_starts intercept.tools intercept.tools.call_again
-intercept.tools.deferred_unpatching
+intercept.session.session_parts intercept.session.thread_starts intercept.tools intercept.tools.redirections
 model model.canonical_json model.content_coding model.divergence model.exchanges model.frames model.media model.paths
 model.reading model.release_order model.rules model.turns
 plugin plugin.collected plugin.conflicts plugin.conftests plugin.fixtures plugin.item_session plugin.keys

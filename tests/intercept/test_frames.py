@@ -14,9 +14,8 @@ from pytest_agentreplay.backends.replay import ReplayBackend
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.streams import frames_replaying
-from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams import frames
+from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.model.exchanges import Closed, Frame, FrameCall, Header, RawCall, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.redaction.places import Places
@@ -115,8 +114,8 @@ def test_a_task_waits_until_another_one_sends():
 
 
 def test_a_task_that_nothing_can_wake_is_told_and_does_not_hang(monkeypatch):
-    monkeypatch.setattr(frames_replaying, "STALL", 0.3)
-    monkeypatch.setattr(frames_replaying, "STALL_BESIDE", 0.3)
+    monkeypatch.setattr(frames, "STALL", 0.3)
+    monkeypatch.setattr(frames, "STALL_BESIDE", 0.3)
 
     async def act(line):
         await line.receive()

@@ -9,7 +9,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from pytest_agentreplay.errors import CannotFreeze
-from pytest_agentreplay.intercept.gateway.signing import signed_for
+from pytest_agentreplay.intercept.gateway.server import signed_for
 from pytest_agentreplay.model.exchanges import Body, HttpCall
 from tests.support.project import NOBODY
 from tests.support.small_projects import furnished, passed, recorded

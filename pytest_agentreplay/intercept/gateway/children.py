@@ -24,7 +24,7 @@ _declared: tuple[Sequence[str], Callable[[], Gateway]] | None = None
 
 @contextmanager
 def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterator[None]:
-    """A block in which each child whose command line is one of `patterns` is told of `gateway()`."""
+    """Run a block in which each child whose command line is one of `patterns` gets the variables of `gateway()`."""
     global _declared  # noqa: PLW0603  Popen has no self of ours to find it by
     before, _declared = _declared, (patterns, gateway)
     try:

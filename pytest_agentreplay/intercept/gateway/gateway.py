@@ -3,10 +3,9 @@
 A child, in whatever language, is told of it by the variables that SDKs take their base URL from. What it asks crosses
 the test's interception as the call to the real upstream, so a snapshot does not show which process has asked.
 
-    gateway.env         variables for one child            gateway.through(url)    for SDKs that read no variable
-    gateway_routes      which variables, which upstreams   gateway_server          requests, refusals, replays
-    gateway_children    children that get them unasked     gateway_forward         on to the world, while recording
-    gateway_wire        responses, framed anew             gateway_signing         again, for AWS
+    gateway.env    variables for one child              gateway.through(url)    for SDKs that read no variable
+    routes         which variables, which upstreams     server                  requests, refusals, replays
+    children       children that get them unasked       forwarding              to the upstream, and back
 """
 
 from __future__ import annotations

@@ -158,7 +158,7 @@ def routes_for(environ: Mapping[str, str], recorded: Iterable[Call] = ()) -> Rou
 
 
 def whole(base: str, usual: str) -> str:
-    """A base URL with its scheme: OLLAMA_HOST may be a host and a port alone."""
+    """Return a base URL with its scheme: OLLAMA_HOST may be a host and a port alone."""
     if "://" in base:
         return base
     return f"{urlsplit(usual).scheme or 'https'}://{base}"

@@ -1,7 +1,7 @@
 """The HTTP boundary of aiohttp: google-genai's async client, LiteLLM's and openai's aiohttp transports, agents' tools.
 
-Met at `BaseConnector.connect`, which every wire call passes with its whole request: each redirect is one, and so is
-each use of a connection that is kept alive. Parsing, decoding and cookies stay aiohttp's own in both modes: while
+Intercepted at `BaseConnector.connect`, which every wire call passes with its whole request: each redirect is one, and
+so is each use of a connection that is kept alive. Parsing, decoding and cookies stay aiohttp's own in both modes: while
 recording the connection's protocol is listened to, while replaying a real protocol stands over a played transport.
 
 A body that comes from an async generator or a file is read whole before it is sent: no call is known before. A request
@@ -102,7 +102,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
 
 
 async def replayed(wire: Wire, library: ModuleType, connector: Any, request: Any) -> Any:
-    """A connection over a played transport; what was raised before there was one is raised."""
+    """Return a connection over a played transport; what was raised before there was one is raised."""
     intercepted = wire.intercepted
     if intercepted.unfinished:
         await forever(wire)
@@ -136,7 +136,7 @@ def headers_of(request: Any) -> Headers:
 
 
 async def whole(request: Any) -> bytes:
-    """The bytes of the request's body; one that can be read once is replaced by what was read."""
+    """Return the bytes of the request's body; one that can be read once is replaced by what was read."""
     body = request.body
     if not body or isinstance(body, bytes | bytearray):
         return bytes(body or b"")

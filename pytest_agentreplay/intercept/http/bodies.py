@@ -43,7 +43,7 @@ class BodyCapture:
         intercepted.partial = self.partial
 
     def over(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
-        """`awaitable`, watched until it is known that the call gives way to others."""
+        """Return `awaitable`, watched until it is known that the call gives way to others."""
         return awaitable if self._watch.suspended else self._watch.over(awaitable)
 
     def add(self, chunk: bytes) -> None:
@@ -269,7 +269,7 @@ class ReplayStream:
         self._end()
 
     def _last(self) -> int:
-        """How far the answer came: to its end, or as far as the agent read."""
+        """Return how far the answer came: to its end, or as far as the agent read."""
         return len(self._reply.cuts) if self._reply.closed else END
 
     def close(self) -> None:

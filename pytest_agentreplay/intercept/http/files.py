@@ -138,7 +138,7 @@ class Playing:
         self._timeout = timeout
 
     def _taken(self, *_args: Any) -> None:
-        """The request is known already; options mean nothing here."""
+        """Ignore it: the request is known already, and options mean nothing here."""
 
     send = sendall = setsockopt = shutdown = close = _taken
 

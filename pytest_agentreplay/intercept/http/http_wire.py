@@ -1,12 +1,9 @@
-"""One wire call under way, and the ends of it that are no answer: a failure, a refusal, a silence.
+"""One wire call under way: its bodies as HTTP/1.1 frames them, and the ends of it that are no answer.
 
-Exceptions of HTTP libraries as values, and back as today's classes.
-
-A class is looked up among the loaded modules only; data never imports. It never raises what is no Exception, nor a
-signal of a test runner: a file must not be able to skip a test or end the session. httpx and httpx2 are two names of
-one family, so a failure recorded through one comes back through the other.
-
-HTTP/1.1 bodies between the wire's framing and the chunks of a recorded reply, both ways.
+Those are a failure, a refusal, or that nothing ever comes. Exceptions of HTTP libraries become values, and values
+exceptions of today's classes. A class is looked up among the loaded modules only; data never imports. It never raises
+what is no Exception, nor a signal of a test runner: a file must not be able to skip a test or end the session. httpx
+and httpx2 are two names of one family, so a failure recorded through one comes back through the other.
 """
 
 from __future__ import annotations
@@ -38,7 +35,7 @@ _SCALARS = (str, int, float, bool, type(None))
 
 
 def frozen(error: BaseException) -> Failure:
-    """`error` as a value; its arguments are kept when all of them are plain."""
+    """Return `error` as a value; its arguments are kept when all of them are plain."""
     kind = type(error)
     try:
         message = str(error)
@@ -49,12 +46,12 @@ def frozen(error: BaseException) -> Failure:
 
 
 def dotted(kind: type) -> str:
-    """The dotted path of a class."""
+    """Return the dotted path of a class."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def thawed(failure: Failure, library: ModuleType) -> BaseException:
-    """The exception to raise in `library` (httpx or httpx2): of the same class, else a stand-in of the same name."""
+    """Return the exception to raise in `library`, httpx or httpx2: of the same class, else a stand-in of its name."""
     kind: type[BaseException] = found(failure.type, library) or stand_in(failure, library)
     args = failure.args or (failure.message,)
     if kind.__module__.partition(".")[0] in FAMILY:
@@ -82,7 +79,7 @@ def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
 
 
 def found(path: str, library: ModuleType) -> type[Exception] | None:
-    """The loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
+    """Return the loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
     name, _, kind = path.rpartition(".")
     value = find_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
     return value if value is not None and issubclass(value, Exception) and not hasattr(value, STAND_IN) else None
@@ -175,7 +172,7 @@ def head_of(reply: HttpReply) -> bytes:
 
 
 def framed(chunk: bytes, *, missing: int = 0) -> bytes:
-    """A chunk with its framing; of one that was broken off, `missing` bytes never come."""
+    """Return a chunk with its framing; of one that was broken off, `missing` bytes never come."""
     return b"%x\r\n%b%b" % (len(chunk) + missing, chunk, b"" if missing else b"\r\n")
 
 

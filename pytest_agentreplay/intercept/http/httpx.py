@@ -75,12 +75,9 @@ class _Transport:
         except BaseException as error:
             blame(self._original, error)  # that of a generator of the agent's
             raise
-        call = call_of(request, body)
-        if stays(self._interception, call):
+        request, wire = self._enter(request, body)
+        if wire is None:
             return self._real(request)
-        if self._interception.scope.changes:
-            request, call = self._streams.change_request(self._interception, request, call)
-        wire = self._enter(request, call)
         intercepted = wire.intercepted
         if not intercepted.forward:
             if intercepted.unfinished:
@@ -102,12 +99,9 @@ class _Transport:
         except BaseException as error:
             blame(self._original, error)
             raise
-        call = call_of(request, body)
-        if stays(self._interception, call):
+        request, wire = self._enter(request, body)
+        if wire is None:
             return await self._real(request)
-        if self._interception.scope.changes:
-            request, call = self._streams.change_request(self._interception, request, call)
-        wire = self._enter(request, call)
         intercepted = wire.intercepted
         if not intercepted.forward:
             if intercepted.unfinished:
@@ -135,9 +129,16 @@ class _Transport:
             raise
         return self._streams.recorded(response, intercepted, self._streams.async_tee, watch)
 
-    def _enter(self, request: Any, call: HttpCall) -> Wire:
+    def _enter(self, request: Any, body: bytes) -> tuple[Any, Wire | None]:
+        """Return the request that is sent, and its call under way; None for one that stays inside the process."""
+        call = call_of(request, body)
+        if stays(self._interception, call):
+            return request, None
+        if self._interception.scope.changes:
+            request, call = self._streams.change_request(self._interception, request, call)
         intercepted = self._interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        return Wire(self._interception, intercepted, call, functools.partial(native, request, self._streams.library))
+        revive = functools.partial(native, request, self._streams.library)
+        return request, Wire(self._interception, intercepted, call, revive)
 
 
 def left_behind(response: Any) -> None:
@@ -226,7 +227,7 @@ class _Streams:
         return _transport_for_url
 
     def recorded(self, response: Any, intercepted: PendingCall, tee: type, watch: SuspensionProbe) -> Any:
-        """The native response itself, its stream teed."""
+        """Return the native response itself, its stream teed."""
         head = head_of(response)
         if not response.is_stream_consumed:
             response.stream = tee(response.stream, BodyCapture(intercepted, head, watch))
@@ -243,7 +244,7 @@ class _Streams:
         return response
 
     def replayed(self, wire: Wire) -> Any:
-        """The recorded response as a native one; a recorded failure is raised."""
+        """Return the recorded response as a native one; a recorded failure is raised."""
         reply = wire.intercepted.outcome
         if isinstance(reply, HttpReply):
             return self.library.Response(

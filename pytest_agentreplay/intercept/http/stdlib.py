@@ -1,8 +1,8 @@
 """The HTTP boundary of `http.client` and of what stands on it bare: `urllib.request`, `xmlrpc.client` and their like.
 
-Met where a request's head is complete (`endheaders`). A body that is sent piece by piece afterwards is held back until
-the response is asked for: no call is known before it is whole. While replaying the connection keeps its own course,
-over a socket whose file is the recorded reply.
+Intercepted where a request's head is complete (`endheaders`). A body that is sent piece by piece afterwards is held
+back until the response is asked for: no call is known before it is whole. While replaying the connection keeps its own
+course, over a socket whose file is the recorded reply.
 
 Rules of this file: where another HTTP boundary makes the call, or a played socket is in place, it steps aside.
 """
@@ -225,7 +225,7 @@ def announces_body(headers: Headers) -> bool:
 
 
 def unframed(under: PendingRequest) -> bytes:
-    """The body that was held back, without the chunks that its sender made."""
+    """Return the body that was held back, without the chunks that its sender made."""
     sent = b"".join(under.held)
     if not is_chunked(headers_of(under.head)):
         return sent

@@ -1,8 +1,8 @@
 """The HTTP boundary of urllib3, and so of requests, botocore and google-auth: one exchange per wire call.
 
-Met below `HTTPConnectionPool.urlopen`, at the one wire call that each round of it makes: retries and redirects go
-round once more, so urllib3's own rules for them run in both modes. `http.client` below steps aside; bodies are teed and
-played at its files, so that urllib3 decodes, cuts and pools as ever.
+Intercepted below `HTTPConnectionPool.urlopen`, at the one wire call that each round of it makes: retries and redirects
+go round once more, so urllib3's own rules for them run in both modes. `http.client` below steps aside; bodies are teed
+and played at its files, so that urllib3 decodes, cuts and pools as ever.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def prepare_proxy(original: Seam) -> Seam:
 
 
 def recorded(wire: Wire, pool: Any, connection: Any, ask: Callable[..., Any]) -> Any:
-    """The real call; its response is teed where it begins."""
+    """Make the real call; its response is teed where it begins."""
     try:
         with listening(wire.intercepted):
             dig(pool, connection)
@@ -110,7 +110,7 @@ def dig(pool: Any, connection: Any) -> None:
 
 
 def replayed(wire: Wire, connection: Any, ask: functools.partial[Any]) -> Any:
-    """The recorded response: urllib3's own, over a played socket. A recorded failure is raised."""
+    """Return the recorded response: urllib3's own, over a played socket. A recorded failure is raised."""
     vars(connection).pop(_TUNNEL, None)
     raise_recorded(wire)
     reply = wire.intercepted.outcome
@@ -170,7 +170,7 @@ def unexpecting(headers: Any) -> Any:
 
 
 def whole(body: Any) -> tuple[bytes, Any]:
-    """The bytes of a request's body, and the body to send in its stead: what can be read once was read."""
+    """Return the bytes of a request's body, and the body to send in its stead: what can be read once was read."""
     if body is None:
         return b"", None
     if isinstance(body, str):

@@ -1,7 +1,7 @@
 """MCP, of the SDK 1.x and 2.x: every message between a session and a server, whatever carries it.
 
-Met at the transports (`stdio_client`, `sse_client`, `streamable_http_client` and their like): context managers that
-give a stream to read and one to write messages. Frameworks import them early, so the code of the functions is
+Intercepted at the transports (`stdio_client`, `sse_client`, `streamable_http_client` and their like): context managers
+that give a stream to read and one to write messages. Frameworks import them early, so the code of the functions is
 exchanged and not their names. While recording the real transport runs, and all that its tasks do is inside: no HTTP
 seam and no guard sees it a second time. While replaying it is not entered: nothing is started, no socket opened.
 
@@ -13,21 +13,25 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
-import shlex
 import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
-from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
-from pytest_agentreplay.intercept.mcp.streams import RecordingReader, RecordingWriter, ReplayStreams, ReplayWriter
-from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.mcp.streams import (
+    MessageLog,
+    Messages,
+    RecordingReader,
+    RecordingWriter,
+    ReplayStreams,
+    ReplayWriter,
+)
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
 from pytest_agentreplay.intercept.session.patching import find_exception, lead, list_parameters
 from pytest_agentreplay.intercept.session.replacing import mark_exchanged, noting, shield
-from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
+from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue, program_address
 from pytest_agentreplay.intercept.tools.arguments import Arguments
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
@@ -62,7 +66,7 @@ def patch(library: ModuleType) -> None:
 
 
 class Transport:
-    """One function that opens connections, met from now on."""
+    """One function that opens connections, intercepted from now on."""
 
     def __init__(self, function: FunctionType, library: ModuleType) -> None:
         """Exchange its code."""
@@ -120,7 +124,7 @@ class Transport:
 
 
 def _around(interception: Interception) -> PendingCall | None:
-    """The opening that is under way around us: one transport may be made of another."""
+    """Return the opening that is under way around this one, if any: one transport may be made of another."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None or call_context.inside is None or call_context.inside[1] != "mcp":
         return None
@@ -132,12 +136,7 @@ def address(arguments: dict[str, Any]) -> str:
     if "url" in arguments:
         return str(arguments["url"])
     server = arguments["server"]
-    return "stdio:" + escaped(shlex.join([short_name(server.command), *server.args]))
-
-
-def escaped(name: str) -> str:
-    """A name as the path of a URL: what would end that is part of the name here."""
-    return name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
+    return program_address([server.command, *server.args])
 
 
 class RecordedStreams:
@@ -172,11 +171,9 @@ class RecordedStreams:
         read, write, *more = streams
         if more and callable(more[0]):
             self._taking.headers = lambda: _session(more[0]())
-        return (
-            RecordingReader(read, self._taking, self._messages),
-            RecordingWriter(write, self._taking, self._messages, self._around),
-            *more,
-        )
+        writer = RecordingWriter(write, self._taking, self._messages)
+        writer.around = self._around
+        return RecordingReader(read, self._taking, self._messages), writer, *more
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))
@@ -198,7 +195,7 @@ async def replayed(
     ids: bool,
     real: Open | None = None,
 ) -> AsyncGenerator[tuple[Any, ...], None]:
-    """A connection to nobody, that says what the recorded one said. `ids` says that a session id is asked for.
+    """Replay a connection: nothing is connected to. `ids` says that a session id is asked for.
 
     `real` gives the real connection, to verify what read tools give.
     """
@@ -206,14 +203,12 @@ async def replayed(
         intercepted.finish()
         raise raise_able(intercepted.outcome, find_exception)
     giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
-    read, write = (
-        ReplayStreams(giving, messages, sys.modules["anyio"]),
-        ReplayWriter(giving, messages, sys.modules["anyio"]),
-    )
+    anyio: Any = sys.modules["anyio"]
+    read, write = ReplayStreams(giving, messages, anyio), ReplayWriter(giving, messages, anyio)
     if real is not None and intercepted.exchange is not None:
         write.live = LiveServer(interception, intercepted.exchange.start, messages, real)
     more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
-    await sys.modules["anyio"].lowlevel.checkpoint()
+    await anyio.lowlevel.checkpoint()
     try:
         yield (read, write, *more)
     finally:

@@ -12,10 +12,10 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.mcp.messages import MessageLog
+from pytest_agentreplay.intercept.mcp.streams import MessageLog
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed
 from pytest_agentreplay.providers import json_rpc
 

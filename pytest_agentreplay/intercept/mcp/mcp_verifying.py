@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractAsyncContextManager
 
-    from pytest_agentreplay.intercept.mcp.messages import Messages
+    from pytest_agentreplay.intercept.mcp.streams import Messages
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.model.exchanges import Json, JsonObject
@@ -64,7 +64,7 @@ class LiveServer:
         )
 
     async def beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
-        """Do what is to be done beside a message that the agent has said; returns an answer that it is to be given."""
+        """Ask the real server beside a message of the agent; return an answer that the agent is to get, if any."""
         if intercepted.forward:
             asked = await self._ask(intercepted, message)
             intercepted.settle(asked.outcome())
@@ -171,7 +171,7 @@ class _Question:
         self.failure = ""
 
     def refused(self, said: JsonObject) -> bytes:
-        """What the server is told that asks back; there is nobody to answer, but for a ping."""
+        """Return the answer to a server that asks back: there is nobody to answer it, but for a ping."""
         answer: JsonObject = {"jsonrpc": "2.0", "id": said["id"]}
         if said["method"] == "ping":
             return json.dumps(answer | {"result": {}}).encode()
@@ -184,7 +184,7 @@ class _Question:
         return ToolReply(f"no answer: {self.failure}") if self.failure else _outcome(self.answer or {})
 
     def told(self, number: Json) -> JsonObject:
-        """What a tool is told that runs for real around the call."""
+        """Return the answer for a tool that runs for real around the call."""
         if self.answer is not None and not self.failure:
             return self.answer
         return {"jsonrpc": "2.0", "id": number, "error": {"code": -32603, "message": self.failure}}

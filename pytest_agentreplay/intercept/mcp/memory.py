@@ -1,9 +1,14 @@
 """MCP servers in the process of the test: a server object given to a client, with no transport between them.
 
-Met where the two are tied together: the memory streams of the SDK 1.x and 2.x, which fastmcp uses too, and the pair of
-dispatchers that call each other, of 2.x. What the client says and hears is recorded as over any transport. While
-recording, all that the server does is inside: of its life, or of the message that it answers. In a replay the server
-is there and is never entered, so none of its tools runs, nor its lifespan where the server runs that itself.
+Intercepted where the two are tied together: the memory streams of the SDK 1.x and 2.x, which fastmcp uses too, and the
+pair of dispatchers that call each other, of 2.x. What the client sends and receives is recorded as over any transport.
+While recording, all that the server does is inside: of its life, or of the message that it answers. In a replay the
+server is there and is never entered, so none of its tools runs, nor its lifespan where the server runs that itself.
+
+A server whose tools made calls runs in a replay too (`running`). A tool call in which it asked a model or the network
+when recorded is answered by the server, whose own calls are replayed; every other tool call is answered from the
+recording, and its tool does not run. The server also gets what is no tool call, to be initialized; its answers to
+that are dropped.
 """
 
 from __future__ import annotations
@@ -13,14 +18,19 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.mcp.client import RecordedStreams, escaped, replayed
+from pytest_agentreplay.intercept.mcp.client import RecordedStreams, replayed
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
-from pytest_agentreplay.intercept.mcp.messages import MessageLog, Messages
-from pytest_agentreplay.intercept.mcp.servers import running
+from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
+from pytest_agentreplay.intercept.mcp.streams import MessageLog, Messages, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap_code
-from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, RecordingDialogue, ReplayingDialogue
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.streams.dialogue import (
+    DialogueServer,
+    RecordingDialogue,
+    ReplayingDialogue,
+    escape_path,
+)
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import FrameCall, RawCall
 from pytest_agentreplay.providers import json_rpc
 
@@ -30,6 +40,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
+
 
 STREAMS = "create_client_server_memory_streams"
 PAIR = "create_direct_dispatcher_pair"
@@ -182,4 +193,72 @@ def address(asker: FrameType | None) -> str:
     """Whom a client is tied to: the name of the server that the asker holds."""
     kind: Any = getattr(sys.modules.get("mcp.server.lowlevel.server"), "Server", None)
     held = asker.f_locals.values() if asker is not None and kind is not None else ()
-    return "memory:" + escaped(next((str(one.name) for one in held if isinstance(one, kind)), ""))
+    return "memory:" + escape_path(next((str(one.name) for one in held if isinstance(one, kind)), ""))
+
+
+@contextlib.asynccontextmanager
+async def running(
+    giving: ReplayingDialogue,
+    messages: Messages,
+    client: tuple[Any, Any],
+    *,
+    around: Callable[[PendingCall], DialogueServer],
+) -> AsyncGenerator[tuple[ReplayStreams, ReplayWriter], None]:
+    """Yield the streams of a session with a server that runs; `client` are the client's real ones.
+
+    `around` returns what stands for the call of a message around what the server does for it.
+    """
+    anyio: Any = sys.modules["anyio"]
+    live: set[Hashable] = set()
+    read, write = ReplayStreams(giving, messages, anyio), _ServerRequest(giving, messages, client[1], live, around)
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_listen, client[0], giving, messages, live)
+        try:
+            yield read, write
+        finally:
+            read.close()
+            write.close()
+            tasks.cancel_scope.cancel()
+
+
+async def _listen(real: Any, giving: ReplayingDialogue, messages: Messages, live: set[Hashable]) -> None:
+    """Hand over what the server says of tool calls that it answers itself, and what it asks for meanwhile."""
+    async for message in real:
+        data = messages.heard(message)
+        if json_rpc.subject(data, by_agent=False) in live or json_rpc.is_request(json_rpc.message(data)):
+            giving.hand(data)
+
+
+class _ServerRequest(ReplayWriter):
+    """The agent's side: each message is compared, then answered by the recording or by the server."""
+
+    def __init__(
+        self,
+        giving: ReplayingDialogue,
+        messages: Messages,
+        real: Any,
+        live: set[Hashable],
+        around: Callable[[PendingCall], DialogueServer],
+    ) -> None:
+        super().__init__(giving, messages, sys.modules["anyio"])
+        self._real = real
+        self._live = live
+        self._around = around
+
+    async def send(self, message: Any) -> None:
+        """Say a message; the server gets it unless its recorded answer is all that there is."""
+        if self._closed:
+            raise self._anyio.ClosedResourceError
+        data = self._messages.said(message)
+        intercepted = self._giving.say(data)
+        call = json_rpc.message(data).get("method") == CALL
+        served = call and intercepted.runs_server
+        if served:
+            self._live.add(json_rpc.subject(data, by_agent=True))
+        recorded = [said for said in self._giving.due if json_rpc.subject(said, by_agent=False) not in self._live]
+        self._giving.due.clear()
+        self._giving.due.extend(recorded)
+        if served or not call:
+            await stepped(self._around(intercepted), self._real.send(message), StepWatch())  # type: ignore[arg-type]
+        else:
+            await self._anyio.lowlevel.checkpoint()

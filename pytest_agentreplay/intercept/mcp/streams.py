@@ -1,33 +1,118 @@
-"""The two streams of an MCP session: real ones listened to, or ones that lead nowhere and say what was recorded.
+"""The streams of an MCP session and their messages as bytes: real ones recorded, or ones that replay a recording.
 
-They have what sessions use of anyio's memory streams; whatever else somebody asks of a real one is the real one's.
+They have what sessions use of anyio's memory streams; every other attribute of a recorded stream is the real one's.
 """
 
 from __future__ import annotations
 
+import json
+import sys
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.patching import find_exception
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.streams.dialogue import MessageReader, is_end_of_stream
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure
 from pytest_agentreplay.providers import json_rpc
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Hashable
     from contextvars import Context, Token
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
-    from pytest_agentreplay.intercept.mcp.messages import Messages
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
+    from pytest_agentreplay.model.exchanges import Json
+
+
+RAISED = "$raised"
+"""Key of an exception that a transport hands over in a message's stead: what came was none."""
+
+
+class Messages:
+    """Makes bytes of the messages of one SDK, and messages of bytes."""
+
+    def __init__(self, library: ModuleType) -> None:
+        """`library` is a module of a transport."""
+        self._wrapped = library.SessionMessage
+        adapter = getattr(sys.modules.get("mcp_types") or sys.modules["mcp.types"], "jsonrpc_message_adapter", None)
+        self._adapter = adapter
+        # Transports over HTTP carry the context of a sender on to what answers.
+        self.contexts = hasattr(library, "create_context_streams")
+
+    def said(self, message: Any) -> bytes:
+        """Return a message to the server as bytes, as the transport would write it."""
+        omitted = {"exclude_none": True} if self._adapter is None else {"exclude_unset": True}
+        text: str = message.message.model_dump_json(by_alias=True, **omitted)
+        return text.encode()
+
+    def heard(self, message: Any) -> bytes:
+        """Return a message from the server as bytes."""
+        if isinstance(message, Exception):
+            failure = failure_of(message)
+            kept = {"type": failure.type, "message": failure.message, "args": failure.args, "bases": failure.bases}
+            return json.dumps({RAISED: kept}, ensure_ascii=False).encode()
+        text: str = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+        return text.encode()
+
+    def native(self, data: bytes) -> Any:
+        """What the session is given for what came."""
+        raised = json_rpc.message(data).get(RAISED)
+        if isinstance(raised, dict):
+            args, bases = raised.get("args"), raised.get("bases")
+            failure = Failure(
+                str(raised.get("type")),
+                str(raised.get("message")),
+                tuple(args) if isinstance(args, list) else (),
+                tuple(map(str, bases)) if isinstance(bases, list) else (),
+            )
+            return raise_able(failure, find_exception)
+        if self._adapter is not None:
+            return self._wrapped(self._adapter.validate_json(data, by_name=False))
+        return self._wrapped(sys.modules["mcp.types"].JSONRPCMessage.model_validate_json(data))
+
+
+class MessageLog:
+    """How the messages of one MCP connection belong together: a `dialogue.Tongue`."""
+
+    def __init__(self) -> None:
+        """Nothing was said yet."""
+        self._names: dict[Hashable, Json] = {}
+
+    def subject(self, data: bytes, *, by_agent: bool) -> Hashable | None:
+        """What a message is about."""
+        return json_rpc.subject(data, by_agent=by_agent)
+
+    def learn(self, recorded: bytes, now: bytes) -> None:
+        """Tie the ids of a recorded question to today's."""
+        old, new = json_rpc.made_ids(recorded), json_rpc.made_ids(now)
+        self._names.update({json_rpc.plain(old[name]): new[name] for name in old if name in new})
+
+    def today(self, data: bytes) -> bytes:
+        """What the server said, under today's ids."""
+        said = json_rpc.message(data)
+        renamed = json_rpc.renamed(said, self._names)
+        return data if renamed is said else json.dumps(renamed, ensure_ascii=False).encode()
+
+
+class RealServer(Protocol):
+    """The real server beside a replayed connection, for read tools that are verified: `mcp_verifying.LiveServer`."""
+
+    def reads(self, data: bytes) -> bool:
+        """Return whether a message calls a tool that somebody has declared to change nothing."""
+
+    async def beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
+        """Ask the server beside a message of the agent; return an answer that the agent is to get, if any."""
+
+    async def close(self) -> None:
+        """End the real connection, if there is one."""
 
 
 class _Stream:
-    """What every stream has: it is closed by a context, and read by a loop."""
+    """What every stream has: it is closed by a context."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -37,22 +122,6 @@ class _Stream:
 
     async def aclose(self) -> None:
         raise NotImplementedError
-
-
-class _Reading(_Stream):
-    async def receive(self) -> Any:
-        raise NotImplementedError
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> Any:
-        try:
-            return await self.receive()
-        except Exception as error:
-            if type(error).__name__ == "EndOfStream":
-                raise StopAsyncIteration from None
-            raise
 
 
 class _Recorded(_Stream):
@@ -71,12 +140,10 @@ class _Recorded(_Stream):
         return getattr(self._real, name)
 
 
-class RecordingReader(_Recorded, _Reading):
+class RecordingReader(_Recorded, MessageReader):
     """The server's side of a recorded connection: each message is noted when the session takes it."""
 
-    def __init__(self, real: Any, taking: RecordingDialogue, messages: Messages) -> None:
-        super().__init__(real, taking, messages)
-        self._token: Token[lanes.CallContext | None] | None = None
+    _token: Token[lanes.CallContext | None] | None = None
 
     async def receive(self) -> Any:
         """The next message."""
@@ -86,7 +153,7 @@ class RecordingReader(_Recorded, _Reading):
         try:
             message = await self._real.receive()
         except Exception as error:
-            if type(error).__name__ == "EndOfStream":
+            if is_end_of_stream(error):
                 self._taking.end(Closed())
             raise
         data = self._messages.heard(message)
@@ -104,23 +171,15 @@ class RecordingReader(_Recorded, _Reading):
 
 
 class RecordingWriter(_Recorded):
-    """The agent's side of a recorded connection."""
+    """The agent's side of a recorded connection. `around` returns what is put around the call of a message."""
 
-    def __init__(
-        self,
-        real: Any,
-        taking: RecordingDialogue,
-        messages: Messages,
-        around: Callable[[PendingCall], Any] | None = None,
-    ) -> None:
-        super().__init__(real, taking, messages)
-        self._around = around
+    around: Callable[[PendingCall], Any] | None = None
 
     async def send(self, message: Any) -> None:
         """Send a message, noted first."""
         intercepted = self._taking.say(self._messages.said(message))
         # A transport may go on in the context of whoever sends: what it does is inside this message.
-        around = intercepted if self._around is None else self._around(intercepted)
+        around = intercepted if self.around is None else self.around(intercepted)
         try:
             await stepped(around, self._real.send(message), StepWatch())
         except Exception as error:
@@ -147,7 +206,7 @@ class _Replayed(_Stream):
         await self._anyio.lowlevel.checkpoint()
 
 
-class ReplayStreams(_Replayed, _Reading):
+class ReplayStreams(_Replayed, MessageReader):
     """The server's side of a replayed connection."""
 
     def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
@@ -188,10 +247,8 @@ class ReplayWriter(_Replayed):
     `live` has the real server, for read tools that are verified.
     """
 
-    def __init__(self, giving: ReplayingDialogue, messages: Messages, anyio: ModuleType) -> None:
-        super().__init__(giving, messages, anyio)
-        self.beside: Any = None
-        self.live: LiveServer | None = None
+    beside: Any = None
+    live: RealServer | None = None
 
     async def send(self, message: Any) -> None:
         """Say a message; what was recorded after it becomes due."""

@@ -114,7 +114,7 @@ def is_repeat(event: str, frame: FrameType | None) -> bool:
 
 
 def _above(frame: FrameType | None, modules: frozenset[str]) -> FrameType | None:
-    """The nearest frame, from `frame` up, that runs in none of `modules`."""
+    """Return the nearest frame, from `frame` up, that runs in none of `modules`."""
     while frame is not None and _module(frame) in modules:
         frame = frame.f_back
     return frame

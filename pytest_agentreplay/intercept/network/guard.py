@@ -383,7 +383,7 @@ class Guard:
         return self._hosts.may_reach(there.host, there.port or 0)
 
     def _named(self, there: Peer) -> str:
-        """The target as people know it: by the name that was looked up for its port, where that is one name."""
+        """Return the target as people know it: by the name that was looked up for its port, where that is one name."""
         if there.port is None or self.mode == "deny":
             return str(there)
         with self._lock:
@@ -497,7 +497,7 @@ callers.refuse_by(_import_refusal)
 
 
 def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
-    """Find whose event this is. What happens inside an exchange is the boundary's own."""
+    """Pass an event to the guard whose test it is. What happens inside an exchange is the boundary's own."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is not None and lanes.is_inside(call_context):
         return

@@ -129,15 +129,15 @@ def listens(port: int) -> bool:
 
     Asked of the descriptors, since uvloop binds in C, where there is no socket object and no audit event.
     """
-    return any(_port_of(sock) == port for sock in _sockets())
+    return any(_port_of(sock) == port for sock in list_sockets())
 
 
 def ports() -> set[int]:
     """The ports at which sockets of this process listen."""
-    return {port for sock in _sockets() if (port := _port_of(sock))}
+    return {port for sock in list_sockets() if (port := _port_of(sock))}
 
 
-def _sockets() -> Iterator[socket.socket]:
+def list_sockets() -> Iterator[socket.socket]:
     """The sockets of this process. On POSIX they are copies, closed when the next one is asked for."""
     try:
         names = os.listdir("/dev/fd")  # noqa: PTH208  numbers, no paths

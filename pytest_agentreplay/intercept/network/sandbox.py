@@ -2,9 +2,8 @@
 
 A seccomp filter, inherited over fork and exec and never lifted, refuses every family of sockets but those that stay on
 this machine by their nature, and io_uring, which makes sockets past the system calls. What C code, a Rust client or a
-child tries fails with "Permission denied"; what Python tries is still told by the guard, which hears of the socket.
-
-Sockets as audit events show them: whom they reach, and which of them stay on this machine by their nature.
+child tries fails with "Permission denied"; what Python tries is still reported by the guard, to which audit events show
+sockets: whom they reach (`peer`), and which of them stay on this machine.
 """
 
 from __future__ import annotations
@@ -13,10 +12,8 @@ import errno
 import os
 import re
 import socket
-import stat
 import struct
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
@@ -56,7 +53,7 @@ _closed = False
 
 
 def closed() -> bool:
-    """Whether this process can make no socket any more."""
+    """Return whether this process can make no socket any more."""
     return _closed
 
 
@@ -154,18 +151,12 @@ def ways_out() -> list[str]:
 
 def _sockets() -> Iterator[socket.socket]:
     """Each open socket of this process, for as long as it is looked at."""
+    from pytest_agentreplay.intercept.network.in_process import list_sockets
+
     waiting = socket.getdefaulttimeout()
     socket.setdefaulttimeout(None)  # with one, a second look would change how the first one blocks
     try:
-        for entry in [*Path("/proc/self/fd").iterdir()]:
-            try:
-                if not stat.S_ISSOCK(os.fstat(int(entry.name)).st_mode):
-                    continue
-                one = socket.socket(fileno=os.dup(int(entry.name)))
-            except OSError:  # closed meanwhile
-                continue
-            with one:
-                yield one
+        yield from list_sockets()
     finally:
         socket.setdefaulttimeout(waiting)
 
@@ -250,7 +241,7 @@ def peer(event: str, args: tuple[Any, ...]) -> Peer | None:
 
 
 def made(args: tuple[Any, ...], frame: FrameType | None) -> str:
-    """The family of a socket that is made anew and leads off this machine; "" for one that wraps what is open already.
+    """Return the family of a new socket that leads off this machine; "" for one that wraps what is open already.
 
     Also "" for the question whether there is IPv6, which urllib3 asks when it is imported and takes no for an answer.
     """

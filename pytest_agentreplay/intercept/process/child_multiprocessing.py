@@ -142,7 +142,7 @@ def _tasks(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _each(workers: Any, tasks: Iterator[Any], inviter: Inviter | None, here: Here | None) -> Iterator[Any]:
-    """The tasks as the pool's own thread takes them; each in a lane below the one that has handed them over."""
+    """Yield the tasks as the pool's own thread takes them, each in a lane below the one that has handed them over."""
     taking = child_start.taking()
     for result, number, work, args, kwargs in tasks:
         if taking is not None and inviter is not None:

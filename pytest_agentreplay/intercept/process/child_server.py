@@ -3,8 +3,9 @@
 One listener serves all tests of this process, from the first child until the process ends, so that a child which
 outlives its test finds somebody who refuses its calls. Each connection has a thread, which is not one of the test's.
 
-    child_link    the child's end            child_gate     the backend that the child's patches ask
-    child_start   how a child is invited     child_pools    jobs of process pools
+    child_start      how a child is invited, and its end of the link
+    child_backend    the backend that the child's patches ask
+    child_multiprocessing    jobs of process pools
 """
 
 from __future__ import annotations
@@ -316,7 +317,7 @@ class Children:
 
 
 def plain(divergence: Divergence) -> Divergence:
-    """`divergence` as a child needs it: what was recorded stays in the test's process."""
+    """Return `divergence` as a child needs it: what was recorded stays in the test's process."""
     return Divergence(divergence.kind, divergence.summary, lane=divergence.lane)
 
 
@@ -338,6 +339,10 @@ def told_call(x: Exchange) -> Call:
     return x.call if isinstance(x.call, FrameCall) else ToolCall("")
 
 
+OF_THE_RUN = frozenset({"connection", "latch", "note"})
+"""Requests of a child that `Children` answers, whichever child asks."""
+
+
 @dataclass(slots=True)
 class ServedCall:
     """One connection: the child behind it, and its calls that are under way."""
@@ -348,7 +353,7 @@ class ServedCall:
 
     def answer(self, name: str, values: tuple[Any, ...]) -> Any:
         """Answer one request of the child."""
-        return getattr(self, f"_{name}")(*values)
+        return (getattr(self.of, name) if name in OF_THE_RUN else getattr(self, f"_{name}"))(*values)
 
     def _ask(self, call: Call, moment: Moment, line: str, news: Mapping[str, Any]) -> tuple[Any, ...]:
         self.of.note(news)
@@ -376,19 +381,10 @@ class ServedCall:
     def _hold(self, ticket: int) -> bool:
         return ticket in self.replayed and self.replayed[ticket].hold()
 
-    def _latch(self, divergence: Divergence, line: str) -> Divergence:
-        return self.of.latch(divergence, line)
-
-    def _note(self, news: Mapping[str, Any]) -> None:
-        self.of.note(news)
-
     def _heard(self, entries: Iterable[tuple[tuple[str, str, str], int]]) -> None:
         if self.of.guard is not None:
             for what, count in entries:
                 self.of.guard.count(what, count)
-
-    def _connection(self, opening: int) -> tuple[Exchange, ...]:
-        return self.of.connection(opening)
 
     def _count(self) -> int:
         return self.of.interception.clock.count()
@@ -503,7 +499,7 @@ class ChildServer:
             connection.send(answer)
 
     def _answered(self, serving: ServedCall, name: str, values: tuple[Any, ...]) -> Any:
-        """The answer of one request. What should not happen fails the test, and refuses the child."""
+        """Return the answer to one request. What should not happen fails the test, and refuses the child."""
         try:
             return serving.answer(name, values)
         except ReplayDiverged as refused:

@@ -68,12 +68,12 @@ class Invitation:
     path: str | None = None
 
     def encoded(self) -> str:
-        """The value of `VARIABLE`."""
+        """Return the value of `VARIABLE`."""
         return json.dumps([self.address, self.key, self.token, self.run, self.mode, self.path])
 
     @classmethod
     def decoded(cls, value: str) -> Invitation:
-        """The invitation that `encoded` gave."""
+        """Return the invitation that `encode` has written."""
         return cls(*json.loads(value))
 
 
@@ -123,7 +123,7 @@ class ParentLink:
 
 
 def connected(address: str) -> Connection:
-    """A connection to `address`: "@name" for an abstract Unix socket, or "127.0.0.1:PORT"."""
+    """Return a connection to `address`: "@name" for an abstract Unix socket, or "127.0.0.1:PORT"."""
     import socket
     from multiprocessing.connection import Connection
 
@@ -319,7 +319,7 @@ def executing() -> Iterator[None]:
 
 
 def invited(program: str, environ: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
-    """The environment of a program that an event loop in C starts, with an invitation while a test runs."""
+    """Return the environment of a program that an event loop in C starts, with an invitation while a test runs."""
     inviter = inviting()
     if inviter is None:
         return environ

@@ -48,7 +48,7 @@ def patch(module: ModuleType) -> None:
 
 
 def _inherited(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method of a base in C, as one of the class itself."""
+    """Return a method of a base in C, as one of the class itself."""
 
     @functools.wraps(method)
     def inherited(*args: Any, **kwargs: Any) -> Any:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
-import shlex
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session.patching import find_exception
-from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.streams.dialogue import (
+    MessageReader,
+    RecordingDialogue,
+    ReplayingDialogue,
+    is_end_of_stream,
+    program_address,
+)
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.providers import json_rpc, stream_json
 from pytest_agentreplay.values.failure import failure_of, raise_able
@@ -25,9 +29,7 @@ if TYPE_CHECKING:
 
 async def opened(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:
     """Return the process that `command` names: the recorded one, or what `start` gives, listened to."""
-    line = shlex.join([short_name(str(command[0])), *map(str, command[1:])])
-    address = "stdio:" + line.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
-    call = FrameCall(address, boundary="process")
+    call = FrameCall(program_address(map(str, command)), boundary="process")
     intercepted = interception.enter(RawCall(call))
     if not intercepted.forward:
         if isinstance(intercepted.outcome, Failure):
@@ -108,7 +110,7 @@ class RecordedProcess:
         self._real.kill()
 
     def over(self) -> None:
-        """It has ended, or will say nothing more."""
+        """Record that it has ended, or will write nothing more."""
         self._taking.end(Closed(self._real.returncode, by_agent=self.told_to_end and not self.ended))
 
     def __getattr__(self, name: str) -> Any:
@@ -155,7 +157,7 @@ class RecordedRead(RecordedSide):
         try:
             data: bytes = await self._real.receive(max_bytes)
         except Exception as error:
-            if type(error).__name__ == "EndOfStream":
+            if is_end_of_stream(error):
                 if self._cut.rest:
                     self._taking.hear(self._cut.rest)
                     self._cut.rest = b""
@@ -194,7 +196,7 @@ class ReplayedProcess:
         await self._anyio.lowlevel.checkpoint()
 
     async def read(self) -> bytes:
-        """The next line, when its time has come."""
+        """Return the next line, when its time has come."""
         await self._anyio.lowlevel.checkpoint()
         while not self._giving.due:
             if self._giving.over or self.returncode is not None:
@@ -254,7 +256,7 @@ class PlayedInput:
         self._process.end()
 
 
-class PlayedOutput:
+class PlayedOutput(MessageReader):
     """The output of a process that was never started."""
 
     def __init__(self, process: ReplayedProcess) -> None:
@@ -263,17 +265,6 @@ class PlayedOutput:
     async def receive(self, max_bytes: int = 65536) -> bytes:  # noqa: ARG002  a line is never cut
         """What comes next."""
         return await self._process.read()
-
-    def __aiter__(self) -> PlayedOutput:
-        return self
-
-    async def __anext__(self) -> bytes:
-        try:
-            return await self.receive()
-        except Exception as error:
-            if type(error).__name__ == "EndOfStream":
-                raise StopAsyncIteration from None
-            raise
 
     async def aclose(self) -> None:
         """Nobody reads on."""

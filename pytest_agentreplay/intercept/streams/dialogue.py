@@ -7,19 +7,22 @@ agent made up today.
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections import deque
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
+from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.model.exchanges import Body, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.model.frames import Release
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator
     from contextvars import Context
+    from typing import Self
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
@@ -174,6 +177,41 @@ class DialogueServer:
             return
         with lanes.enter_exchange(self._call_context, self._ticket, lanes.SERVER):
             yield
+
+
+class MessageReader:
+    """A stream that is read by a loop, as those of anyio are, to the exception `EndOfStream`."""
+
+    async def receive(self) -> Any:
+        """Return the next message."""
+        raise NotImplementedError
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self.receive()
+        except Exception as error:
+            if is_end_of_stream(error):
+                raise StopAsyncIteration from None
+            raise
+
+
+def is_end_of_stream(error: Exception) -> bool:
+    """Return whether `error` is the `EndOfStream` of anyio."""
+    return type(error).__name__ == "EndOfStream"
+
+
+def program_address(words: Iterable[str]) -> str:
+    """Return a command line as the URL of a connection to the program."""
+    program, *arguments = words
+    return "stdio:" + escape_path(shlex.join([short_name(program), *arguments]))
+
+
+def escape_path(name: str) -> str:
+    """Return a name as the path of a URL: what would end that is part of the name here."""
+    return name.replace("%", "%25").replace("?", "%3F").replace("#", "%23")
 
 
 def _nobody() -> None:

@@ -17,13 +17,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.intercept.tools import iterators
+from pytest_agentreplay.intercept.tools.arguments import content_of_iterator
 from pytest_agentreplay.values import ArgumentContent
 from pytest_agentreplay.values.objects import shape_of
 from pytest_agentreplay.values.state import attributes_of, builtin_of, has_hidden_state
 
 if TYPE_CHECKING:
-    import array
     from collections.abc import Callable, Mapping
 
 KEPT = 65_536
@@ -64,7 +63,7 @@ _LIBRARIES = (str(Path(io.__file__).parent) + sep, *_INSTALLED)
 
 def content(value: Any) -> ArgumentContent | None:
     """What an object is compared by; None of one that is compared by its state."""
-    if (read_before := iterators.content(value)) is not None:
+    if (read_before := content_of_iterator(value)) is not None:
         return read_before
     kind: Any = type(value)
     read = _reader_of(kind)
@@ -180,13 +179,7 @@ def _buffer(value: Any) -> Any:
 
 
 def _bytes(data: bytes) -> Any:
-    if len(data) <= KEPT:
-        return data
-    return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
-
-
-def _array(value: array.array[Any]) -> ArgumentContent:
-    return ArgumentContent({"typecode": value.typecode, "data": _bytes(value.tobytes())})
+    return data if len(data) <= KEPT else {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def _memory_stream(value: io.BytesIO | io.StringIO) -> ArgumentContent:
@@ -243,13 +236,8 @@ def _view(value: Any) -> ArgumentContent:
 
 def _frame(value: Any) -> ArgumentContent:
     kinds = [str(kind) for kind in value.dtypes]
-    return ArgumentContent(
-        {"columns": [*value.columns], "dtypes": kinds, "index": [*value.index], "rows": _rows(value)}
-    )
-
-
-def _rows(value: Any) -> list[Any]:
-    return [[*row] for row in value.itertuples(index=False, name=None)]
+    rows = [[*row] for row in value.itertuples(index=False, name=None)]
+    return ArgumentContent({"columns": [*value.columns], "dtypes": kinds, "index": [*value.index], "rows": rows})
 
 
 def _series(value: Any) -> ArgumentContent:
@@ -347,7 +335,7 @@ _READERS: Mapping[str, Callable[[Any], ArgumentContent]] = {
     "_blake2.blake2b": _digest,
     "_blake2.blake2s": _digest,
     "_hashlib.HASH": _digest,
-    "array.array": _array,
+    "array.array": lambda value: ArgumentContent({"typecode": value.typecode, "data": _bytes(value.tobytes())}),
     "builtins.dict_items": _view,
     "builtins.dict_keys": _view,
     "builtins.dict_values": _view,

@@ -1,14 +1,25 @@
-"""The arguments of a call by parameter name, as a recording shows and compares them."""
+"""The arguments of a call by parameter name, as a recording shows and compares them.
+
+An iterator among them is read before the call, so that what it holds can be compared. In a replay nobody consumes it,
+so it is read then as it was when recording. The tool gets a generator of the same items; an exception that the reading
+ended with is raised where it would have been. What is read by its state (the iterator of a list) and instances of the
+user's own iterator classes are left alone.
+"""
 
 from __future__ import annotations
 
 import inspect
-from types import FunctionType
-from typing import TYPE_CHECKING, Any
+import itertools
+from types import FunctionType, GeneratorType
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pytest_agentreplay.values import ArgumentContent
+from pytest_agentreplay.values.hints import dotted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Generator, Mapping
     from types import CodeType
+
 
 _COLLECTING = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
@@ -25,7 +36,7 @@ class Arguments:
         self._receives = bound or _receives(function, self._signatures[0])
 
     def named(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
-        """The arguments, defaults too, without `self` or `cls`; empty `*` and `**` are left out."""
+        """Return the arguments, defaults too, without `self` or `cls`; empty `*` and `**` are left out."""
         for signature in self._signatures:
             try:
                 bound = signature.bind(*positional, **keywords)
@@ -57,7 +68,7 @@ def defaults_of(signature: inspect.Signature) -> dict[str, Any]:
 
 
 def defaulted(named: Mapping[str, Any], defaults: Mapping[str, Any]) -> frozenset[str]:
-    """The arguments that are their defaults: the very objects, since asking a stranger's value may do anything."""
+    """Return the arguments that are their defaults: the very objects, since a stranger's `==` may do anything."""
     return frozenset(name for name, value in named.items() if name in defaults and value is defaults[name])
 
 
@@ -93,3 +104,81 @@ def format_parameters(code: CodeType, function: FunctionType) -> str:
     parts += [name + "=" * (name in (function.__kwdefaults__ or {})) for name in keywords]
     parts += [f"**{next(rest)}"] if code.co_flags & inspect.CO_VARKEYWORDS else []
     return ", ".join(parts)
+
+
+MOST = 1000
+"""Items that are read and compared; an iterator may have no end."""
+
+_READ = (GeneratorType, map, filter, zip, enumerate)
+
+
+class ReadIterator:
+    """What an iterator held: compared by these attributes."""
+
+    def __init__(self, iterator: Any) -> None:
+        """Read it, to its end or as far as MOST."""
+        self.kind = dotted(type(iterator))
+        self.items: list[Any] = []
+        self.error: BaseException | None = None
+        self.more = False
+        self._iterator = iterator
+        try:
+            for item in itertools.islice(iterator, MOST):
+                self.items.append(item)
+        except Exception as error:
+            self.error = error
+        self.more = self.error is None and len(self.items) == MOST
+
+    def again(self) -> Generator[Any, Any, Any]:
+        """Yield the same items anew, and what was not read."""
+        yield from self.items
+        if self.error is not None:
+            raise self.error
+        if self.more:
+            yield from self._iterator
+
+
+Given: TypeAlias = "tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]"
+"""Positional arguments, those of a `*` parameter, and keywords."""
+
+
+def read_iterators(values: tuple[Any, ...], star: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Given, Given]:
+    """Return the arguments to compare, where iterators have been read, and those to call the tool with."""
+    given = values, star, keywords
+    if not any(map(is_read, (*values, *star, *keywords.values()))):
+        return given, given
+    known: dict[int, ReadIterator] = {}
+
+    def read(value: Any) -> Any:
+        if not is_read(value):
+            return value
+        if id(value) not in known:
+            known[id(value)] = ReadIterator(value)
+        return known[id(value)]
+
+    def again(value: Any) -> Any:
+        return value.again() if type(value) is ReadIterator else value
+
+    compared = _each(given, read)
+    return compared, _each(compared, again)
+
+
+def _each(given: Given, change: Callable[[Any], Any]) -> Given:
+    values, star, keywords = given
+    return (*map(change, values),), (*map(change, star),), {name: change(value) for name, value in keywords.items()}
+
+
+def is_read(value: Any) -> bool:
+    """Return whether an argument is an iterator that has to be read to be compared."""
+    kind = type(value)
+    return kind in _READ or kind.__module__ == "itertools"
+
+
+def content_of_iterator(value: Any) -> ArgumentContent | None:
+    """What an iterator that was read is compared by; None of anything else."""
+    if type(value) is not ReadIterator:
+        return None
+    held: dict[str, Any] = {"items": value.items}
+    if value.error is not None:
+        held["error"] = [dotted(type(value.error)), str(value.error)]
+    return ArgumentContent(held, kind=value.kind, gap=f"goes on after {MOST:,} items" if value.more else "")

@@ -48,7 +48,7 @@ def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwa
 
 
 def _whole(tool: Any) -> Any:
-    """The tool that a structured one was made of."""
+    """Return the tool that a structured one was made of."""
     return getattr(tool, "_original_tool", None) or tool
 
 
@@ -59,7 +59,7 @@ def _met(interception: Interception, tool: Any, work: Callable[..., Any]) -> Cal
 
 
 def _shown(name: str) -> str:
-    """The name that the model is told."""
+    """Return the name that the model sees."""
     strings = sys.modules.get("crewai.utilities.string_utils")
     sanitized = getattr(strings, "sanitize_tool_name", str)
     return str(sanitized(name))

@@ -17,11 +17,10 @@ import itertools
 from types import CodeType, FunctionType, MethodType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.callers import is_agents, is_agents_file
 from pytest_agentreplay.intercept.session.patching import lead_made
-from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
+from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping
@@ -154,11 +153,7 @@ def _makers(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[Func
     held: Any = namespace.get(first)
     for name in names:
         held = inspect.getattr_static(held, name, None)
-    try:
-        outer = unwrapped(held, "").functions
-    except CannotRedirect:
-        return
-    for function in outer:
+    for function in functions_behind(held):
         whole = _factories[function].code if function in _factories else function.__code__
         _, *inner, constant = _chain(whole, code) or (whole, None)
         if constant is None:
@@ -216,7 +211,7 @@ def _is_code(value: Any) -> bool:
 
 
 def _alike(before: Any, after: Any, deep: int) -> bool:
-    """Whether two functions or classes are the same one, made anew perhaps."""
+    """Return whether two functions or classes are the same one, made anew perhaps."""
     if before is after:
         return True
     if type(before) is not type(after) or not deep:

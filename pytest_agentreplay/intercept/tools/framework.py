@@ -86,28 +86,19 @@ def intercept_tool(
             named by the signature of the tool's function.
     """
     given = arguments or functools.partial(named, tool.function)
-    make = _intercept_async if inspect.iscoroutinefunction(work) else _intercept_sync
-    return functools.wraps(work)(shield(functools.partial(make, interception, tool, given), work))
 
+    def make(real: Callable[..., Any]) -> Callable[..., Any]:
+        async def intercept_async(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return await wait(interception, tool, given(args, kwargs), functools.partial(real, *args, **kwargs))
 
-def _intercept_sync(
-    interception: Interception, tool: FrameworkTool, given: Callable[..., Any], work: Callable[..., Any]
-) -> Callable[..., Any]:
-    def intercepted(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return call(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
+        def intercept(*args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return call(interception, tool, given(args, kwargs), functools.partial(real, *args, **kwargs))
 
-    return intercepted
+        return intercept_async if inspect.iscoroutinefunction(work) else intercept
 
-
-def _intercept_async(
-    interception: Interception, tool: FrameworkTool, given: Callable[..., Any], work: Callable[..., Any]
-) -> Callable[..., Any]:
-    async def intercepted(*args: Any, **kwargs: Any) -> Any:
-        __tracebackhide__ = True
-        return await wait(interception, tool, given(args, kwargs), functools.partial(work, *args, **kwargs))
-
-    return intercepted
+    return functools.wraps(work)(shield(make, work))
 
 
 def call(interception: Interception, tool: FrameworkTool, arguments: Mapping[str, Any], run: Callable[[], Any]) -> Any:
@@ -160,7 +151,7 @@ def _enter(
 
 
 def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
-    """A call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
+    """Return a call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
     receiver = receiver_of(tool.function)
     hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)
     function, held = tool.function, getattr(tool.holder, "func", None)  # a method of the framework calls what it holds
@@ -179,7 +170,7 @@ async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """The functions that may say what comes back, outermost first."""
+    """Return the functions that may say what comes back, outermost first."""
     while isinstance(function, functools.partial):
         function = function.func
     if not hasattr(function, "__qualname__"):
@@ -189,24 +180,27 @@ def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
 
 def _defaults(function: Callable[..., Any], arguments: Mapping[str, Any]) -> frozenset[str]:
     """Which arguments are their defaults; none where the function does not tell."""
-    try:
-        return defaulted(arguments, defaults_of(inspect.signature(function)))
-    except (TypeError, ValueError):
-        return frozenset()
+    signature = _find_signature(function)
+    return frozenset() if signature is None else defaulted(arguments, defaults_of(signature))
 
 
 def parameters(function: Callable[..., Any]) -> set[str]:
-    """The names of the parameters of a function; none where it does not tell."""
+    """Return the names of the parameters of a function; none where it has no signature."""
+    signature = _find_signature(function)
+    return set() if signature is None else {*signature.parameters}
+
+
+def _find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
     try:
-        return {*inspect.signature(function).parameters}
+        return inspect.signature(function)
     except (TypeError, ValueError):
-        return set()
+        return None
 
 
 def named(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hidden: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The arguments of a call by parameter name, defaults too, without the `hidden` ones."""
+    """Return the arguments of a call by parameter name, defaults too, without the `hidden` ones."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind_partial(*args, **kwargs)
@@ -244,13 +238,13 @@ def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
     by, original = getattr(seam, "__agentreplay__", (None, seam))
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
     if by is not interceptions.find_interception:
-        make = _wrapped_async if inspect.iscoroutinefunction(original) else _wrapped
-        wrapped: Any = functools.wraps(original)(shield(functools.partial(make, intercept), original))
+        is_async = inspect.iscoroutinefunction(original)
+        wrapped: Any = functools.wraps(original)(shield(functools.partial(_wrapped, intercept, is_async), original))
         wrapped.__agentreplay__ = (interceptions.find_interception, original)
         replace_attribute(owner, name, wrapped)
 
 
-def _wrapped(intercept: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrapped(intercept: Callable[..., Any], is_async: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.find_interception
 
     def wrapped(*args: Any, **kwargs: Any) -> Any:
@@ -258,20 +252,11 @@ def _wrapped(intercept: Callable[..., Any], original: Callable[..., Any]) -> Cal
         interception = current()
         return original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
 
-    return wrapped
-
-
-def _wrapped_async(intercept: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
-    current = interceptions.find_interception
-
-    async def wrapped(*args: Any, **kwargs: Any) -> Any:
+    async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        interception = current()
-        return await (
-            original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
-        )
+        return await wrapped(*args, **kwargs)
 
-    return wrapped
+    return wrapped_async if is_async else wrapped
 
 
 def wrap_field(
@@ -314,14 +299,11 @@ def copy_tool(tool: Any, **instead: Any) -> Any:
 
 
 def free(function: Any, name: str) -> Any:
-    """What a function has under `name` in its closure; None where it has no such thing."""
+    """Return what a function has under `name` in its closure; None where it has no such thing."""
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:
         return None
-    try:
-        return function.__closure__[code.co_freevars.index(name)].cell_contents
-    except ValueError:
-        return None  # not filled yet
+    return factories.content(function.__closure__[code.co_freevars.index(name)])
 
 
 def is_from(function: Any, modules: tuple[str, ...]) -> bool:

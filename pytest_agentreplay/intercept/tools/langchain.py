@@ -46,7 +46,7 @@ def _call(
 
 
 def _written(tool: Any, work: Any) -> Any:
-    """The method that the tool's own class has written: one without a coroutine runs `_run` in a thread."""
+    """Return the method that the tool's own class has written: one without a coroutine runs `_run` in a thread."""
     base = sys.modules["langchain_core.tools.base"].BaseTool
     return tool._run if getattr(work, "__func__", None) is base._arun else work
 
@@ -61,7 +61,7 @@ def _arguments(tool: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str
 
 
 def _shown(tool: Any) -> set[str]:
-    """The names of the arguments that the model is told of."""
+    """Return the names of the arguments that the model sees."""
     schema = tool.tool_call_schema
     if isinstance(schema, dict):
         return {*schema.get("properties", ())}

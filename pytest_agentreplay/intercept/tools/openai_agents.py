@@ -53,18 +53,18 @@ def _intercepted(codecs: tuple[Codec, ...], interception: Interception, tool: An
 
 
 def _noted(interception: Interception, handoff: Any, real: Any) -> Any:
-    """The field of a handoff, which the model sees as a tool, and which only says who goes on."""
+    """Note the name of a handoff, which the model sees as a tool, and which only says who goes on."""
     interception.tools.seen.add(handoff.tool_name)
     return real
 
 
 def _real(given: Any) -> Any:
-    """What was met, of something that may have been read off a tool."""
+    """Return the real function behind a value, which may have been read off a tool."""
     return vars(given).get(MET, given) if hasattr(given, "__dict__") else given
 
 
 def _met(tool: Any, real: Any, codecs: tuple[Codec, ...]) -> Any:
-    """What the field gives while a test runs: the same kind of thing, with the work inside it met."""
+    """Return the value of the field while a test runs: of the same kind, with the work inside it intercepted."""
     work = getattr(real, "_invoke_tool_impl", None) or framework.free(real, INSIDE) or real
     work = _real(work)
     if getattr(tool, "_is_agent_tool", False) or framework.is_from(

@@ -1,7 +1,8 @@
 """Tools of pydantic-ai: what the toolset that holds a tool does when it is called.
 
-Met at the innermost toolset, below those that rename, filter or watch: they are the agent's, and run in a replay too.
-So do output tools, which are no tools to the world, and the handling of `ModelRetry`, which is what comes out here.
+Intercepted at the innermost toolset, below those that rename, filter or watch: they are the agent's, and run in a
+replay too. So do output tools, which are no tools to the world, and the handling of `ModelRetry`, which is what comes
+out here.
 """
 
 from __future__ import annotations

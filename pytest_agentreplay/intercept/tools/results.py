@@ -1,8 +1,13 @@
-"""What one tool returns, between its native form and the frozen one."""
+"""What one tool returns, between its native form and the frozen one, and what the consumer of a generator sends.
+
+What is sent is kept in `ToolReply.sent`, in order: {"after": 2, "value": ...} for what was sent when the second item
+had come, and {"after": 2, "raised": {...}} for what was thrown. `next(generator)` sends nothing and is not kept.
+"""
 
 from __future__ import annotations
 
 import collections.abc
+import re
 import typing
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import find_exception, is_exception
-from pytest_agentreplay.intercept.tools import generator_input
+from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.exchanges import ToolReply
 from pytest_agentreplay.values import freeze, load
 from pytest_agentreplay.values.failure import failure_of, raise_able
 from pytest_agentreplay.values.hints import dotted
@@ -19,8 +26,54 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.pending_call import PendingCall
+    from pytest_agentreplay.intercept.session.session_parts import Redactor
     from pytest_agentreplay.model.exchanges import Failure, Json, JsonObject
     from pytest_agentreplay.values import Codec
+
+
+_PLACEHOLDER = re.compile(r"\[\[redacted:[^\]]*\]\]")
+
+
+class GeneratorInput:
+    """What was sent into one replayed generator when it was recorded, to compare with what is sent now."""
+
+    def __init__(self, intercepted: PendingCall, redactor: Redactor) -> None:
+        """Nothing is compared for a reply that no generator gave: that of a trace, or one written by hand."""
+        recorded = intercepted.exchange.outcome if intercepted.exchange is not None else None
+        kept = recorded.sent if isinstance(recorded, ToolReply) else None
+        self._recorded = None if kept is None else {x["after"]: x for x in kept if isinstance(x, dict)}
+        self._intercepted = intercepted
+        self._redactor = redactor
+
+    def difference(self, after: int, now: JsonObject | None) -> str:
+        """Return in a few words what differs between what is sent now and what was; "" for nothing."""
+        if self._recorded is None:
+            return ""
+        was = self._recorded.get(after)
+        if now is not None:
+            outcome = self._redactor.redact_outcome(self._intercepted.call, ToolReply(sent=(now,)))
+            assert isinstance(outcome, ToolReply)
+            assert outcome.sent is not None
+            [now] = outcome.sent  # type: ignore[assignment]
+        if _same(was, now):
+            return ""
+        return f"{_described(now)} after item {after}; in the recording {_described(was)}"
+
+
+def _same(was: Json, now: Json) -> bool:
+    """Return whether both are equal; a secret of the recording stands for any other."""
+    texts = _PLACEHOLDER.split(canonical(was))
+    return re.fullmatch(".*".join(map(re.escape, texts)), canonical(now), re.DOTALL) is not None
+
+
+def _described(entry: Json) -> str:
+    if not isinstance(entry, dict):
+        return "nothing was sent"
+    if isinstance(raised := entry.get("raised"), dict):
+        return f"{raised['type']}({raised['message']!r}) was thrown"
+    return f"{canonical(entry.get('value'))} was sent"
+
 
 ANNOTATED: Any = object()
 """`returns` of a tool whose own annotation says what it gives."""
@@ -80,44 +133,47 @@ class ToolResults:
         return args[0], args[2] if len(args) == 3 else None
 
     def kept(self, interception: Interception, value: Any) -> Json:
-        """The frozen result of a call."""
+        """Return the frozen result of a call."""
         return self._kept(interception, value, self._hint, "returned")
 
     def kept_item(self, interception: Interception, value: Any) -> Json:
-        """The frozen item of a generator."""
+        """Return the frozen item of a generator."""
         return self._kept(interception, value, self._flow_hints[0], "yielded")
 
     def kept_end(self, interception: Interception, value: Any) -> Json:
-        """The frozen return value of a generator."""
+        """Return the frozen return value of a generator."""
         return self._kept(interception, value, self._flow_hints[1], "returned at its end")
 
     def kept_sent(self, after: int, value: Any) -> list[JsonObject]:
-        """What was sent into a generator, for comparison; nothing for None."""
-        entry = generator_input.sent(after, value, self._codecs)
-        return [] if entry is None else [entry]
+        """Return what was sent into a generator, for comparison; nothing for None."""
+        if value is None:
+            return []
+        serialized = ArgumentFreezing({"value": value}, codecs=add_library_codecs(self._codecs))
+        return [{"after": after} | serialized.arguments]
 
     def kept_thrown(self, after: int, error: BaseException) -> JsonObject:
-        """What was thrown into a generator, for comparison."""
-        return generator_input.thrown(after, error, self._codecs)
+        """Return what was thrown into a generator, for comparison."""
+        failure = self.failure(error)
+        return {"after": after, "raised": {"type": failure.type, "message": failure.message}}
 
     def given(self, interception: Interception, data: Json) -> Any:
-        """A recorded result, made anew."""
+        """Return a recorded result, made anew."""
         return self._given(interception, data, self._hint)
 
     def given_item(self, interception: Interception, data: Json) -> Any:
-        """A recorded item of a generator, made anew."""
+        """Return a recorded item of a generator, made anew."""
         return self._given(interception, data, self._flow_hints[0])
 
     def given_end(self, interception: Interception, data: Json) -> Any:
-        """A recorded return value of a generator, made anew."""
+        """Return a recorded return value of a generator, made anew."""
         return self._given(interception, data, self._flow_hints[1])
 
     def failure(self, error: BaseException) -> Failure:
-        """The frozen exception of a call."""
+        """Return the frozen exception of a call."""
         return failure_of(error, self._codecs)
 
     def raised(self, failure: Failure) -> BaseException:
-        """A recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
+        """Return a recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
         return raise_able(failure, self._exception, self._codecs)
 
     def _exception(self, path: str) -> type | None:
@@ -131,7 +187,7 @@ class ToolResults:
         return next((one for one in there if is_exception(one)), None)
 
     def _kept(self, interception: Interception, value: Any, hint: Any, verb: str) -> Json:
-        """The agent has its real result in any case; what cannot be kept fails the test at its end."""
+        """Return the frozen value; what cannot be frozen fails the test at its end, and the agent has the real one."""
         try:
             return freeze(value, hint=hint, codecs=add_library_codecs(self._codecs))
         except CannotFreeze as error:

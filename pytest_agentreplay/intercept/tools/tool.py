@@ -13,17 +13,17 @@ import threading
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
-from pytest_agentreplay.errors import CannotRedirect, ReplayDiverged
+from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
 from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
 from pytest_agentreplay.intercept.session.replacing import noting, shield
-from pytest_agentreplay.intercept.tools import factories, iterators
+from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
-from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters
+from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters, read_iterators
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
-from pytest_agentreplay.intercept.tools.tool_paths import find, unwrapped
+from pytest_agentreplay.intercept.tools.tool_paths import find, functions_behind, unwrapped
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 from pytest_agentreplay.model.exchanges import SELF, RawCall, ToolCall
@@ -60,7 +60,7 @@ class Tool:
 
 
 class Redirection:
-    """One tool, met from now until `restore`."""
+    """One tool, intercepted from now until `restore`."""
 
     def __init__(
         self, tool: Tool, seam: ToolFunctions, layer: PatchedFunction, results: ToolResults, codecs: Sequence[Codec]
@@ -93,7 +93,7 @@ class Redirection:
         self.tool = replace(self.tool, name=name)
 
     def within(self, interception: Interception, intercepted: PendingCall) -> None:
-        """Say that the framework's call which went in at `intercepted` is this tool's: its function then just runs."""
+        """Mark the framework's call that was entered as `intercepted` as this tool's: its function then just runs."""
         interception.tools.running[self._seam, intercepted.ticket] = None, intercepted
 
     def restore(self) -> None:
@@ -107,7 +107,7 @@ class Redirection:
 
 
 def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
-    """Meet `tool` wherever it is held. A function redirected again stays one tool; what was said last counts.
+    """Intercept `tool` wherever it is held. A function redirected again stays one tool; the last declaration counts.
 
     `codecs` is read at each call. Caches of `functools` around the function are cleared, so that a test finds the same
     whether it runs alone or after others. Raises CannotRedirect for what has no Python code to exchange.
@@ -131,14 +131,10 @@ def is_redirected(function: Callable[..., Any]) -> bool:
 
 
 def said_of(function: Callable[..., Any]) -> Redirection | None:
-    """What was said last about the function behind a framework's tool, as a tool; None of one that nobody has named."""
+    """Return the last declaration of the function behind a framework's tool; None for one that nobody has declared."""
     if not _LAYERS:
         return None
-    try:
-        held = unwrapped(function, "")
-    except CannotRedirect:
-        return None
-    layer = next((_LAYERS[function] for function in held.functions if function in _LAYERS), None)
+    layer = next((_LAYERS[behind] for behind in functions_behind(function) if behind in _LAYERS), None)
     said = None if layer is None else layer.find_redirection()
     return said if said is not None and said.tool.boundary == "tool" else None
 
@@ -188,7 +184,7 @@ class ToolFunctions:
 
 
 class PatchedFunction:
-    """One function with exchanged code. Holds no way to the original: that lies in the vault, under `_key`."""
+    """One function with exchanged code. Holds no way to the original: `patching` keeps that, under `_key`."""
 
     def __init__(self, function: FunctionType, seam: ToolFunctions, *, bound: bool) -> None:
         """Exchange the code. Raises CannotRedirect when the function's shape forbids it."""
@@ -202,13 +198,13 @@ class PatchedFunction:
         self._arguments = Arguments(function, bound=bound)
         self._key = next(_KEYS)
         patching.keep(self._key, function, code)
-        meet = {
+        kinds: dict[FunctionKind, Callable[..., Any]] = {
             FunctionKind.PLAIN: self.plain,
             FunctionKind.COROUTINE: self.coroutine,
-            FunctionKind.GENERATOR: self.generator,
-            FunctionKind.ASYNC_GENERATOR: self.async_generator,
-        }[self.kind]
-        meet = shield(functools.partial(functools.partial, meet), self._pass_on)
+            FunctionKind.GENERATOR: functools.partial(self.generator, "flow"),
+            FunctionKind.ASYNC_GENERATOR: functools.partial(self.generator, "async_flow"),
+        }
+        meet = shield(functools.partial(functools.partial, kinds[self.kind]), self._pass_on)
         lead(function, meet)
         _LAYERS[function] = self
         self.code, self._meet = code, meet
@@ -226,7 +222,7 @@ class PatchedFunction:
                 made.leave(self.function)
 
     def plain(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of a plain function."""
+        """Intercept a call of a plain function."""
         __tracebackhide__ = True
         run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
@@ -234,28 +230,20 @@ class PatchedFunction:
         return run() if entered is None else entered.call(run)
 
     async def coroutine(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of a coroutine function, when it is awaited."""
+        """Intercept a call of a coroutine function, when it is awaited."""
         __tracebackhide__ = True
         run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
             return await entered.wait()
         return await (run() if entered is None else entered.wait(run()))
 
-    def generator(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of a generator function, when its first item is asked for."""
+    def generator(self, flow: str, real: Callable[..., Any], *given: Any) -> Any:
+        """Intercept a call of a generator function, when its first item is asked for, by the method `flow`."""
         __tracebackhide__ = True
         run, entered = self._enter(real, *given)
         if isinstance(entered, ToolReplaying):
-            return entered.flow()
-        return run() if entered is None else entered.flow(run())
-
-    def async_generator(self, real: Callable[..., Any], *given: Any) -> Any:
-        """Meet a call of an async generator function, when its first item is asked for."""
-        __tracebackhide__ = True
-        run, entered = self._enter(real, *given)
-        if isinstance(entered, ToolReplaying):
-            return entered.async_flow()
-        return run() if entered is None else entered.async_flow(run())
+            return getattr(entered, flow)()
+        return run() if entered is None else getattr(entered, flow)(run())
 
     def _pass_on(
         self,
@@ -292,7 +280,7 @@ class PatchedFunction:
             body = noting(real, patching.lend(self._key, enclosing, made))
             return functools.partial(body, *values, *star, **keywords), None
         redirection = self.find_redirection()
-        read, (values, star, keywords) = iterators.replaced(values, star, keywords)
+        read, (values, star, keywords) = read_iterators(values, star, keywords)
         arguments = self._arguments.named((*read[0], *read[1]), read[2])
         tool = redirection.tool
         # A model of this process is its weights and a retriever its index: what a frozen answer stands in for.

@@ -33,7 +33,7 @@ class ToolPath:
 
 
 def unwrapped(given: Any, name: str) -> ToolPath:
-    """What is behind `given`. Raises CannotRedirect, with what to do instead, when no Python function is."""
+    """Return what is behind `tool`. Raises CannotRedirect, with what to do instead, when no Python function is."""
     held, at = ToolPath(), given
     while True:
         if isinstance(at, staticmethod | classmethod | MethodType):

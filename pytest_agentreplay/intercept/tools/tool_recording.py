@@ -1,15 +1,21 @@
 """A tool's call let through: the original runs, its outcome is frozen and settled, the agent gets the real thing.
 
 A result is frozen before the agent has it, because the agent may change it; items of generators as they flow.
+
+A coroutine runs step by step (`stepped`), so that the calls that it makes are known to happen inside its own
+exchange. The mark "inside" is set and taken off within each step. Set once for the whole of it, it would leak to
+whoever runs between two steps (the consumer of a generator), and could not be taken off by another context (a dropped
+coroutine).
 """
 
 from __future__ import annotations
 
+import types
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.tools.tool_steps import StepWatch, stepped
+from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
 from pytest_agentreplay.model.release_order import END
 
@@ -21,20 +27,67 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.tools.results import ToolResults
     from pytest_agentreplay.model.exchanges import Json
 
+
+class StepWatch:
+    """Whether what was run gave way to others at least once."""
+
+    __slots__ = ("suspended",)
+
+    def __init__(self) -> None:
+        """It has not begun."""
+        self.suspended = False
+
+
+@types.coroutine
+def stepped(intercepted: PendingCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
+    """Await `coroutine` (or one step of an async generator) as if inside `intercepted`.
+
+    What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.
+    """
+    step, sent = coroutine.send, None
+    mark: lanes.CallContext | None = None
+    while True:
+        try:
+            with intercepted.inside():
+                if mark is not None:
+                    lanes.CALL_CONTEXT.set(mark)
+                beat = step(sent)
+                mark = lanes.CALL_CONTEXT.get()
+        except StopIteration as stop:
+            return stop.value
+        watch.suspended = True
+        try:
+            sent = yield beat
+        except GeneratorExit:
+            with intercepted.inside():
+                lanes.CALL_CONTEXT.set(mark)
+                coroutine.close()
+            raise
+        except BaseException as error:  # thrown in by the event loop: a cancellation mostly
+            step, sent = coroutine.throw, error
+        else:
+            step = coroutine.send
+
+
 AWAITED = "$awaited"
 """Key of the value of a plain function that gave a coroutine or an async generator: {"$awaited": value}."""
 
 
-class ToolRecording:
-    """One forwarded call of one tool."""
+class DecidedCall:
+    """One call of one tool, after the decision of the backend: forwarded, answered, or left `unfinished`."""
 
     __slots__ = ("intercepted", "interception", "results")
 
     def __init__(self, interception: Interception, intercepted: PendingCall, results: ToolResults) -> None:
-        """`intercepted` is forwarded, and settled by whichever method runs the original."""
         self.interception = interception
         self.intercepted = intercepted
         self.results = results
+
+
+class ToolRecording(DecidedCall):
+    """One forwarded call of one tool, settled by whichever method runs the original."""
+
+    __slots__ = ()
 
     def call(self, run: Callable[[], Any]) -> Any:
         """Run a plain function. A coroutine or generator that it gives is followed to its end."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.pending_call import format_refusal
-from pytest_agentreplay.intercept.tools.generator_input import GeneratorInput
-from pytest_agentreplay.intercept.tools.tool_recording import AWAITED
+from pytest_agentreplay.intercept.tools.results import GeneratorInput
+from pytest_agentreplay.intercept.tools.tool_recording import AWAITED, DecidedCall
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
 from pytest_agentreplay.model.release_order import END
@@ -19,22 +19,13 @@ from pytest_agentreplay.model.release_order import END
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Generator
 
-    from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.session.pending_call import PendingCall
-    from pytest_agentreplay.intercept.tools.results import ToolResults
     from pytest_agentreplay.model.exchanges import JsonObject
 
 
-class ToolReplaying:
+class ToolReplaying(DecidedCall):
     """One answered call of one tool."""
 
-    __slots__ = ("intercepted", "interception", "results")
-
-    def __init__(self, interception: Interception, intercepted: PendingCall, results: ToolResults) -> None:
-        """`intercepted` carries the recorded outcome, unless it is `unfinished`."""
-        self.interception = interception
-        self.intercepted = intercepted
-        self.results = results
+    __slots__ = ()
 
     def call(self, *, awaitable: bool) -> Any:
         """What a plain function gives; `awaitable` says that a call of it has to be awaited."""
@@ -163,7 +154,7 @@ class ToolReplaying:
             self._part(difference, Kind.ARGS)
 
     def _stopped(self, number: int, reply: ToolReply) -> None:
-        """The consumer closes the generator: it was to ask for more. Latched only, since nobody catches it here."""
+        """Report a consumer that closes the generator early. Latched only, since nobody catches it here."""
         assert reply.items is not None
         given_up = reply.failure is not None and reply.failure.cancelled  # while the next item was waited for
         if reply.sent is None or self.interception.is_over():
@@ -210,5 +201,5 @@ class ToolReplaying:
 
 
 def _last(reply: ToolReply) -> int:
-    """How far a generator came: to its end, or as far as its consumer took it."""
+    """Return how far a generator came: to its end, or as far as its consumer took it."""
     return len(reply.items or ()) if reply.closed else END

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.replacing import shielded
-from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
 from pytest_agentreplay.model.exchanges import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of
@@ -62,8 +61,8 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         line = FrameRecording(
             interception, intercepted, call, tuple((name, value) for name, value in headers if name.lower() not in OURS)
         )
-        websocket._reader = _Heard(websocket._reader, line)
-        websocket._writer = _Said(websocket._writer, line)
+        websocket._reader = _RecordedReader(websocket._reader, line)
+        websocket._writer = _RecordedWriter(websocket._writer, line)
         return websocket
 
     return _ws_connect
@@ -80,7 +79,7 @@ def _not_opened(intercepted: PendingCall, error: Any) -> None:
 
 
 async def _answered(intercepted: PendingCall, url: Any) -> Any:
-    """The answer to the recorded handshake; raises what it failed with."""
+    """Return the answer to the recorded handshake; raises what it failed with."""
     __tracebackhide__ = True
     from aiohttp import WSServerHandshakeError
 
@@ -101,7 +100,7 @@ async def _answered(intercepted: PendingCall, url: Any) -> Any:
 
 
 def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
-    """A native connection over recorded messages."""
+    """Return a native connection over recorded messages."""
     from aiohttp import ClientWebSocketResponse, ClientWSTimeout
 
     kind: Any = getattr(session, "_ws_response_class", ClientWebSocketResponse)
@@ -118,17 +117,21 @@ def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, 
     )
 
 
-class _Heard:
-    """A reader whose messages are noted when the agent takes them."""
+class _RecordedEnd:
+    """A real reader or writer that is recorded. What else is asked of it is the real one's."""
 
-    def __init__(self, reader: Any, line: FrameRecording) -> None:
-        self._reader = reader
+    def __init__(self, real: Any, line: FrameRecording) -> None:
+        self._real = real
         self._line = line
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._reader, name)
+        return getattr(self._real, name)
 
-    @shielded("_reader", "read")
+
+class _RecordedReader(_RecordedEnd):
+    """A reader whose messages are noted when the agent takes them."""
+
+    @shielded("_real", "read")
     async def read(self, read: Callable[[], Awaitable[Any]]) -> Any:
         """The next message."""
         line = self._line
@@ -154,17 +157,10 @@ class _Heard:
         return message
 
 
-class _Said:
-    """A writer whose messages are noted before they go."""
+class _RecordedWriter(_RecordedEnd):
+    """A writer whose messages are noted before they are sent."""
 
-    def __init__(self, writer: Any, line: FrameRecording) -> None:
-        self._writer = writer
-        self._line = line
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._writer, name)
-
-    @shielded("_writer", "send_frame")
+    @shielded("_real", "send_frame")
     async def send_frame(
         self, send: Callable[..., Any], message: Any, opcode: int, compress: int | None = None
     ) -> None:
@@ -177,7 +173,7 @@ class _Said:
                 self._line.unsent(error)
             raise
 
-    @shielded("_writer", "close")
+    @shielded("_real", "close")
     async def close(self, close: Callable[..., Awaitable[None]], code: int = 1000, message: Any = b"") -> None:
         """Say that the connection ends."""
         end = _make_end(code, message)

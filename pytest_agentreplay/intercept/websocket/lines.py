@@ -5,6 +5,8 @@ A line is the `FrameRecording` or the `FrameReplaying` of one connection; the co
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -14,8 +16,7 @@ from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
-from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.model.exchanges import Body, Closed, Failure, FrameCall, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
-    from pytest_agentreplay.intercept.streams.frames_replaying import End
+    from pytest_agentreplay.intercept.streams.frames import End
     from pytest_agentreplay.model.exchanges import Frame, Headers
 
 LINE = "_agentreplay_line"
@@ -45,6 +46,23 @@ def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
         wrapped: Any = shield(wrapper, original, always=True)
         wrapped.__agentreplay__ = (interceptions.find_interception, original)
         replace_attribute(owner, name, wrapped)
+
+
+def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Return `method`, which takes the original as its first argument, as a method of the same kind as the original."""
+    if inspect.iscoroutinefunction(method):
+
+        async def wait(self: Any, *args: Any, **kwargs: Any) -> Any:
+            __tracebackhide__ = True
+            return await method(original, self, *args, **kwargs)
+
+        return functools.wraps(original)(wait)
+
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True
+        return method(original, self, *args, **kwargs)
+
+    return functools.wraps(original)(call)
 
 
 @contextmanager
@@ -126,7 +144,7 @@ def leave(connection: Any) -> Any:
 
 
 def opened(interception: Interception, intercepted: PendingCall, call: FrameCall, connection: Any) -> Any:
-    """The connection, recorded from here on."""
+    """Return the connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
     headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
     setattr(connection, LINE, FrameRecording(interception, intercepted, call, headers))
@@ -153,7 +171,7 @@ def not_opened(interception: Interception, intercepted: PendingCall, error: Base
 
 
 def refused(intercepted: PendingCall) -> BaseException | None:
-    """Why the recorded connection could not be opened, as the library says it; None when it could."""
+    """Return why the recorded connection could not be opened, as the library says it; None when it could."""
     from websockets.datastructures import Headers
     from websockets.exceptions import InvalidStatus
     from websockets.http11 import Response
@@ -187,7 +205,7 @@ def open_without_socket(connection: Any, line: FrameReplaying) -> Any:
 def close_played(connection: Any, line: FrameReplaying, code: int, reason: str) -> None:
     """The agent ends a played connection; the recorded end counts where it is known."""
     # `async with` closes too: with 1000, or with 1011 where an exception leaves it.
-    chosen = not str(sys._getframe(2).f_globals.get("__name__")).startswith("websockets.")
+    chosen = not str(sys._getframe(3).f_globals.get("__name__")).startswith("websockets.")
     end = Closed(int(code), reason, by_agent=True)
     close_protocol(connection, line.close(end, chosen=chosen) or end)
 
@@ -209,7 +227,7 @@ def close_protocol(connection: Any, end: Closed) -> None:
 
 
 def raised(connection: Any, end: End) -> BaseException:
-    """What taking another message raises after `end`."""
+    """Return what taking another message raises after `end`."""
     if isinstance(end, Failure):
         return native(end)
     close_protocol(connection, end)
@@ -229,17 +247,17 @@ def end_of(error: Any) -> Closed | None:
 
 
 def native(failure: Failure) -> BaseException:
-    """A recorded failure as an exception."""
+    """Return a recorded failure as an exception."""
     return raise_able(failure, find_exception)
 
 
 def given(frame: Frame, decode: bool | None) -> str | bytes:
-    """A frame as `recv` gives it: a text as str and bytes as bytes, unless `decode` says otherwise."""
+    """Return a frame as `recv` does: a text as str and bytes as bytes, unless `decode` says otherwise."""
     return frame.data.decode() if (not frame.binary if decode is None else decode) else frame.data
 
 
 def took(line: FrameRecording, message: str | bytes, decode: bool | None) -> str | bytes:
-    """Note a message that was taken undecided, and give it as `decode` wants it."""
+    """Note a message that was taken undecided, and return it as `decode` asks for it."""
     binary = not isinstance(message, str)
     data = message if isinstance(message, bytes) else message.encode()
     line.came(data, binary=binary)
@@ -247,7 +265,7 @@ def took(line: FrameRecording, message: str | bytes, decode: bool | None) -> str
 
 
 def as_wanted(message: str | bytes, decode: bool | None) -> str | bytes:
-    """A message that was taken undecided, as `decode` wants it."""
+    """Return a message that was taken undecided, as `decode` asks for it."""
     if decode is None or decode is isinstance(message, str):
         return message
     return message.decode() if isinstance(message, bytes) else message.encode()
@@ -264,7 +282,7 @@ def data_of(message: Any, text: bool | None) -> tuple[bytes, bool]:
 
 
 def joined(fragments: list[Any], text: bool | None) -> tuple[bytes, bool]:
-    """The same of a message in fragments, at least one."""
+    """Return the bytes of a message in fragments, at least one, and whether it goes as bytes."""
     parts = [data_of(fragment, text) for fragment in fragments]
     return b"".join(data for data, _ in parts), parts[0][1]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams.frames import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
+    from pytest_agentreplay.intercept.streams.frames import FrameRecording
 
 
 def patch(library: ModuleType) -> None:
     """Wrap what opens connections in `library` (websockets.asyncio.client), and its connections."""
     lines.wrap(library.connect, "__await__", _awaiting)
-    for name, wrapper in _METHODS.items():
-        lines.wrap(library.ClientConnection, name, wrapper)
+    for method in _METHODS:
+        lines.wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method))
 
 
 def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -112,7 +112,7 @@ def _wake(connection: Any) -> None:
 
 
 def _built(connect: Any) -> Any:
-    """The connection object that `connect` would make: of the user's class, where it names one."""
+    """Return the connection object that `connect` would make: of the user's class, where it names one."""
     from websockets.uri import parse_uri
 
     return _get_factory(connect)(parse_uri(connect.uri))
@@ -122,41 +122,35 @@ def _get_factory(connect: Any) -> Any:
     return getattr(connect, "factory", None) or connect.protocol_factory
 
 
-def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def send(self: Any, message: Any, text: bool | None = None) -> None:
-        __tracebackhide__ = True
-        line = lines.line_of(self)
-        if line is None:
-            return await original(self, message, text=text)  # type: ignore[no-any-return]
-        if not lines.is_whole(message):
-            message = [part async for part in message] if hasattr(message, "__aiter__") else list(message)
-            if not message:
-                return None
-        with lines.sending(self, line, message, text) as forwarded:
-            if forwarded:
-                await original(self, message, text=text)
-        return None
-
-    return send
+async def send(original: Callable[..., Any], self: Any, message: Any, text: bool | None = None) -> None:
+    """Send a message; in a replay it is compared, and nothing is sent."""
+    __tracebackhide__ = True
+    line = lines.line_of(self)
+    if line is None:
+        return await original(self, message, text=text)  # type: ignore[no-any-return]
+    if not lines.is_whole(message):
+        message = [part async for part in message] if hasattr(message, "__aiter__") else list(message)
+        if not message:
+            return None
+    with lines.sending(self, line, message, text) as forwarded:
+        if forwarded:
+            await original(self, message, text=text)
+    return None
 
 
-def _receiving(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def recv(self: Any, decode: bool | None = None) -> Any:
-        __tracebackhide__ = True
-        line = lines.line_of(self)
-        if line is None:
-            return await original(self, decode)
-        if isinstance(line, FrameReplaying):
-            return lines.given(await _taken(self, line), decode)
-        return lines.took(line, await _heard(line, original(self)), decode)
-
-    return recv
+async def recv(original: Callable[..., Any], self: Any, decode: bool | None = None) -> Any:
+    """Return the next message."""
+    __tracebackhide__ = True
+    line = lines.line_of(self)
+    if line is None:
+        return await original(self, decode)
+    if isinstance(line, FrameReplaying):
+        return lines.given(await _taken(self, line), decode)
+    return lines.took(line, await _heard(line, original(self)), decode)
 
 
 async def _taken(connection: Any, line: FrameReplaying) -> Frame:
-    """The next recorded frame; raises what the end of the connection raises."""
+    """Return the next recorded frame; raises what the end of the connection raises."""
     __tracebackhide__ = True
     found = await line.receive()
     if isinstance(found, Frame):
@@ -170,82 +164,59 @@ async def _heard(line: FrameRecording, message: Any) -> Any:
         return await message
 
 
-def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def recv_streaming(self: Any, decode: bool | None = None) -> AsyncIterator[Any]:
-        line = lines.line_of(self)
-        if line is None:
-            async for part in original(self, decode):
-                yield part
-        elif isinstance(line, FrameReplaying):
-            yield lines.given(await _taken(self, line), decode)
-        else:
-            parts: list[Any] = []
-            fragments = original(self)
-            while (part := await _heard(line, anext(fragments, None))) is not None:
-                parts.append(part)
-                yield lines.as_wanted(part, decode)
-            data, binary = lines.joined(parts, None)
-            line.came(data, binary=binary)
-
-    return recv_streaming
+async def recv_streaming(original: Callable[..., Any], self: Any, decode: bool | None = None) -> AsyncIterator[Any]:
+    """Yield the next message in its fragments; a recorded one in one."""
+    line = lines.line_of(self)
+    if line is None:
+        async for part in original(self, decode):
+            yield part
+    elif isinstance(line, FrameReplaying):
+        yield lines.given(await _taken(self, line), decode)
+    else:
+        parts: list[Any] = []
+        fragments = original(self)
+        while (part := await _heard(line, anext(fragments, None))) is not None:
+            parts.append(part)
+            yield lines.as_wanted(part, decode)
+        data, binary = lines.joined(parts, None)
+        line.came(data, binary=binary)
 
 
-def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def close(self: Any, code: int = 1000, reason: str = "") -> None:
-        line = lines.line_of(self)
-        if isinstance(line, FrameReplaying):
-            lines.close_played(self, line, code, reason)
-            _wake(self)
-        elif line is not None:
-            line.closes(int(code), reason)
-            await original(self, code, reason)
-            line.closed(Closed(int(code), reason, by_agent=True))
-        else:
-            await original(self, code, reason)
-
-    return close
+async def close(original: Callable[..., Any], self: Any, code: int = 1000, reason: str = "") -> None:
+    """Close the connection; a replayed one has only its state changed."""
+    line = lines.line_of(self)
+    if isinstance(line, FrameReplaying):
+        lines.close_played(self, line, code, reason)
+        _wake(self)
+    elif line is not None:
+        line.closes(int(code), reason)
+        await original(self, code, reason)
+        line.closed(Closed(int(code), reason, by_agent=True))
+    else:
+        await original(self, code, reason)
 
 
-def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def wait_closed(self: Any) -> None:
-        line = lines.line_of(self)
-        if not isinstance(line, FrameReplaying) or not line.ended:
-            await original(self)
-
-    return wait_closed
+async def wait_closed(original: Callable[..., Any], self: Any) -> None:
+    """Wait until the connection is closed."""
+    line = lines.line_of(self)
+    if not isinstance(line, FrameReplaying) or not line.ended:
+        await original(self)
 
 
-def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def ping(self: Any, data: Any = None) -> Any:
-        line = lines.line_of(self)
-        if not isinstance(line, FrameReplaying):
-            return await original(self, data)
-        pong = asyncio.get_running_loop().create_future()
-        pong.set_result(0.0)
-        return pong
-
-    return ping
-
-
-def _ponging(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    async def pong(self: Any, data: Any = b"") -> None:
-        if not isinstance(lines.line_of(self), FrameReplaying):
-            await original(self, data)
-
+async def ping(original: Callable[..., Any], self: Any, data: Any = None) -> Any:
+    """Send a ping; that of a replayed connection is answered at once."""
+    line = lines.line_of(self)
+    if not isinstance(line, FrameReplaying):
+        return await original(self, data)
+    pong = asyncio.get_running_loop().create_future()
+    pong.set_result(0.0)
     return pong
 
 
-_METHODS: dict[str, Callable[[Any], Any]] = {
-    "send": _sending,
-    "recv": _receiving,
-    "recv_streaming": _streaming,
-    "close": _closing,
-    "wait_closed": _waiting,
-    "ping": _pinging,
-    "pong": _ponging,
-}
+async def pong(original: Callable[..., Any], self: Any, data: Any = b"") -> None:
+    """Send a pong; nothing on a replayed connection."""
+    if not isinstance(lines.line_of(self), FrameReplaying):
+        await original(self, data)
+
+
+_METHODS: tuple[Callable[..., Any], ...] = (send, recv, recv_streaming, close, wait_closed, ping, pong)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, list_parameters
-from pytest_agentreplay.intercept.streams.frames_replaying import FrameReplaying
+from pytest_agentreplay.intercept.streams.frames import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.streams.frames_recording import FrameRecording
+    from pytest_agentreplay.intercept.streams.frames import FrameRecording
     from pytest_agentreplay.model.exchanges import FrameCall
 
 
@@ -35,8 +35,8 @@ def patch(library: ModuleType) -> None:
         lines.wrap(library.reconnect, "connect", _connecting)
     elif not is_trampoline(library.connect.__code__):
         _redirect(library.connect)
-    for name, wrapper in _METHODS.items():
-        lines.wrap(library.ClientConnection, name, wrapper)
+    for method in _METHODS:
+        lines.wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method))
 
 
 def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -97,7 +97,7 @@ def _open(interception: Interception, call: FrameCall, kind: Any, real: Callable
 
 
 def _built(url: str, kind: Any) -> Any:
-    """A connection of the class `kind`, without what its constructor starts: a thread on a socket."""
+    """Return a connection of the class `kind`, without what its constructor starts: a thread on a socket."""
     from websockets.client import ClientProtocol
     from websockets.sync.client import ClientConnection
     from websockets.uri import parse_uri
@@ -128,39 +128,33 @@ class _NoSocket:
     getpeername = getsockname
 
 
-def _sending(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def send(self: Any, message: Any, text: bool | None = None) -> None:
-        __tracebackhide__ = True
-        line = lines.line_of(self)
-        if line is None:
-            return original(self, message, text=text)  # type: ignore[no-any-return]
-        if not lines.is_whole(message) and not (message := list(message)):
-            return None
-        with lines.sending(self, line, message, text) as forwarded:
-            if forwarded:
-                original(self, message, text=text)
+def send(original: Callable[..., Any], self: Any, message: Any, text: bool | None = None) -> None:
+    """Send a message; in a replay it is compared, and nothing is sent."""
+    __tracebackhide__ = True
+    line = lines.line_of(self)
+    if line is None:
+        return original(self, message, text=text)  # type: ignore[no-any-return]
+    if not lines.is_whole(message) and not (message := list(message)):
         return None
+    with lines.sending(self, line, message, text) as forwarded:
+        if forwarded:
+            original(self, message, text=text)
+    return None
 
-    return send
 
-
-def _receiving(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def recv(self: Any, timeout: float | None = None, decode: bool | None = None) -> Any:
-        __tracebackhide__ = True
-        line = lines.line_of(self)
-        if line is None:
-            return original(self, timeout, decode)
-        if isinstance(line, FrameReplaying):
-            return lines.given(_taken(self, line, timeout), decode)
-        return lines.took(line, _heard(line, functools.partial(original, self, timeout)), decode)
-
-    return recv
+def recv(original: Callable[..., Any], self: Any, timeout: float | None = None, decode: bool | None = None) -> Any:
+    """Return the next message."""
+    __tracebackhide__ = True
+    line = lines.line_of(self)
+    if line is None:
+        return original(self, timeout, decode)
+    if isinstance(line, FrameReplaying):
+        return lines.given(_taken(self, line, timeout), decode)
+    return lines.took(line, _heard(line, functools.partial(original, self, timeout)), decode)
 
 
 def _taken(connection: Any, line: FrameReplaying, timeout: float | None = None) -> Frame:
-    """The next recorded frame; raises what the end of the connection, or of patience, raises."""
+    """Return the next recorded frame; raises what the end of the connection, or of patience, raises."""
     __tracebackhide__ = True
     found = line.receive_now(timeout)
     if isinstance(found, Frame):
@@ -177,78 +171,55 @@ def _heard(line: FrameRecording, hear: Callable[[], Any]) -> Any:
         return hear()
 
 
-def _streaming(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def recv_streaming(self: Any, decode: bool | None = None) -> Iterator[Any]:
-        line = lines.line_of(self)
-        if line is None:
-            yield from original(self, decode)
-        elif isinstance(line, FrameReplaying):
-            yield lines.given(_taken(self, line), decode)
-        else:
-            parts: list[Any] = []
-            fragments = iter(original(self))
-            while (part := _heard(line, functools.partial(next, fragments, None))) is not None:
-                parts.append(part)
-                yield lines.as_wanted(part, decode)
-            data, binary = lines.joined(parts, None)
-            line.came(data, binary=binary)
-
-    return recv_streaming
+def recv_streaming(original: Callable[..., Any], self: Any, decode: bool | None = None) -> Iterator[Any]:
+    """Yield the next message in its fragments; a recorded one in one."""
+    line = lines.line_of(self)
+    if line is None:
+        yield from original(self, decode)
+    elif isinstance(line, FrameReplaying):
+        yield lines.given(_taken(self, line), decode)
+    else:
+        parts: list[Any] = []
+        fragments = iter(original(self))
+        while (part := _heard(line, functools.partial(next, fragments, None))) is not None:
+            parts.append(part)
+            yield lines.as_wanted(part, decode)
+        data, binary = lines.joined(parts, None)
+        line.came(data, binary=binary)
 
 
-def _closing(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def close(self: Any, code: int = 1000, reason: str = "") -> None:
-        line = lines.line_of(self)
-        if isinstance(line, FrameReplaying):
-            lines.close_played(self, line, code, reason)
-        elif line is not None:
-            line.closes(int(code), reason)
-            original(self, code, reason)
-            line.closed(Closed(int(code), reason, by_agent=True))
-        else:
-            original(self, code, reason)
-
-    return close
+def close(original: Callable[..., Any], self: Any, code: int = 1000, reason: str = "") -> None:
+    """Close the connection; a replayed one has only its state changed."""
+    line = lines.line_of(self)
+    if isinstance(line, FrameReplaying):
+        lines.close_played(self, line, code, reason)
+    elif line is not None:
+        line.closes(int(code), reason)
+        original(self, code, reason)
+        line.closed(Closed(int(code), reason, by_agent=True))
+    else:
+        original(self, code, reason)
 
 
-def _waiting(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def wait_closed(self: Any, *args: Any, **kwargs: Any) -> Any:
-        line = lines.line_of(self)
-        return line.ended if isinstance(line, FrameReplaying) else original(self, *args, **kwargs)
-
-    return wait_closed
+def wait_closed(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Wait until the connection is closed."""
+    line = lines.line_of(self)
+    return line.ended if isinstance(line, FrameReplaying) else original(self, *args, **kwargs)
 
 
-def _pinging(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def ping(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(lines.line_of(self), FrameReplaying):
-            return original(self, *args, **kwargs)
-        pong = threading.Event()
-        pong.set()
-        return pong
-
-    return ping
-
-
-def _ponging(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
-    def pong(self: Any, data: Any = b"") -> None:
-        if not isinstance(lines.line_of(self), FrameReplaying):
-            original(self, data)
-
+def ping(original: Callable[..., Any], self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Send a ping; that of a replayed connection is answered at once."""
+    if not isinstance(lines.line_of(self), FrameReplaying):
+        return original(self, *args, **kwargs)
+    pong = threading.Event()
+    pong.set()
     return pong
 
 
-_METHODS: dict[str, Callable[[Any], Any]] = {
-    "send": _sending,
-    "recv": _receiving,
-    "recv_streaming": _streaming,
-    "close": _closing,
-    "wait_closed": _waiting,
-    "ping": _pinging,
-    "pong": _ponging,
-}
+def pong(original: Callable[..., Any], self: Any, data: Any = b"") -> None:
+    """Send a pong; nothing on a replayed connection."""
+    if not isinstance(lines.line_of(self), FrameReplaying):
+        original(self, data)
+
+
+_METHODS: tuple[Callable[..., Any], ...] = (send, recv, recv_streaming, close, wait_closed, ping, pong)

@@ -1,7 +1,12 @@
-"""Tools that are made anew: after `importlib.reload`, or when their module was dropped and is imported again.
+"""How long tools stay patched: also when they are made anew, and as long as something of their test may call them.
 
-A tool is a function object, and the module makes another one. So the import paths of the tools of a test are kept, and
-what they lead to after each import is frozen as well, for as long as the test.
+Made anew: after `importlib.reload`, or when their module was dropped and is imported again. A tool is a function
+object, and the module makes another one. So the import paths of the tools of a test are kept, and what they lead to
+after each import is frozen as well, for as long as the test.
+
+After the test: given back at once, a tool would run for real in the thread, executor job or task that outlives its
+test. For a callback that the test has registered (`exits`) they are patched again while it runs, and for good when the
+process exits. For garbage of the test they stay patched until the next test begins (`interceptions.refuse_garbage`).
 """
 
 from __future__ import annotations
@@ -10,20 +15,25 @@ import functools
 import inspect
 import os
 import sys
+from contextlib import contextmanager
 from dataclasses import replace
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.registry import when_imported
+from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.callers import is_agents_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Generator, Iterator, Sequence
+    from types import FrameType, FunctionType
 
-    from pytest_agentreplay.intercept.tools.tool import Redirection
+    from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
     from pytest_agentreplay.values import Codec
+
 
 _watched: list[Redirections] = []
 
@@ -126,7 +136,7 @@ def nested(code: CodeType) -> Iterator[CodeType]:
 
 
 def imported(module: ModuleType) -> None:
-    """Tell the tests that run of an import."""
+    """Freeze what is new in a module that was imported, for each test that runs."""
     for redirections in _watched:
         redirections.again(module)
 
@@ -143,3 +153,57 @@ def split(path: str) -> tuple[str, str]:
         module, _, name = module.rpartition(".")
         names = f"{name}.{names}"
     return module, names
+
+
+_waiting: dict[Interception, list[Redirection]] = {}
+_tools: WeakKeyDictionary[Interception, list[Tool]] = WeakKeyDictionary()
+_frozen: WeakKeyDictionary[FunctionType, str] = WeakKeyDictionary()
+"""Every function that a test of this process has frozen, with its name as a tool."""
+
+
+def release(interception: Interception, tools: list[Redirection]) -> None:
+    """Take the tools of a test off, now or when nothing of it is left; that is asked again whenever a test ends."""
+    _waiting[interception] = tools
+    # Asked for once: `refusing` comes back here with these tools and its own, and would double them each time.
+    _tools.setdefault(interception, [redirection.tool for redirection in tools])
+    _frozen.update((redirection.held(), redirection.tool.name) for redirection in tools)
+    _restore()
+
+
+def next_begins() -> None:
+    """Take the tools of the test that has ended last off: the set-up of the next one may call them."""
+    interceptions.allow_tools()
+    _restore()
+
+
+def _restore() -> None:
+    for ended in [*_waiting]:
+        if not interceptions.has_ended_last(ended) and not ended.is_straggling():
+            for tool in reversed(_waiting.pop(ended)):
+                tool.restore()
+
+
+@contextmanager
+def refusing(interception: Interception) -> Generator[None]:
+    """A block, run for a test that has ended, in which the tools of that test are refused."""
+    tools = [redirected(tool) for tool in _tools.get(interception, ())]
+    try:
+        yield
+    finally:
+        release(interception, [*tools, *_waiting.pop(interception, ())])
+
+
+def refuse_for_good() -> list[Redirection]:
+    """Patch every tool of this process again, whoever calls it from now on."""
+    if not _frozen:
+        return []
+    from pytest_agentreplay.intercept.tools.tool import Tool
+
+    return [redirected(Tool(name, function)) for function, name in [*_frozen.items()]]
+
+
+def redirected(tool: Tool) -> Redirection:
+    """Redirect `tool`; the module that does it is loaded when there is one."""
+    from pytest_agentreplay.intercept.tools.tool import redirect
+
+    return redirect(tool)

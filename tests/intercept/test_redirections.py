@@ -1,6 +1,6 @@
 """Tools of a test that has ended stay patched while something of it still runs, and go when nothing does."""
 
-from pytest_agentreplay.intercept.tools import deferred_unpatching
+from pytest_agentreplay.intercept.tools import redirections
 from pytest_agentreplay.intercept.tools.tool import Tool, is_redirected, redirect
 
 
@@ -19,13 +19,13 @@ def pay(amount):
 
 def test_each_callback_of_an_ended_test_patches_each_of_its_tools_once(monkeypatch):
     patched = []
-    monkeypatch.setattr(deferred_unpatching, "redirected", lambda tool: patched.append(tool) or redirect(tool))
+    monkeypatch.setattr(redirections, "redirected", lambda tool: patched.append(tool) or redirect(tool))
     ended = EndedTest()
-    deferred_unpatching.release(ended, [redirect(Tool("pay", pay))])
+    redirections.release(ended, [redirect(Tool("pay", pay))])
     for _ in range(10):
-        with deferred_unpatching.refusing(ended):
+        with redirections.refusing(ended):
             assert is_redirected(pay)
     assert [tool.name for tool in patched] == ["pay"] * 10, "twice as many each time, until memory is full"
     ended.runs_on = False
-    deferred_unpatching.next_begins()
+    redirections.next_begins()
     assert not is_redirected(pay)
