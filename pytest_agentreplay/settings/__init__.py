@@ -183,7 +183,7 @@ class Settings(NamedTuple):
         """Return a message that ends with a setting, that setting in the form of the project's file."""
         if not self.toml:
             return message
-        from pytest_agentreplay.settings.setting_lines import in_toml
+        from pytest_agentreplay.settings.tables import in_toml
 
         return in_toml(message)
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.checks import amounts, calls, endings, identity
+from pytest_agentreplay.cases.checks import calls, endings, identity
 from pytest_agentreplay.cases.checks.values import AnswerCheck, unknown
 from pytest_agentreplay.errors import visible
 
@@ -30,10 +30,10 @@ WORDS: dict[str, Callable[[Any, CaseEvidence], AnswerCheck]] = {
     "forbidden_tools": calls.forbidden_tools,
     "tool_order": calls.tool_order,
     "repeated_call": calls.repeated_call,
-    "turns": amounts.turns,
-    "tokens": amounts.tokens,
-    "cost": amounts.cost,
-    "duration": amounts.duration,
+    "turns": endings.turns,
+    "tokens": endings.tokens,
+    "cost": endings.cost,
+    "duration": endings.duration,
     "error": endings.error,
     "exchange": endings.exchange,
     "no_secret_in_output": endings.no_secret_in_output,

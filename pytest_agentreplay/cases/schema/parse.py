@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.backends.perturbation import OPERATORS, read_perturbation
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, LIST_NAMES, Case, CaseSource, Check, ServingPolicy
 from pytest_agentreplay.cases.checks import WORDS, invalid, no_word
-from pytest_agentreplay.cases.schema import check_fields, model
+from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.compare import tolerance
 from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.rules import compile_path
@@ -309,7 +309,7 @@ PATTERNS = {
 
 def plain_path(loc: Sequence[str | int]) -> tuple[str | int, ...]:
     """A place as the file has it, without the marks of the model."""
-    return tuple(part for part in loc if part not in check_fields.TAGS and part != "[key]")
+    return tuple(part for part in loc if part not in model.TAGS and part != "[key]")
 
 
 def shown(path: Iterable[str | int]) -> str:
@@ -333,7 +333,7 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
             return f"{shown(path)} {PATTERNS.get(context.get('pattern', ''), 'is written another way')}"
         case "union_tag_invalid":
             words = {"(text)": "text", "(keys)": "keys and values", "(number)": "a number", "(list)": "a list"}
-            tags = [words[tag] for tag in check_fields.TAGS if f"'{tag}'" in str(context.get("expected_tags", ""))]
+            tags = [words[tag] for tag in model.TAGS if f"'{tag}'" in str(context.get("expected_tags", ""))]
             return f"{shown(path)} is {' or '.join(tags)}"
     return f"{shown(path)} {SAID.get(kind, str(wrong['msg']))}"
 

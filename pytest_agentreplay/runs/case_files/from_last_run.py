@@ -11,7 +11,7 @@ from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.runs.case_files.scaffold import scaffold
 from pytest_agentreplay.runs.redact.final_scan import CUT
-from pytest_agentreplay.runs.redact.snapshot_rewrite import reviewed
+from pytest_agentreplay.runs.redact.rule_review import reviewed
 from pytest_agentreplay.snapshots.kit import table, texts
 from pytest_agentreplay.snapshots.store import defined, files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.projects import ini_value

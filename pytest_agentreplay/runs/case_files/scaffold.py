@@ -17,8 +17,8 @@ from pytest_agentreplay.cases.check_inference import UNWRITABLE, inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.fixtures import of_answers, one
 from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.render import notes, plain
 from pytest_agentreplay.cases.schema import model, parse
-from pytest_agentreplay.cases.timeline import notes, plain
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply

@@ -1,13 +1,16 @@
 """A case run by a command: today's agent in a process of its own, in whatever language, against the gateway.
 
 The command is told where everything lies by variables, its model calls come to the loopback gateway, and what it writes
-to AGENTREPLAY_OUTPUT_PATH is its result. It comes from the command line, never from a case.
+to AGENTREPLAY_OUTPUT_PATH is its result. It comes from the command line, never from a case. What it prints and writes
+is kept in `.agentreplay/runs/<time>-<case>/`, out of git, without secrets.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +19,9 @@ from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.paths import near
 from pytest_agentreplay.runs import command
-from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store import files, layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +29,49 @@ if TYPE_CHECKING:
     from pytest_agentreplay.backends.case_backend import CaseBackend
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.redaction.redaction import Redaction
-    from pytest_agentreplay.runs.cases.artifacts import Artifacts
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
+
+FOLDER = ".agentreplay"
+PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]*")
+"""An id that can be the end of a folder's name as it is."""
+
+
+class Artifacts:
+    """The folder of one replay, made when the first file is kept. `here` is where reports show it from."""
+
+    def __init__(self, root: Path, case: str, *, here: Path, now: datetime | None = None) -> None:
+        """`case` is the id of the case."""
+        self._top = root / FOLDER
+        time = (now or datetime.now().astimezone()).strftime("%Y%m%dT%H%M%S")
+        name = f"{time}-{layout.slug(case, case, 60, whole=PLAIN.fullmatch(case) is not None)}"
+        self._here = here
+        self.folder = self._top / "runs" / name
+        self._made = False
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep one file; a second one of that name gets a number. Raises CannotWrite."""
+        if not self._made:
+            self._make()
+        stem, dot, ending = name.partition(".")
+        number = 1
+        while files.exists(self.folder / name):
+            number += 1
+            name = f"{stem}-{number}{dot}{ending}"
+        files.write_whole(self.folder / name, text)
+
+    @property
+    def shown(self) -> str:
+        """The folder as people would type it, "" while nothing is kept."""
+        return near(self.folder, self._here) if self._made else ""
+
+    def _make(self) -> None:
+        files.private(self._top)
+        number, first = 1, self.folder
+        while not files.make_new(self.folder):
+            number += 1
+            self.folder = first.with_name(f"{first.name}-{number}")
+        self._made = True
+
 
 PREFIXES = ("AGENTREPLAY_", "REPLAYKIT_")
 """Ours, and those of the tool whose contract this is."""

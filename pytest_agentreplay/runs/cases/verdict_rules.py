@@ -1,15 +1,33 @@
-"""From evidence to the verdict on a case: what each list of checks comes to, and the row of the table that follows.
+"""From evidence to the verdict on a case: what each list of checks comes to, and the one table of what follows.
 
 A run that left its recording shows nothing of it, nor does an agent that died before it asked for anything. A fixed
 agent has to leave the recording, so `fixed` tries a failure that cannot show itself under its own policy once more
 under that of the desired checks. An agent that reaches past its recording (a socket, a child, a tool that nobody
 declared) fails the case, whatever is expected of it.
+
+The states of the observed checks:
+    hold          the failure recurs
+    gone          at least one of them fails today
+    otherwise     the same, and the agent ended with an error that the recording does not have
+    left          today's run left its recording, so they say nothing
+    cannot tell   the agent dies before it asks, reaches past the recording, or no check could be made
+    broken        they do not hold on the recording of the failure itself
+The states of the desired checks:
+    hold, fail    on today's run
+    left          as above; only where the case does not need them to hold
+    cannot tell   as above; also a run that left its recording where the case needs them to hold
+    not run       nobody runs the agent, and on the recording they fail, as they should
+    broken        nobody runs the agent, and on the recording of the failure they hold
+    to read       all of them are for people
+Of either: no runner, asks live (the real model is needed and not allowed), stopped (a live run ended early), none.
+
+A case needs the desired checks where it expects `fixed`, or where they have a runner of their own ("own runner").
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.cases.case import DEFAULT_SERVING
 from pytest_agentreplay.errors import LiveRefused
@@ -18,7 +36,6 @@ from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.verdict import FROZEN, Checked, ListResult, Verdict, format_to_read
 from pytest_agentreplay.runs.cases.runners import DECLARED, EXAMPLE
-from pytest_agentreplay.runs.cases.verdict_table import find_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +43,91 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.case import Case, Check, ListName
     from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
     from pytest_agentreplay.report.finding import Line
+    from pytest_agentreplay.report.verdict import Outcome, State, Word
+
+
+class Row(NamedTuple):
+    """One row: what it matches ("*" is all, "a|b" either), and what follows. `by` is the list that decides."""
+
+    expect: str
+    observed: str
+    desired: str
+    word: Word
+    state: State
+    outcome: Outcome
+    by: str
+    headline: str
+
+
+OPEN = "reproduces|own runner"
+LINT = ". Run agentreplay lint {file}"
+FIX = ". Set expect: fixed in {file}"
+COMPARE = ". Compare with agentreplay show {run}"
+WHETHER = "cannot tell whether the failure reproduces: {observed}"
+WHETHER_FIXED = "cannot tell whether it is fixed: {desired}"
+
+TABLE = tuple(
+    Row(*row)
+    for row in (  # the first that matches
+        # What is wrong with the case itself.
+        ("*", "broken", "*", "broken", "", "failed", "observed",
+         "broken case: the observed checks do not hold on its own recording ({observed})" + LINT),
+        ("*", "*", "broken", "broken", "", "failed", "desired",
+         "broken case: all desired checks hold on the recording of the failure, so they do not show a fix" + LINT),
+        ("*", "no runner", "*", "no runner", "", "failed", "observed", "{observed}"),
+        ("*", "*", "no runner", "no runner", "", "failed", "desired", "{desired}"),
+        # The failure is back. No doubt about the desired checks makes that better.
+        ("fixed", "hold", "*", "changed", "reproduces", "failed", "observed",
+         "FAILURE REPRODUCED: {observed}, served {served}"),
+        # An agent that reaches past its recording, or dies at once, shows nothing.
+        ("*", "cannot tell", "*", "cannot tell", "", "failed", "observed", WHETHER),
+        ("*", "*", "cannot tell", "cannot tell", "", "failed", "desired", WHETHER_FIXED),
+        # The failure has gone, and the case does not say so yet.
+        (OPEN, "otherwise", "*", "changed", "fails differently", "failed", "observed",
+         "fails differently: {observed}, and the agent ends with an error" + COMPARE),
+        (OPEN, "gone", "hold", "changed", "fixed", "failed", "observed",
+         "the failure no longer reproduces; all desired checks hold{by}" + FIX),
+        ("reproduces", "left", "hold", "changed", "fixed", "failed", "observed",
+         "today's run left its recording; all desired checks hold{by}" + FIX),
+        ("reproduces", "none|asks live|stopped", "hold", "changed", "fixed", "failed", "desired",
+         "all desired checks hold{by}" + FIX),
+        (OPEN, "gone", "fail", "changed", "fails differently", "failed", "observed",
+         "fails differently: {observed}, {desired}" + COMPARE),
+        (OPEN, "gone", "*", "changed", "no longer reproduces", "failed", "observed",
+         "the failure no longer reproduces ({observed}); {desired}" + FIX),
+        ("reproduces", "hold", "hold", "changed", "reproduces", "failed", "desired",
+         "the failure reproduces, and all desired checks hold as well, so they do not show a fix" + LINT),
+        ("*", "left", "*", "cannot tell", "", "failed", "observed", WHETHER),
+        ("own runner|fixed", "*", "fail", "changed", "not fixed", "failed", "desired",
+         "not fixed: {desired}. Fix the agent, then run agentreplay replay {folder}"),
+        ("*", "stopped", "*", "cannot tell", "", "failed", "observed", WHETHER),
+        ("*", "*", "stopped", "cannot tell", "", "failed", "desired", WHETHER_FIXED),
+        # The case holds.
+        (OPEN, "hold", "*", "holds", "reproduces", "passed", "observed",
+         "the failure reproduces: {observed}, served {served}"),
+        ("*", "asks live", "*", "asks live", "", "skipped", "observed", "{observed}"),
+        ("*", "*", "asks live", "asks live", "", "skipped", "desired", "{desired}"),
+        ("fixed", "gone", "hold", "holds", "fixed", "passed", "desired", "fixed{by}: {desired}, served {served}"),
+        ("fixed", "gone", "to read|none", "holds", "fixed", "passed", "observed",
+         "fixed{by}: the failure does not reproduce ({observed}); {desired}"),
+        ("own runner|fixed", "none", "hold", "holds", "fixed", "passed", "desired",
+         "fixed{by}: {desired}, served {served}"),
+        # Nothing says what went wrong, so nothing can recur.
+        ("*", "none", "to read", "to read", "", "skipped", "desired", "{desired}, and there are no others"),
+        ("reproduces", "none", "fail|left|not run", "not fixed yet", "", "expected", "desired",
+         "not fixed yet: {desired}"),
+    )
+)  # fmt: skip
+
+
+def find_row(expect: str, observed: str, desired: str) -> Row:
+    """Return the first row that matches. Raises LookupError where none does, which no case comes to."""
+    given = expect, observed, desired
+    for row in TABLE:
+        if all(pattern == "*" or value in pattern.split("|") for pattern, value in zip(row[:3], given, strict=True)):
+            return row
+    raise LookupError(given)
+
 
 CLIP = 100
 ENDS = {"status", "error"}  # a check with one of these words says how the run has to end

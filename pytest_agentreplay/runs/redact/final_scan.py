@@ -1,18 +1,34 @@
-"""The last scan: no text is written that holds a secret. What leaks is cut out, and the rest is kept as pending."""
+"""The last scan: no text is written that holds a secret. What leaks is cut out, and the rest is kept as pending.
+
+As little is cut as helps, at most a whole call.
+"""
 
 from __future__ import annotations
 
+import base64
+import json
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak
+from pytest_agentreplay.model.exchanges import (
+    EMPTY,
+    Body,
+    Failure,
+    FramesReply,
+    Header,
+    HttpReply,
+    Run,
+    ToolCall,
+    ToolReply,
+)
 from pytest_agentreplay.model.paths import quoted
-from pytest_agentreplay.runs.redact.residual import cut
+from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrapped
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import Run
+    from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject, Outcome
     from pytest_agentreplay.redaction.redaction import Redaction
 
 CUT = "cut"
@@ -67,3 +83,149 @@ def rest(redaction: Redaction, run: Run) -> str:
     places += [f"{rule}: the redactor raised {error}" for rule, error in redaction.broken.items()]
     text = codec.dumps(replace(run, header=replace(run.header, kit={**run.header.kit, CUT: [*places]})))
     return "" if redaction.leaks(unwrapped(text).encode()) else text
+
+
+def cut(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
+    """`run` without what still holds a secret, and where that stood, by rule and place."""
+    knife = ResidualRedaction(redaction)
+    exchanges = tuple(knife.exchange(number, x) for number, x in enumerate(run.exchanges, 1))
+    return Run(knife.header(run.header), exchanges), knife.places
+
+
+class ResidualRedaction:
+    """Cuts, and notes in `places` where."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        """Begin with nothing cut."""
+        self._redaction = redaction
+        self.places: list[str] = []
+
+    def header(self, header: Header) -> Header:
+        """The header, as it may be kept; the id of the test stays."""
+        bare = Header("", header.recorded, header.clock, header.seed)
+        if not self._leaks(codec.dumps(Run(replace(header, test="")))):
+            return header
+        kit, outcome = self._tree(header.kit, "the header"), self._tree(header.outcome, "the header")
+        kept = replace(bare, kit=cast("JsonObject", kit), outcome=cast("JsonObject", outcome))
+        return replace(kept if not self._leaks(codec.dumps(Run(kept))) else bare, test=header.test)
+
+    def exchange(self, number: int, x: Exchange) -> Exchange:
+        """One exchange, as it may be kept."""
+        if not self._leaks(alone(x)):
+            return x
+        request, reply = f"the request of call {number}", f"the reply of call {number}"
+        agent = self._text(x.agent, f"the agent of call {number}")
+        x = replace(
+            x, call=self._side(x.call, request), outcome=x.outcome and self._side(x.outcome, reply), agent=agent
+        )
+        if rules := self._leaks(alone(x)):
+            self._note(rules, f"call {number}, which is left out")
+            return nothing_of(x, self._opaque(alone(x)))
+        return x
+
+    def _side(self, side: Any, place: str) -> Any:
+        """A call or an outcome."""
+        match side:
+            case ToolCall():
+                kept: dict[str, Any] = {
+                    "name": self._text(side.name, place),
+                    "arguments": self._object(side.arguments, place),
+                    "facts": self._object(side.facts, place),
+                }
+            case Failure():
+                args = tuple(self._tree(arg, place) for arg in side.args)
+                kept = {"message": self._text(side.message, place), "args": args}
+            case ToolReply():
+                items = side.items and tuple(self._tree(item, place) for item in side.items)
+                kept = {"value": self._tree(side.value, place), "items": items}
+            case _:
+                kept = {"headers": self._headers(side.headers, place), "body": self._body(side.body, place)}
+        if (failure := getattr(side, "failure", None)) is not None:
+            kept["failure"] = self._side(failure, place)
+        if hasattr(side, "url"):
+            kept["url"] = self._text(side.url, place)
+        if isinstance(side, HttpReply | FramesReply) and kept["body"] is not side.body:
+            kept["cuts"] = (len(kept["body"]), *(0 for _ in (side.cuts or ())[1:]))
+        return replace(side, **kept)
+
+    def _tree(self, tree: Json, place: str) -> Json:
+        if not (rules := self._leaks(json.dumps(tree, ensure_ascii=False))):
+            return tree
+        self._note(rules, place)
+        kept = self._leaves(tree)
+        return kept if not self._leaks(json.dumps(kept, ensure_ascii=False)) else self._opaque(json.dumps(tree))
+
+    def _leaves(self, tree: Json) -> Json:
+        match tree:
+            case str():
+                return self._opaque(tree) if self._leaks(tree) or self._leaks(json.dumps(tree)) else tree
+            case dict():
+                return {str(self._leaves(key)): self._leaves(value) for key, value in tree.items()}
+            case list():
+                return [self._leaves(value) for value in tree]
+            case _:
+                return tree
+
+    def _object(self, tree: JsonObject, place: str) -> JsonObject:
+        kept = self._tree(tree, place)
+        return kept if isinstance(kept, dict) else {"redacted": kept}
+
+    def _text(self, text: str, place: str) -> str:
+        if not (rules := self._leaks(text)):
+            return text
+        self._note(rules, place)
+        return self._opaque(text)
+
+    def _headers(self, headers: Headers, place: str) -> Headers:
+        return tuple((self._text(name, place), self._text(value, place)) for name, value in headers)
+
+    def _body(self, body: Body, place: str) -> Body:
+        data = body.data
+        if not (rules := self._leaks(alone_body(data))):
+            return body
+        try:
+            tree = json.loads(data)
+        except ValueError:
+            self._note(rules, place)
+            return Body(self._opaque(data).encode())
+        return Body(as_bytes(json.dumps(self._tree(tree, place), ensure_ascii=False)))
+
+    def _leaks(self, text: str | bytes) -> tuple[str, ...]:
+        return self._redaction.leaks(as_bytes(unwrapped(text)) if isinstance(text, str) else text)
+
+    def _opaque(self, data: str | bytes) -> str:
+        return self._redaction.opaque(as_bytes(data) if isinstance(data, str) else data).decode()
+
+    def _note(self, rules: tuple[str, ...], place: str) -> None:
+        line = f"{', '.join(rules)} in {place}"
+        if line not in self.places:
+            self.places.append(line)
+
+
+def alone(x: Exchange) -> str:
+    """The text of one exchange."""
+    return codec.dumps(Run(Header(""), (replace(x, parent=None),)))
+
+
+def alone_body(data: bytes) -> bytes:
+    """A body as it is and as a snapshot writes it, which is base64 for what is no text."""
+    try:
+        return as_bytes(json.dumps(data.decode(), ensure_ascii=False)) + b"\n" + data
+    except UnicodeDecodeError:
+        return data + b"\n" + base64.b64encode(data)
+
+
+def nothing_of(x: Exchange, what: str) -> Exchange:
+    """An exchange of which only its place in the order is kept; `what` stands for the rest."""
+    call = ToolCall(what) if isinstance(x.call, ToolCall) else replace(x.call, url=what, headers=(), body=EMPTY)
+    outcome: Outcome | None
+    match x.outcome:
+        case None | FramesReply():
+            outcome = x.outcome and FramesReply()
+        case HttpReply(status=status):
+            outcome = HttpReply(status, body=Body(what.encode()), cuts=(len(what),))
+        case Failure():
+            outcome = Failure("builtins.Exception", what)
+        case _:
+            outcome = ToolReply(what)
+    return replace(x, call=call, outcome=outcome, agent="")
