@@ -26,7 +26,7 @@ from pytest_agentreplay.snapshots.kit import table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cases.judging import CaseEvidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
@@ -320,15 +320,12 @@ def claim(answer: str, tool: str) -> str:
     for sentence in SENTENCE.finditer(answer):
         words = list(WORD.finditer(sentence[0]))
         for at, word in enumerate(words):
-            if at and _past(word[0].lower(), stems):
+            verb = word[0].lower()
+            if at and verb.endswith("ed") and verb.startswith(tuple(stems)):
                 first = words[max(0, at + 1 - LONGEST)]
                 return sentence[0][first.start() : word.end()]
     found = DONE.search(answer)
     return found[0] if found else ""
-
-
-def _past(word: str, stems: list[str]) -> bool:
-    return word.endswith("ed") and word.startswith(tuple(stems))
 
 
 OWNERS = ("user_id", "userId", "customer_id", "customerId", "account_id", "accountId", "tenant_id", "tenantId", "owner")

@@ -13,6 +13,7 @@ from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments
 from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers.lenient import objects
 from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
         for it in turns
         if it.request is not None
         for message in genai.conversation(it.request)
-        for part in _parts(message)
+        for part in objects(message.get("parts"))
         if part.get("type") == "tool_call_response"
     }
     for it in turns:
@@ -135,17 +136,11 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
             )
 
 
-def _parts(message: Mapping[str, Json]) -> Iterator[dict[str, Any]]:
-    parts = message.get("parts")
-    return (part for part in (parts if isinstance(parts, list) else ()) if isinstance(part, dict))
-
-
 def errors(run: Run) -> tuple[tuple[str, str], ...]:
     """(class, text) of all that went wrong, in order; what ended the run comes last."""
     found = [one for x in run.exchanges if x.parent is None for one in wrong(x)]
-    faults = stated(run).get("faults")
-    told = [fault for fault in faults if isinstance(fault, dict)] if isinstance(faults, list) else []
-    found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in told]
+    faults = objects(stated(run).get("faults"))
+    found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in faults]
     end = run.header.outcome
     if end.get("status") == "failed" and not is_asserted(run.header):
         found.append((str(end.get("type", "")), str(end.get("message", ""))))

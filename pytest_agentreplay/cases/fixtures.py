@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.schema.parse import nearest
+from pytest_agentreplay.cases.schema.parse import find_place, nearest
 from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
@@ -110,7 +110,7 @@ class FixtureParser:
             where = (*place, "then", at)
             outcomes.append(self._outcome(where, self._keys(where, it, OUTCOMES, "then")))
         written = kinds == ["written"]
-        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, self._place(place))
+        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, find_place(self._document, place))
 
     def _outcome(self, place: Place, told: JsonObject) -> ToolReply | Failure:
         given = [key for key in OUTCOMES if key in told]
@@ -155,12 +155,7 @@ class FixtureParser:
         return value
 
     def _refused(self, path: Place, message: str) -> CaseError:
-        return CaseError(message, file=self._file, place=self._place(path))
-
-    def _place(self, path: Place) -> str:
-        while path and path not in self._document.places:
-            path = path[:-1]
-        return self._document.places.get(path, "")
+        return CaseError(message, file=self._file, place=find_place(self._document, path))
 
 
 SUFFIX = ".yaml"

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import judging
 from pytest_agentreplay.cases.case import FILE, FIXTURES, NOTES, RUN, SOURCE_TRACE
-from pytest_agentreplay.cases.checks import WORDS, no_word
 from pytest_agentreplay.cases.checks.calls import Asked, asked, bounds
 from pytest_agentreplay.cases.checks.values import same
 from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.judging import AMOUNTS, WORDS, no_word
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.turns import tool_of
 from pytest_agentreplay.providers import READER
@@ -157,7 +157,6 @@ def _at(case: Case, key: str, rule: str, message: str, level: Literal["error", "
     return LintProblem(rule, message, case.file, case.places.get((key,), ""), level)
 
 
-AMOUNTS = frozenset({"turns", "tokens", "cost", "duration"})
 CALLED = frozenset({"tool_called", "tool_failed"})
 
 

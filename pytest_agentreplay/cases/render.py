@@ -25,11 +25,10 @@ from pytest_agentreplay.snapshots.kit import table
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.cases.case import Case, Check, ListName, ServingPolicy
+    from pytest_agentreplay.cases.case import Case, ListName, ServingPolicy
     from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer
-    from pytest_agentreplay.cases.turn import ToolCallView, TurnView
+    from pytest_agentreplay.cases.turn import TurnView
     from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.model.reading import ToolUse
 
 ABOUT = {
     "expect": "reproduces: the failure is there; fixed: it is gone, and all below `desired` holds; cold: no replay",
@@ -60,13 +59,13 @@ def fields(case: Case) -> Iterator[tuple[str, Json]]:
     """The keys of a case file in order, without those that say nothing."""
     yield "schemaVersion", model.VERSION
     yield "id", case.id
-    yield from _said("title", one_line(case.title))
+    yield from _said("title", plain(case.title)[:500])
     yield "source", _source(case)
     yield from _said("input", case.input)
     yield from _said("runner", _runner(case))
     yield "expect", case.expect
     for list_name in LIST_NAMES:
-        yield from _said(list_name, _checks(case.checks(list_name)))
+        yield from _said(list_name, [{check.word: check.wanted} for check in case.checks(list_name)])
     yield from _said("semantic", [*case.semantic])
     yield from _said("serve", _serve(case))
     order: JsonObject = {"order": case.order} if case.order != "auto" else {}
@@ -84,11 +83,6 @@ def _said(key: str, value: Json) -> Iterator[tuple[str, Json]]:
         yield key, value
 
 
-def one_line(text: str) -> str:
-    """A text of whoever wrote it as a line: no control character, no break, not too long."""
-    return visible(" ".join(text.split()))[:500]
-
-
 def _source(case: Case) -> Json:
     told: JsonObject = asdict(case.source) | {"losses": [*case.source.losses]}
     return {key: value for key, value in told.items() if value}
@@ -97,10 +91,6 @@ def _source(case: Case) -> Json:
 def _runner(case: Case) -> Json:
     keys = [case.runners.get(name) for name in LIST_NAMES]
     return keys[0] if keys[0] == keys[1] else {name: key for name, key in zip(LIST_NAMES, keys, strict=True) if key}
-
-
-def _checks(checks: Iterable[Check]) -> Json:
-    return [{check.word: check.wanted} for check in checks]
 
 
 def _serve(case: Case) -> Json:
@@ -229,22 +219,13 @@ def of_turn(run: Run, one: TurnView, *, several: bool) -> Iterator[str]:
     """What one turn asked and said, and the tools that ran in it."""
     if one.exchange is not None:
         where = f"turn {one.number}{f' ({one.agent})' if one.agent else ''}{f' of lane {one.lane}' if several else ''}"
-        said = [*([f"said {value(one.text)}"] if one.text else []), *map(asked, one.tool_uses)]
+        uses = (f"asked for {use.name} with {value(use.arguments)}" for use in one.tool_uses)
+        said = [*([f"said {value(one.text)}"] if one.text else []), *uses]
         said += [f"failed with {': '.join(filter(None, error))}" for error in wrong(one.exchange)]
         yield f"{clock(run, one.exchange)}{where}: {one.model or 'a model'} {', and '.join(said) or 'did not answer'}."
     for call in one.tool_calls:
-        yield ran(call)
-
-
-def asked(use: ToolUse) -> str:
-    """What a model asked a tool for."""
-    return f"asked for {use.name} with {value(use.arguments)}"
-
-
-def ran(call: ToolCallView) -> str:
-    """What a tool gave."""
-    what = f"{call.name} with {value(call.arguments)}"  # type: ignore[arg-type]
-    return f"{what} {'failed:' if call.failed else 'gave'} {value(call.result)}."  # type: ignore[arg-type]
+        what = f"{call.name} with {value(call.arguments)}"  # type: ignore[arg-type]
+        yield f"{what} {'failed:' if call.failed else 'gave'} {value(call.result)}."  # type: ignore[arg-type]
 
 
 def clock(run: Run, x: Exchange) -> str:

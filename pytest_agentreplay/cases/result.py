@@ -112,17 +112,19 @@ def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: An
         status="ok" if told.status in GOOD else "error",
         output=told.final_output,
         run=run,
-        tool_calls=tuple(map(view, told.tool_calls)),
+        tool_calls=tuple(
+            ToolCallView(
+                call.name,
+                dict(call.arguments),
+                call.result if call.error is None else call.error,
+                call.error is not None,
+            )
+            for call in told.tool_calls
+        ),
         errors=faults,
         unknown=frozenset(name for key, name in TOLD.items() if key not in found),
         **more,
     )
-
-
-def view(told: Any) -> ToolCallView:
-    """A tool call as assertions see it."""
-    failed = told.error is not None
-    return ToolCallView(told.name, dict(told.arguments), told.error if failed else told.result, failed)
 
 
 def place(path: tuple[int | str, ...]) -> str:

@@ -311,6 +311,7 @@ def resolve(
     if changes and (word != "live" or missing):
         raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), "live" if live else lives, typed_words)
+    neighbours = number(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours")
     read: dict[str, Any] = {}
     for key, value in table.items():
         if parse := PARSERS.get(setting := key.removeprefix("agentreplay_")):
@@ -341,7 +342,7 @@ def resolve(
         toml=file.endswith(".toml"),
         fuzz=fuzz_of(options, lives),
         replay_break=break_of(options.get("agentreplay_replay_break"), "live" if live else lives),
-        neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
+        neighbours=(12 if on_ci else 0) if neighbours is None else neighbours,
         strict_keys=bool(options.get("agentreplay_strict_keys")),
         **read,
     )
@@ -404,12 +405,6 @@ def fuzz_of(options: Mapping[str, Any], mode: Mode) -> tuple[int, int]:
     if mode != "replay":
         raise SettingsError(f"--agentreplay-fuzz={count} replays neighbours of recordings, but the mode is {mode}")
     return number(seed or 0, "--agentreplay-fuzz-seed") or 0, number(count, "--agentreplay-fuzz") or 0
-
-
-def neighbours_of(value: object, name: str, *, on_ci: bool) -> int:
-    """Return on how many neighbours a fixed case is tried. Raises SettingsError for what is no number."""
-    count = number(value, name)
-    return (12 if on_ci else 0) if count is None else count
 
 
 def is_converting(options: Mapping[str, Any]) -> bool:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cases.checks import WORDS, hold
 from pytest_agentreplay.cases.checks.values import same
 from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
+from pytest_agentreplay.cases.judging import WORDS, hold
 from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView

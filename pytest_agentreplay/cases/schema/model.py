@@ -325,6 +325,7 @@ def model() -> type[BaseModel]:
     return CaseFile
 
 
+@functools.cache
 def schema() -> dict[str, Any]:
     """The JSON Schema of a case file, as it is shipped."""
     made = without_nulls(model().model_json_schema())

@@ -27,7 +27,7 @@ from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.redaction.policy import joined
 from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, cleaned, found_in
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
-from pytest_agentreplay.runs.redact.rule_review import Review
+from pytest_agentreplay.runs.redact.rule_review import Review, reseal
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.strict_yaml import values_of
 from pytest_agentreplay.snapshots.store import files
@@ -39,10 +39,8 @@ from pytest_agentreplay.traces.opening import RATIO, SMALL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
-    from pytest_agentreplay.snapshots.codec import Snapshot
 
 LISTING = "bundle.json"
 VERSION = "1.0"
@@ -97,20 +95,18 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
 
 
 def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
-    """Where in the files of a case something stands that must not be shared."""
-    named = ((f"{format_path(folder)}/{name}", data) for name, data in contents.items())
-    return [line for name, data in named for line in places(name, data, policy, environ)]
-
-
-def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -> list[str]:
-    """Where something stands that must not be shared: file, place and category, never what."""
-    if name.endswith(f"/{RUN}"):
-        found = Review(codec.loads(data, file=name).run, data, policy, environ).found
-    elif name.endswith(".zip"):
-        return []  # its members were redacted one by one when it was made, and no rule reads through a packing
-    else:
-        found = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
-    return [f"{name}:{one.place}: {one.category}" for one in found]
+    """Return where in the files of a case something must not be shared: file, place and category, never what."""
+    lines = []
+    for name, data in contents.items():
+        file = f"{format_path(folder)}/{name}"
+        if name == RUN:
+            hits = Review(codec.loads(data, file=file).run, data, policy, environ).found
+        elif name.endswith(".zip"):
+            continue  # its members were redacted one by one when it was made, and no rule reads through a packing
+        else:
+            hits = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
+        lines += [f"{file}:{hit.place}: {hit.category}" for hit in hits]
+    return lines
 
 
 def is_bundle(file: Path) -> bool:
@@ -218,22 +214,15 @@ def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapp
     review = Review(run, contents.get(RUN, b""), policy, environ)
     copies = dict(contents)
     if snapshot is not None and review.found:
-        copies[RUN] = resealed(snapshot, review)
+        if not snapshot.sealed:
+            raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
+        copies[RUN] = reseal(snapshot, review, REASON, file=RUN).encode()
     for name, data in contents.items():
         if name.startswith(SOURCE_TRACE):
             copies[name], _ = cleaned(data, name, review.redaction)
         elif name != RUN:
             copies[name] = text_copy(name, data.decode(errors="replace"), review.redaction).encode()
     return copies
-
-
-def resealed(snapshot: Snapshot, review: Review) -> bytes:
-    """Return the file of the redacted run, with the revision that says so. Raises SnapshotEdited."""
-    if not snapshot.sealed:
-        raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
-    digest = codec.loads(codec.dumps(review.run), file=RUN).digest
-    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": REASON}
-    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision]).encode()
 
 
 def text_copy(name: str, text: str, redaction: Redaction) -> str:

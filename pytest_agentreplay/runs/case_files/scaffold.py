@@ -229,10 +229,7 @@ NO_SIGN = "no check that was inferred holds on the frozen run: write one under o
 
 def holding(case: Case, run: Run) -> Case:
     """The case without the checks that would make it a broken one, evaluated as its file and its run will be read."""
-    written, evidence = (
-        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None),
-        frozen(run),
-    )
+    written, evidence = reread(case), frozen(run)
     results = judge(written, "observed", evidence).results
     observed = tuple(check for check, result in zip(case.observed, results, strict=True) if result.held)
     losses = [UNTRUE.format(result.check.word) for result in results if not result.held]
@@ -252,8 +249,13 @@ def fitting(case: Case) -> Case:
         case = with_checks(case)
     if not readable(case):
         case = losing(replace(case, input=None), TOO_LARGE)
-    parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+    reread(case)
     return case
+
+
+def reread(case: Case) -> Case:
+    """Return the case as its file will be read. Raises CaseError, UnicodeEncodeError."""
+    return parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
 
 
 def with_checks(case: Case) -> Case:
@@ -271,7 +273,7 @@ def with_checks(case: Case) -> Case:
 def readable(case: Case) -> bool:
     """Whether what is written of the case can be read again."""
     try:
-        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+        reread(case)
     except (CaseError, UnicodeEncodeError):
         return False
     return True

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tempfile
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -80,28 +81,19 @@ ALONE = "nobody: the command asked the gateway for nothing"
 LAST = 3  # lines of what a crashed command said that its error repeats
 
 
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command that runs cases: `words` in `folder` with `environ`, at most `limit` seconds each time.
 
-    `redaction` takes the secrets off what it tells before anybody sees it; `keeping` keeps that.
+    What it prints and writes is redacted by `redaction`, and kept by `keeping`.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        folder: Path,
-        environ: Mapping[str, str],
-        limit: float,
-        redaction: Redaction,
-        keeping: Artifacts,
-    ) -> None:
-        self._words = list(words)
-        self._folder = folder
-        self._environ = dict(environ)
-        self._limit = limit
-        self._redaction = redaction
-        self._keeping = keeping
+    words: Sequence[str]
+    folder: Path
+    environ: Mapping[str, str]
+    limit: float
+    redaction: Redaction
+    keeping: Artifacts
 
     def run(self, case: Case, backend: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
         """What came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
@@ -110,11 +102,9 @@ class Command:
         """
         with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving as gateway:
             output = Path(made) / OUTPUT
-            environ = {**self._environ, **gateway.env, **variables(case, output)}
+            environ = {**self.environ, **gateway.env, **variables(case, output)}
             given = json.dumps(case.input).encode()
-            ended = command.run_command(
-                self._words, environ=environ, folder=self._folder, stdin=given, limit=self._limit
-            )
+            ended = command.run_command(self.words, environ=environ, folder=self.folder, stdin=given, limit=self.limit)
             written = self._written(output)
         self._keep(ended, written)
         asked = bool(backend.list_made()) or backend.find_divergence() is not None
@@ -142,9 +132,9 @@ class Command:
             raise RunnerError(f"{OUTPUT}: {str(wrong).removeprefix(f'{wrong.file}: ')}") from None
 
     def _result(self, ended: command.CommandResult, written: bytes | None) -> dict[str, object]:
-        name, said = self._words[0], self._last(ended)
+        name, said = self.words[0], self._last(ended)
         if ended.code is None:
-            after = f"{name} was still running after {self._limit:g} s and was ended"
+            after = f"{name} was still running after {self.limit:g} s and was ended"
             raise RunnerError(f"{after}; raise agentreplay_timeout, or --timeout{said}")
         if written is None and ended.code:
             raise RunnerError(f"{name} ended with {ended.code} and wrote no result{said}")
@@ -153,26 +143,26 @@ class Command:
                 f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
             )
         told = ToolReply(result.loaded(written, file=OUTPUT))
-        stored = self._redaction.redact_outcome(ToolCall("result"), told)
+        stored = self.redaction.redact_outcome(ToolCall("result"), told)
         assert isinstance(stored, ToolReply)
-        found = self._redaction.hide_tree(stored.value)
+        found = self.redaction.hide_tree(stored.value)
         assert isinstance(found, dict)
         return dict(found)
 
     def _clean(self, said: bytes) -> str:
         """What a command said, without what may not be kept, and without what may not be shown."""
-        return self._redaction.hide(self._redaction.redact_text(said.decode(errors="replace")))
+        return self.redaction.hide(self.redaction.redact_text(said.decode(errors="replace")))
 
     def _last(self, ended: command.CommandResult) -> str:
         """The last lines of what the command complained of, and where all of it is kept."""
         lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
-        kept = self._keeping.shown
+        kept = self.keeping.shown
         return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
 
     def _keep(self, ended: command.CommandResult, written: bytes | None) -> None:
         for name, data in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr), (OUTPUT, written)):
             if data is not None:
-                self._keeping.keep(name, self._clean(data))
+                self.keeping.keep(name, self._clean(data))
 
 
 def variables(case: Case, output: Path) -> dict[str, str]:

@@ -26,7 +26,7 @@ A case needs the desired checks where it expects `fixed`, or where they have a r
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.cases.case import DEFAULT_SERVING
@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.cases.case import Case, Check, ListName
-    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
+    from pytest_agentreplay.cases.evidence import CaseEvidence
+    from pytest_agentreplay.cases.judging import Judgement
     from pytest_agentreplay.report.finding import Line
     from pytest_agentreplay.report.verdict import Outcome, State, Word
 
@@ -133,34 +134,25 @@ CLIP = 100
 ENDS = {"status", "error"}  # a check with one of these words says how the run has to end
 
 
+@dataclass(slots=True, eq=False)
 class VerdictRules:
     """The evaluation of one case that is not cold.
 
     `judged(list_name, evidence)` holds evidence against a list of checks. `attempt(runner, serving)` runs today's
-    agent by the runner of one list under the policy of one.
+    agent by the runner of one list under the policy of one. `everywhere`: the command line names the runner of both
+    lists. `skip_live`: as `CaseEvaluator.evaluate`.
     """
 
-    def __init__(
-        self,
-        case: Case,
-        frozen: CaseEvidence,
-        judged: Callable[[ListName, CaseEvidence], Judgement],
-        attempt: Callable[[ListName, ListName], CaseEvidence] | None = None,
-        *,
-        everywhere: bool = False,
-        skip_live: bool = False,
-        written: Callable[[str], str] = str,
-    ) -> None:
-        """`everywhere`: the command line names the runner of both lists. `skip_live`: as `CaseEvaluator.evaluate`."""
-        self.case = case
-        self._frozen = frozen
-        self._judged = judged
-        self._attempt = attempt
-        self._everywhere = everywhere
-        self._skip_live = skip_live
-        self._written = written
-        self._runs: dict[tuple[str, str], CaseEvidence] = {}
-        self._to_read: tuple[str, ...] = ()
+    case: Case
+    frozen: CaseEvidence
+    judged: Callable[[ListName, CaseEvidence], Judgement]
+    attempt: Callable[[ListName, ListName], CaseEvidence]
+    _: KW_ONLY
+    everywhere: bool = False
+    skip_live: bool = False
+    written: Callable[[str], str] = str
+    _runs: dict[tuple[str, str], CaseEvidence] = field(default_factory=dict, init=False)
+    _to_read: tuple[str, ...] = field(default=(), init=False)
 
     def verdict(self) -> Verdict:
         """Return what the case comes to. Raises what a run raises, and LiveRefused without `skip_live`."""
@@ -212,19 +204,19 @@ class VerdictRules:
         """Whether the desired checks have to hold for the case to hold."""
         runners = self.case.runners
         alone = bool(runners.get("desired")) and runners.get("desired") != runners.get("observed")
-        return self.case.expect == "fixed" or (alone and not self._everywhere)
+        return self.case.expect == "fixed" or (alone and not self.everywhere)
 
     def _evaluate(self, list_name: ListName, evaluate: Callable[[], ListResult]) -> ListResult:
         try:
             return evaluate()
         except LiveRefused as why:
-            if not self._skip_live:
+            if not self.skip_live:
                 raise
             return ListResult(state="asks live", text=str(why), served=self._serving(list_name))
 
     def _observed(self) -> ListResult:
         """What went wrong: true of the recording, and of today's agent while the failure recurs."""
-        own, fixed = self._judged("observed", self._frozen), self.case.expect == "fixed"
+        own, fixed = self.judged("observed", self.frozen), self.case.expect == "fixed"
         if not own.holds:
             return self._result("observed", "broken", own)
         if not self._can_run("observed"):
@@ -235,11 +227,11 @@ class VerdictRules:
             now = self._run("observed", "desired")
         if now.divergence is not None or self._died_first(now):
             return self._left("observed", now)
-        found = self._judged("observed", now)
+        found = self.judged("observed", now)
         state = "hold" if found.holds else "gone"
         if not found.holds and all(result.held is not False for result in found.results):
             state = "cannot tell"
-        elif state == "gone" and not fixed and now.status == "error" and self._frozen.status == "ok":
+        elif state == "gone" and not fixed and now.status == "error" and self.frozen.status == "ok":
             state = "otherwise"
         return self._result("observed", state, found, now)
 
@@ -248,13 +240,13 @@ class VerdictRules:
         needed, runs = self._needs_desired, self._can_run("desired")
         if needed and not runs:
             return self._no_runner("desired")
-        now = self._run("desired", "desired") if runs else self._frozen
+        now = self._run("desired", "desired") if runs else self.frozen
         silent = now.divergence is not None or (
             self._died_first(now) and not any(check.word in ENDS for check in self.case.desired)
         )
         if silent and (needed or now.escapes or now.live.get("stopped")):
             return self._left("desired", now, needed=True)
-        found = self._judged("desired", now)
+        found = self.judged("desired", now)
         self._to_read = found.human
         if not found.results:
             return self._result("desired", "to read", found, now, format_to_read(len(found.human)))
@@ -266,19 +258,18 @@ class VerdictRules:
         return self._result("desired", "hold" if found.holds else "fail", found, now)
 
     def _can_run(self, list_name: ListName) -> bool:
-        return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(list_name)))
+        return self.everywhere or bool(self.case.runners.get(list_name))
 
     def _run(self, runner: ListName, serving: ListName) -> CaseEvidence:
         """Run today's agent; once for both lists where runner and policy are the same."""
-        assert self._attempt is not None
-        key = "" if self._everywhere else self.case.runners[runner], self._serving(serving)
+        key = "" if self.everywhere else self.case.runners[runner], self._serving(serving)
         if key not in self._runs:
-            self._runs[key] = replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
+            self._runs[key] = replace(self.attempt(runner, serving), recorded=self.frozen.tool_calls)
         return self._runs[key]
 
     def _died_first(self, now: CaseEvidence) -> bool:
         """Whether the agent, run in this process, raised before any call of it was answered."""
-        began = self._frozen.run is not None and bool(self._frozen.run.exchanges)
+        began = self.frozen.run is not None and bool(self.frozen.run.exchanges)
         return began and now.status == "error" and now.run is not None and not now.run.exchanges
 
     def _serving(self, list_name: ListName) -> str:
@@ -288,7 +279,7 @@ class VerdictRules:
         text = f"expect: fixed needs today's agent. Write its runner, runner: KEY, in {quoted(self.case.file)}"
         steps = (
             ("name it in the case", "runner: KEY"),
-            (f"declare it {DECLARED}", self._written(f"agentreplay_runners = KEY = {EXAMPLE}")),
+            (f"declare it {DECLARED}", self.written(f"agentreplay_runners = KEY = {EXAMPLE}")),
             ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
         )
         return ListResult(state="no runner", text=text, place=self.case.places.get((list_name,), ""), next=steps)
@@ -321,7 +312,7 @@ class VerdictRules:
     def _result(
         self, list_name: ListName, state: str, found: Judgement | None, now: CaseEvidence | None = None, text: str = ""
     ) -> ListResult:
-        now, results = now or self._frozen, found.results if found is not None else ()
+        now, results = now or self.frozen, found.results if found is not None else ()
         places = (result.check.place for result in results if result.held is not True)
         return ListResult(
             state=state,

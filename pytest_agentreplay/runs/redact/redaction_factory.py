@@ -12,6 +12,7 @@ from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import PLAIN, Policy, shapes_of
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -90,6 +91,5 @@ def redacted_by(policy: Policy) -> JsonObject:
 
 def other_policy(kit: JsonObject, policy: Policy) -> bool:
     """Whether what `kit` tells of was stored under another policy."""
-    record = kit.get("redactions")
-    told = record if isinstance(record, dict) else {}
+    told = table(kit, "redactions")
     return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)

@@ -19,6 +19,7 @@ from pytest_agentreplay.model.rules import show
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrapped
+from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
@@ -116,7 +117,7 @@ class Review:
 
 def given(run: Run, text: bytes) -> JsonObject:
     """The placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
-    record = record_of(run)
+    record = table(run.header.kit, "redactions")
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
     hits = ((hit[1] or b"email", hit[2] or hit[3]) for hit in PLACEHOLDER.finditer(text))
     # No number is higher than the count of all that were given; bodies under a coding do not show theirs.
@@ -127,15 +128,9 @@ def given(run: Run, text: bytes) -> JsonObject:
     }
 
 
-def record_of(run: Run) -> JsonObject:
-    """What a run tells of its redaction."""
-    record = run.header.kit.get("redactions")
-    return record if isinstance(record, dict) else {}
-
-
 def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
     """The run with what was done now beside what it told of its redaction before."""
-    before, now = record_of(run), redaction.record
+    before, now = table(run.header.kit, "redactions"), redaction.record
     merged: JsonObject = {**before, **redacted_by(policy)}
     for name in ("placeholders", "tags", "variables"):
         old, new = (cast("dict[str, Any]", record.get(name) or {}) for record in (before, now))
@@ -246,19 +241,21 @@ def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str
     snapshot, review = reviewed(file, files.read(file), policy, environ)
     if not review.found:
         return Redacted(file, [])
-    digest = codec.loads(codec.dumps(review.run), file=format_path(file)).digest
-    revision: JsonObject = {
-        "from": snapshot.digest,
-        "to": digest,
-        "reason": (reason := review.redaction.redact_text(reason)),
-    }
-    text = codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
+    reason = review.redaction.redact_text(reason)
+    text = reseal(snapshot, review, reason, file=format_path(file))
     if leaks := review.redaction.leaks(unwrapped(text).encode()):
         raise Leak(
             f"{format_path(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
         )
     return Redacted(file, review.found, text, reason)
+
+
+def reseal(snapshot: codec.Snapshot, review: Review, reason: str, *, file: str) -> str:
+    """Return the text of the redacted run, with the revision that says so; `file` is for errors."""
+    digest = codec.loads(codec.dumps(review.run), file=file).digest
+    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": reason}
+    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
 
 
 def write(every: Iterable[Redacted]) -> None:
