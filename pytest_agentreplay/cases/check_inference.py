@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.checks.calls import failed
+from pytest_agentreplay.cases.checks.identity import WordingWeight, forms, plain, stands, weight
 from pytest_agentreplay.cases.checks.records import records, spelled
 from pytest_agentreplay.cases.checks.values import texts
-from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, plain, stands, weight
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import HttpReply
 from pytest_agentreplay.model.rules import show
