@@ -81,7 +81,7 @@ def stated(run: Run) -> JsonObject:
 
 
 def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:
-    """How the run ended: as its source says, as its test does, else as its last model call did."""
+    """Return how the run ended: as its source says, as its test does, else as its last model call did."""
     if (told := stated(run).get("status")) in ("ok", "error"):
         return "error" if told == "error" else "ok"
     end = run.header.outcome
@@ -148,7 +148,7 @@ def errors(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def wrong(x: Exchange) -> Iterator[tuple[str, str]]:
-    """What went wrong at one exchange: an exception, or a status of HTTP that is an error."""
+    """Yield what went wrong at one exchange: an exception, or a status of HTTP that is an error."""
     match x.outcome:
         case Failure() as failure:
             yield failure.type, failure.message

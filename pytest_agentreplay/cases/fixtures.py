@@ -54,7 +54,7 @@ class FixtureAnswer:
     place: str = ""
 
     def outcome(self, nth: int = 0) -> ToolReply | Failure:
-        """What is given for the `nth` such call, counted from 0."""
+        """Return what is given for the `nth` such call, counted from 0."""
         return self.outcomes[min(nth, len(self.outcomes) - 1)]
 
 
@@ -67,7 +67,7 @@ class FixtureParser:
         self._document = strict_yaml.load(data, file=file, error=CaseError)
 
     def fixture(self) -> Fixture:
-        """The fixture. Raises CaseError."""
+        """Return the fixture. Raises CaseError."""
         told = self._keys((), self._document.value, KEYS, "a fixture")
         tool = told.get("tool")
         if not isinstance(tool, str) or not tool:
@@ -172,7 +172,7 @@ class Fixture:
     file: str = ""
 
     def key(self, arguments: JsonObject) -> str:
-        """What of the arguments counts, as a text that is equal where they are."""
+        """Return what of the arguments counts, as a text that is equal where they are."""
         if not self.match:
             return canonical(arguments)
         return canonical([[value for _, value in compile_path(path).find(arguments)] for path in self.match])
@@ -230,14 +230,14 @@ def _twice(here: FixtureAnswer, other: FixtureAnswer) -> CaseError:
 
 
 def read(files: Mapping[str, bytes]) -> Fixtures:
-    """The fixtures in `files`, by name as shown to people. Raises CaseError."""
+    """Return the fixtures in `files`, by name as shown to people. Raises CaseError."""
     if len(files) > MOST_FILES:
         raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=min(files))
     return Fixtures(tuple(one(data, file=name) for name, data in sorted(files.items())))
 
 
 def one(data: bytes, *, file: str) -> Fixture:
-    """The fixture that a file holds. Raises CaseError with file, line and column."""
+    """Return the fixture that a file holds. Raises CaseError with file, line and column."""
     return FixtureParser(data, file).fixture()
 
 

@@ -94,7 +94,7 @@ def _result(case: Case, check: Check, evidence: CaseEvidence, added: Mapping[str
 
 
 def _asked(ask: Callable[..., object], who: str, *about: object) -> tuple[bool | None, tuple[str, ...]] | None:
-    """What code of others says; None where it says nothing. What it raises makes no check pass."""
+    """Return what code of others says; None where it says nothing. What it raises makes no check pass."""
     try:
         answer = ask(*about)
     except Exception as error:
@@ -149,7 +149,7 @@ def hold(word: str, wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def no_word(word: str, added: Iterable[str] = ()) -> str:
-    """The message about a word that nobody knows."""
+    """Return the message about a word that nobody knows."""
     close = get_close_matches(word, [*WORDS, *added], n=1)
     hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join([*WORDS, *added])}"
     return f"{word!r:.60} is no word of a check: {hint} (packages add words by pytest_agentreplay_assertions)"
@@ -159,7 +159,7 @@ AMOUNTS = frozenset({"turns", "tokens", "cost", "duration"})
 
 
 def find_faults(word: str, wanted: Any) -> Iterator[Complaint]:
-    """What is wrong with what a word wants: where in it, and what to write instead."""
+    """Yield what is wrong with what a word wants: where in it, and what to write instead."""
     if word == "tool_order":
         yield from _order(wanted)
     elif word == "no_identity_but" and isinstance(wanted, str):

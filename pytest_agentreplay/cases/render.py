@@ -56,7 +56,7 @@ def case_text(case: Case, *, schema: str = "") -> str:
 
 
 def fields(case: Case) -> Iterator[tuple[str, Json]]:
-    """The keys of a case file in order, without those that say nothing."""
+    """Yield the keys of a case file in order, without those that say nothing."""
     yield "schemaVersion", model.VERSION
     yield "id", case.id
     yield from _said("title", plain(case.title)[:500])
@@ -109,7 +109,7 @@ def _served(serving: ServingPolicy, list_name: ListName) -> Json:
 
 
 def fixture_name(tool: str, number: int) -> str:
-    """The name of a tool's `number`th fixture file, which any system can have."""
+    """Return the name of a tool's `number`th fixture file, which any system can have."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", tool.lower()).strip("-")[:LONGEST_NAME]
     if not plain or RESERVED.fullmatch(plain):
         plain = f"tool-{plain}".rstrip("-")
@@ -117,7 +117,7 @@ def fixture_name(tool: str, number: int) -> str:
 
 
 def fixture_files(fixtures: Iterable[Fixture]) -> dict[str, str]:
-    """The files of fixtures: name in the case's folder -> text. Raises CaseError for what no text can hold."""
+    """Return the files of fixtures: name in the case's folder -> text. Raises CaseError for what no text can hold."""
     files: dict[str, str] = {}
     for fixture in fixtures:
         number = 1
@@ -177,7 +177,7 @@ ACTIVE = re.compile(r"""^[#>+*~=|-]|\\(?=[^\w\s]|$)|[`<]|\](?=[(\[:])|(?<![\w.])
 
 
 def notes(case: Case, run: Run, told: Iterable[str]) -> str:
-    """The notes of a case in Markdown; `told` is what was inferred of the run."""
+    """Return the notes of a case in Markdown; `told` is what was inferred of the run."""
     sections = [
         ("What happened", timeline(run)),
         ("What looks wrong", told),
@@ -192,7 +192,7 @@ def notes(case: Case, run: Run, told: Iterable[str]) -> str:
 
 
 def origin(case: Case, run: Run) -> str:
-    """Where the run comes from, in a sentence."""
+    """Return where the run comes from, in a sentence."""
     source = case.source
     kind = "a recording of" if source.format == "snapshot" else f"{source.format}, run"
     when = f", of {run.header.recorded}" if run.header.recorded else ""
@@ -200,7 +200,7 @@ def origin(case: Case, run: Run) -> str:
 
 
 def timeline(run: Run) -> Iterator[str]:
-    """A sentence for each thing that happened, in order, with its time where that is known."""
+    """Yield a sentence for each thing that happened, in order, with its time where that is known."""
     evidence = frozen(run)
     yield f"The agent was given {value(evidence.input)}." if evidence.input is not None else "Its input is not known."
     turns = turn.read(run, READER)
@@ -216,7 +216,7 @@ def timeline(run: Run) -> Iterator[str]:
 
 
 def of_turn(run: Run, one: TurnView, *, several: bool) -> Iterator[str]:
-    """What one turn asked and said, and the tools that ran in it."""
+    """Yield what one turn asked and said, and the tools that ran in it."""
     if one.exchange is not None:
         where = f"turn {one.number}{f' ({one.agent})' if one.agent else ''}{f' of lane {one.lane}' if several else ''}"
         uses = (f"asked for {use.name} with {value(use.arguments)}" for use in one.tool_uses)
@@ -237,13 +237,13 @@ def clock(run: Run, x: Exchange) -> str:
 
 
 def value(found: Json) -> str:
-    """A value as code, cut to what people read."""
+    """Return a value as code, cut to what people read."""
     text = found if isinstance(found, str) else spelled(found)
     return code(text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)")
 
 
 def spelled(found: Json) -> str:
-    """A value as JSON; a tool may have given what is none."""
+    """Return a value as JSON; a tool may have given what is none."""
     try:
         return canonical(found)
     except (TypeError, ValueError):
@@ -251,7 +251,7 @@ def spelled(found: Json) -> str:
 
 
 def code(text: str) -> str:
-    """A text on one line as Markdown's code, whatever it holds."""
+    """Return a text on one line as Markdown's code, whatever it holds."""
     line = " ".join(text.split())
     fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
     pad = " " if "`" in line else ""
@@ -259,7 +259,7 @@ def code(text: str) -> str:
 
 
 def written(text: str) -> str:
-    """A sentence as a line of Markdown: what stands in no code is text, and nothing that a page would act on."""
+    """Return a sentence as a line of Markdown: what stands in no code is text, and nothing that a page would act on."""
     parts = CODE.split(plain(text))
     parts[::3] = [ACTIVE.sub(r"\\\g<0>", part) for part in parts[::3]]
     del parts[2::3]
@@ -267,5 +267,5 @@ def written(text: str) -> str:
 
 
 def plain(text: str) -> str:
-    """A sentence on one line, without what a terminal would act on."""
+    """Return a sentence on one line, without what a terminal would act on."""
     return visible(" ".join(text.split()))

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 
 def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """The run ended so."""
+    """Return whether the run ended so."""
     if "status" in evidence.unknown:
         return unknown("nobody told how the run ended")
     if evidence.status == wanted:
@@ -48,7 +48,7 @@ def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """The final output is as wanted."""
+    """Return whether the final output is as wanted."""
     if "output" in evidence.unknown:
         return unknown("nobody told the output")
     there = is_something(evidence.output)
@@ -61,7 +61,7 @@ def output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def is_something(value: Any) -> bool:
-    """Whether an output is one: not null, not blank."""
+    """Return whether an output is one: not null, not blank."""
     return value is not None and (not isinstance(value, str) or bool(value.strip()))
 
 
@@ -90,7 +90,7 @@ def no_secret_in_output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:  # 
 
 
 def secrets_in(value: Any) -> Iterator[str]:
-    """The categories of the secrets in a value; a secret is never told."""
+    """Yield the categories of the secrets in a value; a secret is never told."""
     for text in texts(value):
         data = text.encode("utf-8", "surrogatepass")
         yield from (hit.category for hit in detector().all(data))
@@ -102,13 +102,13 @@ def secrets_in(value: Any) -> Iterator[str]:
 
 @functools.cache
 def marks() -> Placeholders:
-    """The forms of what stands instead of a secret."""
+    """Return the forms of what stands instead of a secret."""
     return Placeholders()
 
 
 @functools.cache
 def detector() -> Detector:
-    """The shipped rules, with no value known."""
+    """Return the shipped rules, with no value known."""
     return Detector(PLAIN, Known(), marks())
 
 
@@ -137,7 +137,7 @@ def _held(what: str, tree: Any, path: str, wanted: Any) -> AnswerCheck:
 
 
 def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
-    """The turn of lane main with that number; negative ones count from the end."""
+    """Return the turn of lane main with that number; negative ones count from the end."""
     if evidence.run is None:
         return []
     mine = [it for it in turn.read(evidence.run, READER) if it.lane == "main" and it.exchange is not None]
@@ -147,7 +147,7 @@ def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
 
 
 def of_tool(call: ToolCallView, side: str) -> Any:
-    """The arguments of a tool call, or what it gave; a text that is JSON as what it says."""
+    """Return the arguments of a tool call, or what it gave; a text that is JSON as what it says."""
     return call.arguments if side == "request" else genai.parsed(call.result)  # type: ignore[arg-type]
 
 
@@ -202,7 +202,7 @@ def cost(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def priced(it: TurnView, prices: Mapping[str, Mapping[str, float]]) -> float | None:
-    """What a turn costs at prices for a million tokens."""
+    """Return what a turn costs at prices for a million tokens."""
     served = it.reply.model if it.reply is not None else ""
     price = prices.get(it.model, prices.get(served))
     if price is None or spent(it.usage) is None:
@@ -211,7 +211,7 @@ def priced(it: TurnView, prices: Mapping[str, Mapping[str, float]]) -> float | N
 
 
 def billed(it: TurnView) -> float | None:
-    """What the provider says that a turn has cost, where its usage holds that."""
+    """Return what the provider says that a turn has cost, where its usage holds that."""
     reply = it.exchange.outcome if it.exchange is not None else None
     tree = content(reply.headers, reply.body).tree if isinstance(reply, HttpReply) else None
     usage = tree.get("usage") if isinstance(tree, dict) else None
@@ -220,18 +220,18 @@ def billed(it: TurnView) -> float | None:
 
 
 def spent(usage: Mapping[str, int]) -> int | None:
-    """The tokens of a turn, None where they were not counted."""
+    """Return the tokens of a turn, None where they were not counted."""
     both = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
     return sum(both) if both else None
 
 
 def asked(evidence: CaseEvidence) -> list[TurnView]:
-    """The turns that have a model call."""
+    """Return the turns that have a model call."""
     return [it for it in turn.read(evidence.run, READER) if it.exchange is not None] if evidence.run else []
 
 
 def within(unit: str, there: float, wanted: Mapping[str, Any], *, whole: bool = True) -> AnswerCheck:
-    """Whether an amount is within its limits; one that is not `whole` may be more."""
+    """Return whether an amount is within its limits; one that is not `whole` may be more."""
     least, most = wanted.get("at_least"), wanted.get("at_most")
     named = f"{there:g} {unit}{'s' * (there != 1 and unit != 'cost')}" if unit != "cost" else f"{there:.6g}"
     if most is not None and there > most:

@@ -85,7 +85,7 @@ class IdentityTrial:
         self._text = without(self._whole, [*self._shared])
 
     def said(self) -> AnswerCheck:
-        """What the word says."""
+        """Return what the word says."""
         for one in records(self._output, self._way, "the output").records:
             if self._is_foreign(one):
                 return self._told(one, self._way[-1], ", ".join(sorted(one.whose)))
@@ -117,7 +117,7 @@ class IdentityTrial:
         return any(stands(form, self._whole) for form in mine)
 
     def _part_is_told(self, name: Any) -> bool:
-        """Whether a part of somebody's name is told, as names are written."""
+        """Return whether a part of somebody's name is told, as names are written."""
         parts = [part for part in PART.findall(bare(str(name))) if len(part) > 2 and part[:1].isupper()]
         fresh = [part for part in parts if plain(part) not in self._words]
         return any(places(one, self._spelled) for part in fresh for one in (part.capitalize(), part, part.upper()))
@@ -178,7 +178,7 @@ DECIMALS = re.compile(r"(.*[0-9])[.,]([0-9]{1,2})")
 
 
 def day_of(text: str) -> dt.date | None:
-    """The day that a plain text is; None for all else."""
+    """Return the day that a plain text is; None for all else."""
     if found := ISO.fullmatch(text):
         year, month, day = map(int, found.groups())
     elif found := DOTTED.fullmatch(text):
@@ -197,7 +197,7 @@ def day_of(text: str) -> dt.date | None:
 
 @lru_cache(maxsize=1024)
 def days(day: dt.date) -> tuple[str, ...]:
-    """The ways in which people write a day, as plain texts."""
+    """Return the ways in which people write a day, as plain texts."""
     year, number = day.year, day.day
     nth = f"{number}{'th' if number in {11, 12, 13} else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     month = MONTHS[day.month - 1]
@@ -228,7 +228,7 @@ def amount_of(text: str) -> float | None:
 
 
 def amounts(value: float) -> tuple[str, ...]:
-    """The ways in which people write a number, as plain texts."""
+    """Return the ways in which people write a number, as plain texts."""
     if abs(value) >= 1e15:
         return (repr(value),)
     written = {f"{value:.2f}", f"{value:,.2f}"}
@@ -262,7 +262,7 @@ class WordingWeight(Enum):
 
 
 def weight(name: str, value: Any) -> WordingWeight:
-    """The weight of a field."""
+    """Return the weight of a field."""
     if isinstance(value, bool) or value is None:
         return WordingWeight.NOTHING
     if isinstance(value, int | float):
@@ -296,18 +296,18 @@ def _of_number(value: float) -> WordingWeight:
 
 
 def plain(text: str) -> str:
-    """A text without what only looks differ in."""
+    """Return a text without what only looks differ in."""
     return " ".join(bare(text).split()).casefold()
 
 
 def bare(text: str) -> str:
-    """A text without accents, in plain dashes and quotes: M\u00fcller is Muller."""
+    """Return a text without accents, in plain dashes and quotes: M\u00fcller is Muller."""
     letters = "".join(char for char in unicodedata.normalize("NFKD", text) if not "\u0300" <= char <= "\u036f")
     return unicodedata.normalize("NFKC", letters).translate(DASHES).translate(UNSEEN)
 
 
 def forms(value: Any) -> list[str]:
-    """The ways in which people write a value, as `plain` has them."""
+    """Return the ways in which people write a value, as `plain` has them."""
     if isinstance(value, int | float):
         return [*amounts(value)]
     written = [*filter(None, map(plain, sentences(str(value))))]
@@ -319,19 +319,19 @@ def forms(value: Any) -> list[str]:
 
 
 def sentences(text: str) -> list[str]:
-    """A text, or the sentences of one that is too long to be repeated as it is."""
+    """Return a text, or the sentences of one that is too long to be repeated as it is."""
     if len(text) <= LONG:
         return [text]
     return [text, *(one for one in SENTENCE.split(text) if len(one.split()) > 3)]
 
 
 def stands(form: str, text: str) -> bool:
-    """Whether a form stands in a plain text as whole words."""
+    """Return whether a form stands in a plain text as whole words."""
     return any(True for _ in places(form, text))
 
 
 def places(form: str, text: str) -> list[tuple[int, int]]:
-    """Where a form stands in a plain text as whole words."""
+    """Return where a form stands in a plain text as whole words."""
     found, at = [], text.find(form) if form else -1
     while at >= 0:
         end = at + len(form)
@@ -348,7 +348,7 @@ def _inner(char: str) -> bool:
 
 
 def _of_a_number(form: str, text: str, at: int, end: int) -> bool:
-    """Whether a number goes on behind its point or comma: 49.9 is not told by 149.95, nor 1 by 1.5."""
+    """Return whether a number goes on behind its point or comma: 49.9 is not told by 149.95, nor 1 by 1.5."""
     if not (form[0].isdigit() or form[-1].isdigit()):
         return False
     behind = form[-1].isdigit() and text[end : end + 1] in {".", ","} and text[end + 1 : end + 2].isdigit()
@@ -357,7 +357,7 @@ def _of_a_number(form: str, text: str, at: int, end: int) -> bool:
 
 
 def without(text: str, told: list[str]) -> str:
-    """A plain text without these forms, the longest first: what the agent may say hides nothing of others."""
+    """Return a plain text without these forms, the longest first: what the agent may say hides nothing of others."""
     for form in sorted(set(told), key=len, reverse=True):
         for at, end in reversed(places(form, text)):
             text = f"{text[:at]} \0 {text[end:]}"

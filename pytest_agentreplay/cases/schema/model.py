@@ -34,7 +34,7 @@ def more_than(names: int, path: str = "path") -> dict[str, JsonValue]:
 
 
 def tag(value: Any) -> str:
-    """The tag of a value."""
+    """Return the tag of a value."""
     if isinstance(value, dict):
         return "(keys)"
     if isinstance(value, list):
@@ -44,7 +44,7 @@ def tag(value: Any) -> str:
 
 @functools.cache
 def check_model() -> type[BaseModel]:
-    """The model of one check. It is long because each word is told here, and nowhere else, with its form."""
+    """Return the model of one check. It is long because each word is told here, and nowhere else, with its form."""
     from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
     # Types, by whose names pydantic finds them in the annotations below.
@@ -203,7 +203,7 @@ LINK = r"^https?://[^\s\x00-\x1f\x7f]+$"
 
 @functools.cache
 def model() -> type[BaseModel]:
-    """The model of a case file. It is long because each key is told here with its form."""
+    """Return the model of a case file. It is long because each key is told here with its form."""
     from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
 
     # Types, by whose names pydantic finds them in the annotations below.
@@ -327,7 +327,7 @@ def model() -> type[BaseModel]:
 
 @functools.cache
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a case file, as it is shipped."""
+    """Return the JSON Schema of a case file, as it is shipped."""
     made = without_nulls(model().model_json_schema())
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -337,7 +337,7 @@ def schema() -> dict[str, Any]:
 
 
 def without_nulls(value: Any) -> Any:
-    """The schema without defaults that say "nothing"."""
+    """Return the schema without defaults that say "nothing"."""
     match value:
         case dict():
             return {key: without_nulls(it) for key, it in value.items() if not (key == "default" and it is None)}

@@ -52,7 +52,7 @@ class Headline:
 
 
 def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
-    """The headline of a case file. Raises CaseError for what is no YAML, or not that of a case."""
+    """Return the headline of a case file. Raises CaseError for what is no YAML, or not that of a case."""
     value = strict_yaml.load(data, file=file, error=CaseError).value
     if not isinstance(value, dict):
         raise CaseError(NO_CASE, file=file, place="1:1")
@@ -70,7 +70,7 @@ NO_CASE = 'a case is keys and values, the first of them schemaVersion: "1.0"'
 
 
 def read(data: bytes, *, file: str, folder: Path, words: Collection[str] | None = ()) -> Case:
-    """The case that a file holds. Raises CaseError with every complaint, the first one's place in front.
+    """Return the case that a file holds. Raises CaseError with every complaint, the first one's place in front.
 
     `words` are those that other packages add to the vocabulary; None takes any, for whoever does not judge.
     """
@@ -90,7 +90,7 @@ class CaseParser:
         self._aside: list[str] = []
 
     def case(self, folder: Path) -> Case:
-        """The case. Raises CaseError."""
+        """Return the case. Raises CaseError."""
         value = self._document.value
         if not isinstance(value, dict):
             raise self._error([((), NO_CASE)])
@@ -157,7 +157,7 @@ class CaseParser:
                         yield (list_name, at, word), no_word(word, self._words)
 
     def _of_the_whole(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-        """What no type says; asked of what is of its type alone."""
+        """Yield what no type says; asked of what is of its type alone."""
         for list_name in LIST_NAMES:
             for at, item in enumerate(arr(value.get(list_name))):
                 for word, wanted in (item if isinstance(item, dict) else {}).items():
@@ -212,7 +212,7 @@ def find_place(document: Document, path: Place) -> str:
 
 
 def _asked(place: Place, word: str, wanted: Any) -> Iterator[tuple[Place, str]]:
-    """What a word cannot want; nothing where the model has refused its types already."""
+    """Yield what a word cannot want; nothing where the model has refused its types already."""
     try:
         found = [*find_faults(word, wanted)] if word in WORDS else []
     except (TypeError, AttributeError, KeyError):
@@ -231,7 +231,7 @@ def _refused(place: Place, take: Any, *given: Any) -> Iterator[tuple[Place, str]
 
 
 def made(value: dict[str, Any], file: str, folder: Path) -> Case:
-    """The case of a file that holds no mistake, without its checks."""
+    """Return the case of a file that holds no mistake, without its checks."""
     source, matching, cold = (keys(value.get(key)) for key in ("source", "matching", "cold"))
     fields = {
         name: source[name] for name in ("format", "version", "file", "id", "fidelity", "imported") if name in source
@@ -262,14 +262,14 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
 
 
 def serving(list_name: ListName, said: Any) -> ServingPolicy:
-    """How the agent is served for a list of checks: a word for all calls or for each kind, else its default."""
+    """Return how the agent is served for a list of checks: a word for all calls or for each kind, else its default."""
     if isinstance(said, str):
         return ServingPolicy(said, said, said)  # type: ignore[arg-type]  # the model knows the words
     return replace(DEFAULT_SERVING[list_name], **keys(said))
 
 
 def keys(value: Any) -> dict[str, Any]:
-    """The keys and values of what should be a mapping; none of what is not."""
+    """Return the keys and values of what should be a mapping; none of what is not."""
     return value if isinstance(value, dict) else {}
 
 
@@ -298,17 +298,17 @@ PATTERNS = {
 
 
 def plain_path(loc: Sequence[str | int]) -> tuple[str | int, ...]:
-    """A place as the file has it, without the marks of the model."""
+    """Return a place as the file has it, without the marks of the model."""
     return tuple(part for part in loc if part not in model.TAGS and part != "[key]")
 
 
 def shown(path: Iterable[str | int]) -> str:
-    """A path as people write one: observed[2].output."""
+    """Return a path as people write one: observed[2].output."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
-    """What pydantic has found, in our words."""
+    """Return what pydantic has found, in our words."""
     kind, context = wrong["type"], wrong.get("ctx", {})
     match kind:
         case "missing":
@@ -329,14 +329,14 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
 
 
 def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
-    """The message about a key that nobody knows."""
+    """Return the message about a key that nobody knows."""
     if len(path) == 1:
         return f"{path[-1]!r:.60} is no key of a case{nearest(path[-1], known)}; your own begin with {model.EXTRA}"
     return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{nearest(path[-1], known)}"
 
 
 def known_at(path: tuple[str | int, ...]) -> list[str]:
-    """The keys that may stand where `path` leads, as the schema has them."""
+    """Return the keys that may stand where `path` leads, as the schema has them."""
     whole = model.schema()
     here: list[dict[str, Any]] = [whole]
     for part in path[:-1]:
@@ -356,7 +356,7 @@ def _named(node: dict[str, Any], name: str) -> dict[str, Any] | None:
 
 
 def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """A schema with what it refers to, or each of several."""
+    """Return a schema with what it refers to, or each of several."""
     if "$ref" in node:
         return _variants(whole["$defs"][node["$ref"].rpartition("/")[2]], whole)
     several = node.get("oneOf") or node.get("anyOf") or node.get("allOf")  # the last one by old releases of pydantic
@@ -364,7 +364,7 @@ def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any
 
 
 def nearest(word: object, words: Sequence[str]) -> str:
-    """The end of a message about a word that nobody knows: the most similar one, else all that there are."""
+    """Return the end of a message about a word that nobody knows: the most similar one, else all that there are."""
     return _meant(word, words) or (f": it is one of {', '.join(words)}" if words else "")
 
 

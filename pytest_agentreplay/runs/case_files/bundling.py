@@ -68,7 +68,7 @@ class PackedBundle:
 
 
 def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> PackedBundle:
-    """The bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
+    """Return the bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
 
     Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
     """
@@ -155,7 +155,7 @@ def untrue(contents: Mapping[str, bytes]) -> str:
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:
-    """The files in an archive, if each of them is one that a case may have."""
+    """Return the files in an archive, if each of them is one that a case may have."""
     contents: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -174,7 +174,7 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
 
 
 def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
-    """Why a member of an archive is not taken out; "" for one that is."""
+    """Return why a member of an archive is not taken out; "" for one that is."""
     mode = info.external_attr >> 16
     if info.is_dir() or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
         return "is no plain file"
@@ -186,14 +186,14 @@ def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
 
 
 def known(name: str) -> bool:
-    """Whether a case may have a file of that name, which every system takes."""
+    """Return whether a case may have a file of that name, which every system takes."""
     if any(RESERVED.match(part) or part.startswith(".") or part.endswith(".") for part in name.split("/")):
         return False
     return name in {FILE, RUN, NOTES} or TEXTS.fullmatch(name) is not None
 
 
 def digest_of(data: bytes) -> str:
-    """The sha256 of a file."""
+    """Return the sha256 of a file."""
     return hashlib.sha256(data).hexdigest()
 
 

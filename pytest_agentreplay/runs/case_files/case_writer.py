@@ -63,7 +63,7 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
 
 
 def state(file: Path, data: bytes) -> str:
-    """What stands at `file`: nothing ("absent"), these bytes ("same"), or others ("other")."""
+    """Return what stands at `file`: nothing ("absent"), these bytes ("same"), or others ("other")."""
     there = files.read_if_there(file, largest=max(len(data) + 1, files.LARGEST))
     if there is None:
         return "absent"
@@ -71,7 +71,7 @@ def state(file: Path, data: bytes) -> str:
 
 
 def day_of(folder: Path) -> str:
-    """The day on which the case in `folder` was made, "" where there is none that tells."""
+    """Return the day on which the case in `folder` was made, "" where there is none that tells."""
     try:
         value = strict_yaml.load(files.read(folder / FILE), file=FILE, error=CaseError).value
     except (SnapshotError, CaseError):

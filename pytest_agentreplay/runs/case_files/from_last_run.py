@@ -30,7 +30,7 @@ FIDELITIES: tuple[Literal["bytes", "body-json", "semantic"], ...] = ("bytes", "b
 
 
 def latest(root: Path, nodeid: str) -> Path:
-    """The file of the latest run of a test: its pending one, else its snapshot.
+    """Return the file of the latest run of a test: its pending one, else its snapshot.
 
     Raises SnapshotMissing with the tests that may be meant: those of a class or file, of other parameters, of a slip.
     """
@@ -86,7 +86,7 @@ def from_snapshot(
     environ: Mapping[str, str],
     outcome: Mapping[str, str] | None = None,
 ) -> Scaffold:
-    """The case of the run in a snapshot, redacted again by today's rules. `outcome` is how its test ends by now.
+    """Return the case of the run in a snapshot, redacted again by today's rules. `outcome` is how its test ends by now.
 
     Raises SnapshotError, SnapshotEdited for one that was edited, Leak.
     """

@@ -96,7 +96,7 @@ class Command:
     keeping: Artifacts
 
     def run(self, case: Case, backend: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
-        """What came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
+        """Return what came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
 
         Raises RunnerError for one that tells nothing.
         """
@@ -150,11 +150,11 @@ class Command:
         return dict(found)
 
     def _clean(self, said: bytes) -> str:
-        """What a command said, without what may not be kept, and without what may not be shown."""
+        """Return what a command said, without what may not be kept, and without what may not be shown."""
         return self.redaction.hide(self.redaction.redact_text(said.decode(errors="replace")))
 
     def _last(self, ended: command.CommandResult) -> str:
-        """The last lines of what the command complained of, and where all of it is kept."""
+        """Return the last lines of what the command complained of, and where all of it is kept."""
         lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
         kept = self.keeping.shown
         return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
@@ -166,7 +166,7 @@ class Command:
 
 
 def variables(case: Case, output: Path) -> dict[str, str]:
-    """What the command is told of the case."""
+    """Return what the command is told of the case."""
     folder = case.folder.absolute()
     trace = next((name for name in sorted(files.names_in(folder)) if name.startswith(SOURCE_TRACE)), "")
     told = {

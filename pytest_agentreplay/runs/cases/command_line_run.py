@@ -84,7 +84,7 @@ class CommandLineRun:
         yield from sandbox.hindrances()
 
     def _evaluator(self) -> CaseEvaluator:
-        """The project's own runners: those of its ini file, found where pytest would find them."""
+        """Return the project's own runners: those of its ini file, found where pytest would find them."""
         places, _ = ini_lines(self.root, "pythonpath")
         for place in (self.root, *(self.root / folder for folder in places)):
             if str(place) not in sys.path:

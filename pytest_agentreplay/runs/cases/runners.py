@@ -54,7 +54,7 @@ class Runners:
 
 
 def unknown(key: str, known: Mapping[str, object]) -> str:
-    """What is said of a key that nobody declares, with the nearest one that somebody does."""
+    """Return what is said of a key that nobody declares, with the nearest one that somebody does."""
     close = get_close_matches(key, known, n=1)
     nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}." if known else "."
     return f"no runner {key!r} is declared{nearest} Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"

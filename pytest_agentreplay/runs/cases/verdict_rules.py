@@ -215,7 +215,7 @@ class VerdictRules:
             return ListResult(state="asks live", text=str(why), served=self._serving(list_name))
 
     def _observed(self) -> ListResult:
-        """What went wrong: true of the recording, and of today's agent while the failure recurs."""
+        """Return what went wrong: true of the recording, and of today's agent while the failure recurs."""
         own, fixed = self.judged("observed", self.frozen), self.case.expect == "fixed"
         if not own.holds:
             return self._result("observed", "broken", own)
@@ -236,7 +236,7 @@ class VerdictRules:
         return self._result("observed", state, found, now)
 
     def _desired(self) -> ListResult:
-        """What a fixed agent must show."""
+        """Return what a fixed agent must show."""
         needed, runs = self._needs_desired, self._can_run("desired")
         if needed and not runs:
             return self._no_runner("desired")
@@ -268,7 +268,7 @@ class VerdictRules:
         return self._runs[key]
 
     def _died_first(self, now: CaseEvidence) -> bool:
-        """Whether the agent, run in this process, raised before any call of it was answered."""
+        """Return whether the agent, run in this process, raised before any call of it was answered."""
         began = self.frozen.run is not None and bool(self.frozen.run.exchanges)
         return began and now.status == "error" and now.run is not None and not now.run.exchanges
 

@@ -36,7 +36,7 @@ CUT = "cut"
 
 
 def checked(redaction: Redaction, run: Run, file: str) -> str:
-    """The text of `run`, after the last scan. Raises Leak, which names rules and places, and no value."""
+    """Return the text of `run`, after the last scan. Raises Leak, which names rules and places, and no value."""
     if failed := redaction.broken:
         rules = " and ".join(f"the redactor {rule} raised {error}" for rule, error in failed.items())
         raise Leak(f"{file}: not written, because {rules}: what it would have found is not known.")
@@ -62,13 +62,13 @@ def checked(redaction: Redaction, run: Run, file: str) -> str:
 
 
 def told(places: list[str]) -> str:
-    """Where something was cut out, for people."""
+    """Return where something was cut out, for people."""
     shown = "; ".join(places[:4]) + (f"; and {len(places) - 4} more" if len(places) > 4 else "")
     return f": {shown}" if places else ""
 
 
 def next_step(pending: str) -> str:
-    """What to do about a refused write whose rest is kept."""
+    """Return what to do about a refused write whose rest is kept."""
     return (
         "Pass the value as it appears to agentreplay.secret(...) and record again, or take the rest:\n"
         f"agentreplay accept --recover --policy FILE {quoted(pending)}"
@@ -76,7 +76,7 @@ def next_step(pending: str) -> str:
 
 
 def rest(redaction: Redaction, run: Run) -> str:
-    """The text of what may be kept of a run that was refused, what was cut out listed in it; "" for nothing."""
+    """Return the text of what may be kept of a run that was refused, what was cut out listed in it; "" for nothing."""
     if redaction.leaks(run.header.test.encode()):
         return ""
     run, places = cut(redaction, run)
@@ -101,7 +101,7 @@ class ResidualRedaction:
         self.places: list[str] = []
 
     def header(self, header: Header) -> Header:
-        """The header, as it may be kept; the id of the test stays."""
+        """Return the header, as it may be kept; the id of the test stays."""
         bare = Header("", header.recorded, header.clock, header.seed)
         if not self._leaks(codec.dumps(Run(replace(header, test="")))):
             return header
@@ -124,7 +124,7 @@ class ResidualRedaction:
         return x
 
     def _side(self, side: Any, place: str) -> Any:
-        """A call or an outcome."""
+        """Return a call or an outcome."""
         match side:
             case ToolCall():
                 kept: dict[str, Any] = {
@@ -203,12 +203,12 @@ class ResidualRedaction:
 
 
 def alone(x: Exchange) -> str:
-    """The text of one exchange."""
+    """Return the text of one exchange."""
     return codec.dumps(Run(Header(""), (replace(x, parent=None),)))
 
 
 def alone_body(data: bytes) -> bytes:
-    """A body as it is and as a snapshot writes it, which is base64 for what is no text."""
+    """Return a body as it is and as a snapshot writes it, which is base64 for what is no text."""
     try:
         return as_bytes(json.dumps(data.decode(), ensure_ascii=False)) + b"\n" + data
     except UnicodeDecodeError:
@@ -216,7 +216,7 @@ def alone_body(data: bytes) -> bytes:
 
 
 def nothing_of(x: Exchange, what: str) -> Exchange:
-    """An exchange of which only its place in the order is kept; `what` stands for the rest."""
+    """Return an exchange of which only its place in the order is kept; `what` stands for the rest."""
     call = ToolCall(what) if isinstance(x.call, ToolCall) else replace(x.call, url=what, headers=(), body=EMPTY)
     outcome: Outcome | None
     match x.outcome:

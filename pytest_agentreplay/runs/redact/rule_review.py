@@ -76,7 +76,7 @@ class Review:
         return Run(header, tuple(self._exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
 
     def _exchange(self, exchange: Exchange, place: str) -> Exchange:
-        """The request first; then, behind a request in which nothing is left to find, the reply."""
+        """Return the request first; then, behind a request in which nothing is left to find, the reply."""
         asked = self._part(replace(exchange, outcome=None), f"{place}, request")
         return (
             asked
@@ -89,7 +89,7 @@ class Review:
         return self._again(Run(Header(""), (exchange,)), place).exchanges[0]
 
     def _without_headers(self, exchange: Exchange, place: str) -> Exchange:
-        """The exchange without the headers that the policy leaves out."""
+        """Return the exchange without the headers that the policy leaves out."""
         if not self._policy.headers:
             return exchange
         call, outcome = exchange.call, exchange.outcome
@@ -116,7 +116,7 @@ class Review:
 
 
 def given(run: Run, text: bytes) -> JsonObject:
-    """The placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
+    """Return the placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
     record = table(run.header.kit, "redactions")
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
     hits = ((hit[1] or b"email", hit[2] or hit[3]) for hit in PLACEHOLDER.finditer(text))
@@ -129,7 +129,7 @@ def given(run: Run, text: bytes) -> JsonObject:
 
 
 def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
-    """The run with what was done now beside what it told of its redaction before."""
+    """Return the run with what was done now beside what it told of its redaction before."""
     before, now = table(run.header.kit, "redactions"), redaction.record
     merged: JsonObject = {**before, **redacted_by(policy)}
     for name in ("placeholders", "tags", "variables"):
@@ -141,12 +141,12 @@ def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
 
 
 def counted(redaction: Redaction) -> Counter[str]:
-    """How often a redaction has put a placeholder, by category."""
+    """Return how often a redaction has put a placeholder, by category."""
     return Counter(cast("dict[str, int]", redaction.record["placeholders"]))
 
 
 def fields_of(run: Run) -> dict[str, Any]:
-    """What people would look at of a header, or of one exchange, as a tree: bodies as JSON where they are."""
+    """Return what people would look at of a header, or of one exchange, as a tree: bodies as JSON where they are."""
     if not run.exchanges:
         return {"outcome": run.header.outcome, "kit": run.header.kit}
     sides = (fields_of_side(side) for x in run.exchanges for side in (x.call, x.outcome))
@@ -154,7 +154,7 @@ def fields_of(run: Run) -> dict[str, Any]:
 
 
 def fields_of_side(side: Any) -> dict[str, Any]:
-    """The fields of a call or an outcome that it has; none for no outcome."""
+    """Return the fields of a call or an outcome that it has; none for no outcome."""
     names = ("url", "message", "args", "reason", "arguments", "facts", "value")
     fields = {name: value for name in names if (value := getattr(side, name, None))}
     if headers := getattr(side, "headers", None):
@@ -169,7 +169,7 @@ def fields_of_side(side: Any) -> dict[str, Any]:
 
 
 def as_json(data: bytes) -> Json:
-    """A body as a tree, or as text."""
+    """Return a body as a tree, or as text."""
     text = data.decode(errors="replace")
     try:
         return cast("Json", json.loads(text))
@@ -185,7 +185,7 @@ def fields_between(before: Json, after: Json) -> str:
 
 
 def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
-    """The places where two trees of the same shape differ."""
+    """Yield the places where two trees of the same shape differ."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
@@ -234,7 +234,7 @@ def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]
 
 
 def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
-    """The snapshot in `file`, redacted again; nothing is written yet.
+    """Return the snapshot in `file`, redacted again; nothing is written yet.
 
     Raises SnapshotError for one that cannot be read or was edited, Leak for one that would still hold a secret.
     """
