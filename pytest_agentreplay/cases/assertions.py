@@ -115,7 +115,7 @@ def pick(turns: Sequence[TurnView], number: int, lane: str, agent: str = "") -> 
 
 
 def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
-    """Yield what is wrong when `turn` should have `wanted` as its tool, model, text or part of its text."""
+    """Yield what is wrong when `turn` should have `expectation` as its tool, model, text or part of its text."""
     match name:
         case "tool":
             yield from untouched(turn, wish(wanted))

@@ -40,7 +40,7 @@ ERROR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What was inferred of a run. `told` are sentences for people, the first of them fit for a title."""
+    """What was inferred of a run. `sentences` are sentences for people, the first of them fit for a title."""
 
     observed: tuple[Check, ...]
     desired: tuple[Check, ...]

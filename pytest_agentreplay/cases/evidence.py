@@ -33,8 +33,8 @@ class CaseEvidence:
 
     `errors` are (class, text) of what went wrong; a runner that raised is there, and its status is "error". `run` are
     the exchanges, None where a runner of another process told only results. `divergence` is where today's run left the
-    frozen one, None where it did not. `served` is the policy as `Serving.told`, "" for the frozen run. `input` is what
-    the agent was given. `recorded` are the tool calls of the frozen run, where this is of another. `unknown` names the
+    frozen one, None where it did not. `served` is the policy as `ServingPolicy.text`, "" for the frozen run. `input` is
+    what the agent was given. `recorded` are tool calls of the frozen run, where this is of another. `unknown` names the
     fields that nobody told ("output", "tool_calls"): what they hold says nothing. `escapes` tell what went past the
     frozen world, or tried to, a line each: no expectation of a case covers that. `network` is how closed it was to an
     agent of this process ("L1", "L3"), `unheard` the libraries in C that it has loaded by hand, with its lines.
@@ -59,7 +59,7 @@ class CaseEvidence:
 
 
 def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:
-    """What a recorded run shows. `asked` counts what the model asked for as called where no call of a tool is there."""
+    """Return what a recorded run shows; `with_requested` counts what the model asked for where no tool was called."""
     turns = turn.read(run, READER)
     told = stated(run)
     return CaseEvidence(

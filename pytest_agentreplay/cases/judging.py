@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check: `held` (None: nobody could say), and lines for people: expected, there, nearest."""
+    """What came of one check: `holds` (None: nobody could say), and lines for people: expected, there, nearest."""
 
     check: Check
     held: bool | None

@@ -177,7 +177,7 @@ ACTIVE = re.compile(r"""^[#>+*~=|-]|\\(?=[^\w\s]|$)|[`<]|\](?=[(\[:])|(?<![\w.])
 
 
 def notes(case: Case, run: Run, told: Iterable[str]) -> str:
-    """Return the notes of a case in Markdown; `told` is what was inferred of the run."""
+    """Return the notes of a case in Markdown; `sentences` are what was inferred of the run."""
     sections = [
         ("What happened", timeline(run)),
         ("What looks wrong", told),

@@ -67,7 +67,7 @@ def wish(spec: ToolSpec) -> ToolExpectation:
 
 
 def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
-    """Return what is wrong with `calls` when exactly the `wanted` ones should be there, in order."""
+    """Return what is wrong with `calls` when exactly the `wishes` should be there, in order."""
     for number, (call, want) in enumerate(zip(calls, wanted, strict=False), 1):
         if not want.grants(call.name, call.arguments):
             return [f"tool call {number} is another one (turn {call.turn})", *sides(want, repr(call), calls)]
@@ -81,7 +81,7 @@ def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) ->
 
 
 def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
-    """Return what is wrong with `calls` when the `wanted` ones should be among them, in this order."""
+    """Return what is wrong with `calls` when the `wishes` should be among them, in this order."""
     at = 0
     for number, want in enumerate(wanted, 1):
         after = "the beginning" if at == 0 else f"{calls[at - 1].name} (turn {calls[at - 1].turn})"
@@ -92,7 +92,7 @@ def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectat
 
 
 def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
-    """Return what is wrong with `calls` when they should be the `wanted` ones in any order.
+    """Return what is wrong with `calls` when they should be the `wishes` in any order.
 
     A name alone, or ANY, can stand for several calls, so wishes that were granted first may have to move on.
     """

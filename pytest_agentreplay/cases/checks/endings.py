@@ -231,7 +231,7 @@ def asked(evidence: CaseEvidence) -> list[TurnView]:
 
 
 def within(unit: str, there: float, wanted: Mapping[str, Any], *, whole: bool = True) -> AnswerCheck:
-    """Return whether an amount is within its limits; one that is not `whole` may be more."""
+    """Return whether an amount is within its limits; one that is not `complete` may be more."""
     least, most = wanted.get("at_least"), wanted.get("at_most")
     named = f"{there:g} {unit}{'s' * (there != 1 and unit != 'cost')}" if unit != "cost" else f"{there:.6g}"
     if most is not None and there > most:

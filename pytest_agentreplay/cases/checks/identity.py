@@ -307,7 +307,7 @@ def bare(text: str) -> str:
 
 
 def forms(value: Any) -> list[str]:
-    """Return the ways in which people write a value, as `plain` has them."""
+    """Return the ways in which people write a value, as `make_plain` has them."""
     if isinstance(value, int | float):
         return [*amounts(value)]
     written = [*filter(None, map(plain, sentences(str(value))))]

@@ -180,7 +180,7 @@ def pairs(text: str) -> Iterator[Row]:
 
 
 def tables(text: str, wanted: str) -> Iterator[Row]:
-    """Yield the rows of tables that have `wanted` in their head: cells between bars, or lines of CSV."""
+    """Yield the rows of tables that have `name` in their head: cells between bars, or lines of CSV."""
     lines = [line.strip() for line in text.splitlines()]
     barred = [cells(line) for line in lines]
     for at in range(1, len(lines)):

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AnswerCheck(NamedTuple):
-    """`held` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
+    """`holds` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
 
     held: bool | None
     lines: tuple[str, ...] = ()
@@ -51,7 +51,7 @@ LONGEST_PATH = 500
 def compared(
     what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest: str = "", *, there: bool
 ) -> AnswerCheck:
-    """Whether the values `found` of `what` are as `wanted`; `there` says that what they are looked for in exists."""
+    """Return whether the `values` of `what` are as `expectation`; `there`: what holds them exists."""
     return every(
         _compared(what, found, name, wanted[name], nearest=nearest, there=there)
         for name in COMPARISONS

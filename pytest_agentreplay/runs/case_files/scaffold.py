@@ -55,7 +55,7 @@ PARTLY = "the trace does not hold all that a replay needs"
 
 @dataclass(frozen=True, slots=True)
 class Scaffold:
-    """A case that is not written yet, with the bytes of each file of it by name; `told` is what looks wrong."""
+    """A case that is not written yet, with the bytes of each file of it by name; `sentences` are what looks wrong."""
 
     case: Case
     run: Run

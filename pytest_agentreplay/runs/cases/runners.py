@@ -21,7 +21,7 @@ DECLARED = "in agentreplay_runners of the ini file, or by that hook of a conftes
 
 
 class Runners:
-    """What a project declares: `declared` are (key, "module:function") of its ini, `given` what its hooks gave.
+    """What a project declares: `declared` are (key, "module:function") of its ini, `from_hooks` what its hooks gave.
 
     `written` makes of a message that ends with a setting one in the form of the project's file.
     """

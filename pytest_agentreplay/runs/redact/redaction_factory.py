@@ -73,7 +73,7 @@ def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:
 def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
     """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
 
-    So the id is the same whatever the secret of a machine is. `known` tells whether there is one, `anew` makes another
+    So the id is the same whatever the secret of a machine is. `redaction` tells whether there is one, `anew` makes one
     that has numbered nothing. `nth` says which parameters of the function they are, and tells two ids apart that differ
     in secrets only. Files, classes and functions are code, and stay.
     """

@@ -49,7 +49,7 @@ class RuleHit:
 
 
 class Review:
-    """One snapshot, redacted again under `policy`: `run` is what it would be, `found` what is found in it.
+    """One snapshot, redacted again under `policy`: `run` is what it would be, `hits` what is found in it.
 
     The same run, and nothing, where it is as it would be recorded now.
     """
@@ -216,7 +216,7 @@ def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] =
 
 @dataclass(frozen=True, slots=True)
 class Redacted:
-    """A snapshot as it would be now: what is `found` in it, its new `text` with the `reason`, "" for nothing."""
+    """A snapshot as it would be now: the `hits` in it, its new `text` with the `reason`, "" for nothing."""
 
     file: Path
     found: list[RuleHit]
