@@ -78,7 +78,7 @@ def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:
 
 
 def told(divergence: Divergence) -> list[str]:
-    """A divergence between two runs in a few lines."""
+    """Return a divergence between two runs in a few lines."""
     where = f"turn {divergence.turn}/{divergence.turns}{f' of {divergence.who}' if divergence.who else ''}"
     lines = [f"runs part at {where}: {divergence.summary} [{divergence.kind.code}]"]
     for difference in divergence.differences[:2]:
@@ -115,7 +115,7 @@ def pick(turns: Sequence[TurnView], number: int, lane: str, agent: str = "") -> 
 
 
 def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
-    """What is wrong when `turn` should have `wanted` as its tool, model, text or part of its text."""
+    """Yield what is wrong when `turn` should have `expectation` as its tool, model, text or part of its text."""
     match name:
         case "tool":
             yield from untouched(turn, wish(wanted))
@@ -130,7 +130,7 @@ def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
 
 
 def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
-    """What is wrong when the wished tool was neither asked for nor called in `turn`."""
+    """Return what is wrong when the wished tool was neither asked for nor called in `turn`."""
     asked = [ToolCallView(use.name, parsed_arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
     calls = [*asked, *turn.tool_calls]
     if any(want.grants(call.name, call.arguments) for call in calls):
@@ -143,7 +143,7 @@ def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
 
 
 def elsewhere(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
-    """What is wrong when `jsonpath` should find something in the request of `turn`, or find `equals`."""
+    """Return what is wrong when `jsonpath` should find something in the request of `turn`, or find `equals`."""
     tree = body(turn)
     found = find(jsonpath, tree)
     there = found[0] if len(found) == 1 else found
@@ -158,13 +158,13 @@ def elsewhere(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
 
 
 def body(turn: TurnView) -> Json:
-    """The body of a turn's request as a tree; None where there is none."""
+    """Return the body of a turn's request as a tree; None where there is none."""
     call = turn.exchange.call if turn.exchange is not None else None
     return None if call is None or isinstance(call, ToolCall) else content(call.headers, call.body).tree
 
 
 def find(jsonpath: str, tree: Json) -> list[Json]:
-    """All values at `jsonpath`. Raises ValueError for what is no JSONPath."""
+    """Return all values at `jsonpath`. Raises ValueError for what is no JSONPath."""
     from jsonpath_ng.ext.parser import parse
 
     try:
@@ -178,7 +178,7 @@ def find(jsonpath: str, tree: Json) -> list[Json]:
 
 
 def landing(jsonpath: str, tree: Json) -> str:
-    """How far `jsonpath` leads, and what stands there: "$.messages: 3 items"."""
+    """Return how far `jsonpath` leads, and what stands there: "$.messages: 3 items"."""
     while cut := max(jsonpath.rfind("."), jsonpath.rfind("[")):
         if cut < 0:
             break

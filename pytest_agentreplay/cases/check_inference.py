@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.checks.calls import failed
+from pytest_agentreplay.cases.checks.identity import WordingWeight, forms, plain, stands, weight
 from pytest_agentreplay.cases.checks.records import records, spelled
 from pytest_agentreplay.cases.checks.values import texts
-from pytest_agentreplay.cases.checks.wording import WordingWeight, forms, plain, stands, weight
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import HttpReply
 from pytest_agentreplay.model.rules import show
@@ -26,7 +26,7 @@ from pytest_agentreplay.snapshots.kit import table
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cases.judging import CaseEvidence
+    from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
@@ -40,7 +40,7 @@ ERROR = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Inference:
-    """What was inferred of a run. `told` are sentences for people, the first of them fit for a title."""
+    """What was inferred of a run. `sentences` are sentences for people, the first of them fit for a title."""
 
     observed: tuple[Check, ...]
     desired: tuple[Check, ...]
@@ -49,7 +49,7 @@ class Inference:
 
 
 def inferred(evidence: CaseEvidence) -> Inference:
-    """What looks wrong in the run that `evidence` is of."""
+    """Return what looks wrong in the run that `evidence` is of."""
     found = list(symptoms(evidence))
     if not any(symptom.observed for symptom in found):
         found.append(unremarkable(evidence, alone=not found))
@@ -83,7 +83,7 @@ def claimed(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def disclosed(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """An answer that holds something of somebody else's record."""
+    """Yield the symptoms of an answer that holds something of somebody else's record."""
     own = known(evidence, "user")
     found = reached(spoken(evidence.output), evidence.tool_calls, own) if own else None
     if found is None:
@@ -99,7 +99,7 @@ def disclosed(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def repeated(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """The same call again and again."""
+    """Yield the symptoms of the same call again and again."""
     calls: dict[str, list[ToolCallView]] = {}
     for call in evidence.tool_calls:
         calls.setdefault(f"{call.name} {canonical(_plain(call.arguments))}", []).append(call)
@@ -115,7 +115,7 @@ def repeated(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def failed_tools(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """Each tool that failed, and the arguments that its error speaks of.
+    """Yield the symptoms of each tool that failed, and the arguments that its error speaks of.
 
     Where the answer hides the failure it is the answer that has to change: whether the tool is asked again is open.
     """
@@ -133,12 +133,12 @@ def failed_tools(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def went_wrong(call: ToolCallView) -> bool:
-    """Whether a call failed, or gave a text that begins as errors do."""
+    """Return whether a call failed, or gave a text that begins as errors do."""
     return failed(call) or (isinstance(call.result, str) and ERROR.match(call.result) is not None)
 
 
 def argued(call: ToolCallView, error: str = "") -> JsonObject:
-    """The plain arguments of a call by their paths; of one that failed, those whose value its error names."""
+    """Return the plain arguments of a call by their paths; of one that failed, those whose value its error names."""
     given = _plain(call.arguments).items()
     plain: JsonObject = {name: value for name, value in given if isinstance(value, str | int | float)}
     if error:
@@ -186,7 +186,7 @@ class Symptom:
 
 
 def stopped(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """A run that some limit has ended."""
+    """Yield the symptoms of a run that some limit has ended."""
     limit = known(evidence, "limits")
     count = sum(turn.model is not None for turn in turns(evidence.run, READER)) if evidence.run is not None else 0
     if not limit:
@@ -215,7 +215,7 @@ def broken_replies(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def ended_badly(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """A run that ended with an error."""
+    """Yield the symptoms of a run that ended with an error."""
     if evidence.status != "error":
         return
     kind, text = evidence.errors[-1] if evidence.errors else ("", "")
@@ -226,14 +226,14 @@ def ended_badly(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def unanswered(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """A run without a final answer."""
+    """Yield the symptoms of a run without a final answer."""
     came = evidence.run is not None and any(x.outcome is not None for x in evidence.run.exchanges)
     if evidence.output in (None, "") and came:
         yield Symptom("There is no final answer", Check("output", {"exists": False}), Check("output", {"exists": True}))
 
 
 def asserted(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """What the test wanted whose recording this is."""
+    """Yield the symptoms of what the test wanted whose recording this is."""
     end = evidence.run.header.outcome if evidence.run is not None else {}
     said = first_line(str(end.get("message", "")))
     if end.get("status") != "failed" or evidence.status == "error" or not said:
@@ -252,14 +252,14 @@ def asserted(evidence: CaseEvidence) -> Iterator[Symptom]:
 
 
 def graded(evidence: CaseEvidence) -> Iterator[Symptom]:
-    """What the source thought of the run."""
+    """Yield the symptoms of what the source thought of the run."""
     for name, grade in table(case_of(evidence), "grades").items():
         if str(grade).upper() in BAD:
             yield Symptom(f"It was graded {name}: {grade}", semantic=f"The answer deserves better than {name}: {grade}")
 
 
 def unremarkable(evidence: CaseEvidence, *, alone: bool) -> Symptom:
-    """What is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
+    """Return what is said of a run that shows nothing wrong by itself: only a person knows why it was kept."""
     answer = first_line(spoken(evidence.output))
     return Symptom(
         "Nothing in it looks wrong by itself",
@@ -277,22 +277,22 @@ def known(evidence: CaseEvidence, name: str) -> str:
 
 
 def case_of(evidence: CaseEvidence) -> JsonObject:
-    """What the frozen run tells of itself beside its exchanges."""
+    """Return what the frozen run tells of itself beside its exchanges."""
     return table(evidence.run.header.kit, "case") if evidence.run is not None else {}
 
 
 def text_of(output: Json) -> str:
-    """An output as text."""
+    """Return an output as text."""
     return output if isinstance(output, str) else "" if output is None else canonical(output)
 
 
 def spoken(output: Json) -> str:
-    """What an output says, a line for each text in it: a check looks for a passage in one of them."""
+    """Return what an output says, a line for each text in it: a check looks for a passage in one of them."""
     return "\n".join(texts(output)) if output is not None else ""
 
 
 def first_line(text: str) -> str:
-    """The beginning of a text, as much as a check holds and a case file can write."""
+    """Return the beginning of a text, as much as a check holds and a case file can write."""
     line: str = next((line for line in text.splitlines() if line.strip()), "")
     found = UNWRITABLE.search(line[:FIRST_LINE])
     return line[: found.start() if found else FIRST_LINE]
@@ -313,22 +313,19 @@ LONGEST = 5
 
 
 def claim(answer: str, tool: str) -> str:
-    """The passage of `answer` that claims what `tool` does was done; "" for none."""
+    """Return the passage of `answer` that claims what `tool` does was done; "" for none."""
     if ADMITS.search(answer):
         return ""
     stems = [word.lower()[: max(SHORTEST, len(word) - 1)] for word in PARTS.findall(tool) if len(word) >= SHORTEST]
     for sentence in SENTENCE.finditer(answer):
         words = list(WORD.finditer(sentence[0]))
         for at, word in enumerate(words):
-            if at and _past(word[0].lower(), stems):
+            verb = word[0].lower()
+            if at and verb.endswith("ed") and verb.startswith(tuple(stems)):
                 first = words[max(0, at + 1 - LONGEST)]
                 return sentence[0][first.start() : word.end()]
     found = DONE.search(answer)
     return found[0] if found else ""
-
-
-def _past(word: str, stems: list[str]) -> bool:
-    return word.endswith("ed") and word.startswith(tuple(stems))
 
 
 OWNERS = ("user_id", "userId", "customer_id", "customerId", "account_id", "accountId", "tenant_id", "tenantId", "owner")

@@ -13,6 +13,7 @@ from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments
 from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers.lenient import objects
 from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
@@ -32,8 +33,8 @@ class CaseEvidence:
 
     `errors` are (class, text) of what went wrong; a runner that raised is there, and its status is "error". `run` are
     the exchanges, None where a runner of another process told only results. `divergence` is where today's run left the
-    frozen one, None where it did not. `served` is the policy as `Serving.told`, "" for the frozen run. `input` is what
-    the agent was given. `recorded` are the tool calls of the frozen run, where this is of another. `unknown` names the
+    frozen one, None where it did not. `served` is the policy as `ServingPolicy.text`, "" for the frozen run. `input` is
+    what the agent was given. `recorded` are tool calls of the frozen run, where this is of another. `unknown` names the
     fields that nobody told ("output", "tool_calls"): what they hold says nothing. `escapes` tell what went past the
     frozen world, or tried to, a line each: no expectation of a case covers that. `network` is how closed it was to an
     agent of this process ("L1", "L3"), `unheard` the libraries in C that it has loaded by hand, with its lines.
@@ -58,7 +59,7 @@ class CaseEvidence:
 
 
 def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:
-    """What a recorded run shows. `asked` counts what the model asked for as called where no call of a tool is there."""
+    """Return what a recorded run shows; `with_requested` counts what the model asked for where no tool was called."""
     turns = turn.read(run, READER)
     told = stated(run)
     return CaseEvidence(
@@ -80,7 +81,7 @@ def stated(run: Run) -> JsonObject:
 
 
 def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:
-    """How the run ended: as its source says, as its test does, else as its last model call did."""
+    """Return how the run ended: as its source says, as its test does, else as its last model call did."""
     if (told := stated(run).get("status")) in ("ok", "error"):
         return "error" if told == "error" else "ok"
     end = run.header.outcome
@@ -119,7 +120,7 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
         for it in turns
         if it.request is not None
         for message in genai.conversation(it.request)
-        for part in _parts(message)
+        for part in objects(message.get("parts"))
         if part.get("type") == "tool_call_response"
     }
     for it in turns:
@@ -135,17 +136,11 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
             )
 
 
-def _parts(message: Mapping[str, Json]) -> Iterator[dict[str, Any]]:
-    parts = message.get("parts")
-    return (part for part in (parts if isinstance(parts, list) else ()) if isinstance(part, dict))
-
-
 def errors(run: Run) -> tuple[tuple[str, str], ...]:
     """(class, text) of all that went wrong, in order; what ended the run comes last."""
     found = [one for x in run.exchanges if x.parent is None for one in wrong(x)]
-    faults = stated(run).get("faults")
-    told = [fault for fault in faults if isinstance(fault, dict)] if isinstance(faults, list) else []
-    found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in told]
+    faults = objects(stated(run).get("faults"))
+    found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in faults]
     end = run.header.outcome
     if end.get("status") == "failed" and not is_asserted(run.header):
         found.append((str(end.get("type", "")), str(end.get("message", ""))))
@@ -153,7 +148,7 @@ def errors(run: Run) -> tuple[tuple[str, str], ...]:
 
 
 def wrong(x: Exchange) -> Iterator[tuple[str, str]]:
-    """What went wrong at one exchange: an exception, or a status of HTTP that is an error."""
+    """Yield what went wrong at one exchange: an exception, or a status of HTTP that is an error."""
     match x.outcome:
         case Failure() as failure:
             yield failure.type, failure.message

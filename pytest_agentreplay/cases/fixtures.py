@@ -20,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.schema.parse import nearest
+from pytest_agentreplay.cases.schema.parse import find_place, nearest
 from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
@@ -54,7 +54,7 @@ class FixtureAnswer:
     place: str = ""
 
     def outcome(self, nth: int = 0) -> ToolReply | Failure:
-        """What is given for the `nth` such call, counted from 0."""
+        """Return what is given for the `nth` such call, counted from 0."""
         return self.outcomes[min(nth, len(self.outcomes) - 1)]
 
 
@@ -67,7 +67,7 @@ class FixtureParser:
         self._document = strict_yaml.load(data, file=file, error=CaseError)
 
     def fixture(self) -> Fixture:
-        """The fixture. Raises CaseError."""
+        """Return the fixture. Raises CaseError."""
         told = self._keys((), self._document.value, KEYS, "a fixture")
         tool = told.get("tool")
         if not isinstance(tool, str) or not tool:
@@ -110,7 +110,7 @@ class FixtureParser:
             where = (*place, "then", at)
             outcomes.append(self._outcome(where, self._keys(where, it, OUTCOMES, "then")))
         written = kinds == ["written"]
-        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, self._place(place))
+        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, find_place(self._document, place))
 
     def _outcome(self, place: Place, told: JsonObject) -> ToolReply | Failure:
         given = [key for key in OUTCOMES if key in told]
@@ -155,12 +155,7 @@ class FixtureParser:
         return value
 
     def _refused(self, path: Place, message: str) -> CaseError:
-        return CaseError(message, file=self._file, place=self._place(path))
-
-    def _place(self, path: Place) -> str:
-        while path and path not in self._document.places:
-            path = path[:-1]
-        return self._document.places.get(path, "")
+        return CaseError(message, file=self._file, place=find_place(self._document, path))
 
 
 SUFFIX = ".yaml"
@@ -177,7 +172,7 @@ class Fixture:
     file: str = ""
 
     def key(self, arguments: JsonObject) -> str:
-        """What of the arguments counts, as a text that is equal where they are."""
+        """Return what of the arguments counts, as a text that is equal where they are."""
         if not self.match:
             return canonical(arguments)
         return canonical([[value for _, value in compile_path(path).find(arguments)] for path in self.match])
@@ -235,14 +230,14 @@ def _twice(here: FixtureAnswer, other: FixtureAnswer) -> CaseError:
 
 
 def read(files: Mapping[str, bytes]) -> Fixtures:
-    """The fixtures in `files`, by name as shown to people. Raises CaseError."""
+    """Return the fixtures in `files`, by name as shown to people. Raises CaseError."""
     if len(files) > MOST_FILES:
         raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=min(files))
     return Fixtures(tuple(one(data, file=name) for name, data in sorted(files.items())))
 
 
 def one(data: bytes, *, file: str) -> Fixture:
-    """The fixture that a file holds. Raises CaseError with file, line and column."""
+    """Return the fixture that a file holds. Raises CaseError with file, line and column."""
     return FixtureParser(data, file).fixture()
 
 

@@ -1,26 +1,40 @@
-"""A run held against the assertions of a case: which hold, which do not and why, which need a person."""
+"""The vocabulary of checks, the same in both lists of a case and in `run.assert_*`; and a run held against a case.
+
+    endings   status output error exchange no_secret_in_output turns tokens cost duration
+    calls     tool_called tool_not_called tool_failed forbidden_tools tool_order repeated_call
+    identity  no_identity_but
+
+A word takes what is wanted, as JSON, and the evidence. What is not there to be judged makes a word say nothing.
+`find_faults` says what a word cannot want, whatever its type: what is no path, what contradicts itself, what is slow.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases.case import Check
-from pytest_agentreplay.cases.checks import WORDS, hold, no_word
-from pytest_agentreplay.cases.evidence import CaseEvidence
-from pytest_agentreplay.errors import CaseError, visible
+from pytest_agentreplay.cases.checks import calls, endings, identity
+from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH, AnswerCheck, unknown
+from pytest_agentreplay.errors import CaseError, SettingsError, visible
+from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.redaction.linear import Slow
+from pytest_agentreplay.redaction.regexes import RefusedPattern, quick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_agentreplay.cases.case import Case, ListName
+    from pytest_agentreplay.cases.evidence import CaseEvidence
+    from pytest_agentreplay.model.rules import Place
 
-__all__ = ["CaseEvidence", "CheckResult", "Judgement", "judge"]
+    Complaint = tuple[Place, str]
 
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """What came of one check: `held` (None: nobody could say), and lines for people: expected, there, nearest."""
+    """What came of one check: `holds` (None: nobody could say), and lines for people: expected, there, nearest."""
 
     check: Check
     held: bool | None
@@ -80,7 +94,7 @@ def _result(case: Case, check: Check, evidence: CaseEvidence, added: Mapping[str
 
 
 def _asked(ask: Callable[..., object], who: str, *about: object) -> tuple[bool | None, tuple[str, ...]] | None:
-    """What code of others says; None where it says nothing. What it raises makes no check pass."""
+    """Return what code of others says; None where it says nothing. What it raises makes no check pass."""
     try:
         answer = ask(*about)
     except Exception as error:
@@ -94,3 +108,120 @@ def _asked(ask: Callable[..., object], who: str, *about: object) -> tuple[bool |
             return False, tuple(visible(answer).splitlines()) or ("does not hold",)
         case _:
             return None, (f"cannot say: {who} gave {type(answer).__name__}; give True, False, None or a text",)
+
+
+WORDS: dict[str, Callable[[Any, CaseEvidence], AnswerCheck]] = {
+    "status": endings.status,
+    "output": endings.output,
+    "tool_called": calls.tool_called,
+    "tool_not_called": calls.tool_not_called,
+    "tool_failed": calls.tool_failed,
+    "forbidden_tools": calls.forbidden_tools,
+    "tool_order": calls.tool_order,
+    "repeated_call": calls.repeated_call,
+    "turns": endings.turns,
+    "tokens": endings.tokens,
+    "cost": endings.cost,
+    "duration": endings.duration,
+    "error": endings.error,
+    "exchange": endings.exchange,
+    "no_secret_in_output": endings.no_secret_in_output,
+    "no_identity_but": identity.no_identity_but,
+}
+"""Every word, in the order in which documents name them."""
+TOOL_WORDS = {"tool_called", "tool_not_called", "tool_failed", "forbidden_tools", "tool_order", "repeated_call"}
+"""Words about the tools that were called, of which nobody can say anything where no calls were told."""
+MODEL_WORDS = {"turns", "tokens", "cost"}
+"""Words about the calls of the model, of which nobody can say anything where no run is known."""
+
+
+def hold(word: str, wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+    """Hold `evidence` against one word. Never raises for what a run holds: what cannot be looked at says nothing."""
+    if word in TOOL_WORDS and "tool_calls" in evidence.unknown:
+        return unknown("nobody told which tools were called")
+    if word in MODEL_WORDS and evidence.run is None:
+        return unknown("the model calls of this run are not known")
+    try:
+        held, lines = WORDS[word](wanted, evidence)
+    except RecursionError:
+        held, lines = unknown("the run holds values that are nested too deep")
+    return AnswerCheck(held, tuple(map(visible, lines)))
+
+
+def no_word(word: str, added: Iterable[str] = ()) -> str:
+    """Return the message about a word that nobody knows."""
+    close = get_close_matches(word, [*WORDS, *added], n=1)
+    hint = f"did you mean {close[0]}?" if close else f"it is one of {', '.join([*WORDS, *added])}"
+    return f"{word!r:.60} is no word of a check: {hint} (packages add words by pytest_agentreplay_assertions)"
+
+
+AMOUNTS = frozenset({"turns", "tokens", "cost", "duration"})
+
+
+def find_faults(word: str, wanted: Any) -> Iterator[Complaint]:
+    """Yield what is wrong with what a word wants: where in it, and what to write instead."""
+    if word == "tool_order":
+        yield from _order(wanted)
+    elif word == "no_identity_but" and isinstance(wanted, str):
+        yield from _path((), wanted, deep=False)
+    elif word == "no_secret_in_output" and wanted is False:
+        yield (), "is true, and nothing else"
+    if not isinstance(wanted, dict):
+        return
+    if "path" in wanted:
+        yield from _path(("path",), wanted["path"], deep=word != "no_identity_but")
+    if isinstance(named := wanted.get("arguments"), dict):
+        for name in named:
+            if name.startswith("$"):
+                yield from _path(("arguments", name), name)
+    if "matches" in wanted:
+        yield from _regex(wanted["matches"])
+    yield from _bounds(word, wanted)
+    if word in {"output", "exchange"} and not any(name in wanted for name in COMPARISONS):
+        yield (), f"says nothing of it: add {', '.join(COMPARISONS[:-1])} or {COMPARISONS[-1]}"
+    if word == "exchange" and wanted.get("at") in {0, ""}:
+        yield ("at",), "is the number of a turn (1 is the first, -1 the last), or the name of a tool"
+    if word == "error" and not wanted.get("class") and not wanted.get("text"):
+        yield (), "says nothing of it: add class or text"
+
+
+def _order(wanted: Any) -> Iterator[Complaint]:
+    if len(wanted) != 1:
+        yield (), "is one of equal, subsequence and multiset"
+    for how, items in wanted.items():
+        for at, item in enumerate(items):
+            yield from ((((how, at, *place)), what) for place, what in find_faults("tool_called", item))
+
+
+def _bounds(word: str, wanted: Mapping[str, Any]) -> Iterator[Complaint]:
+    least, most = wanted.get("at_least"), wanted.get("at_most")
+    if least is not None and most is not None and least > most:
+        yield ("at_least",), f"is more than at_most, which is {most}"
+    if "times" in wanted and (least is not None or most is not None):
+        yield ("times",), "says both bounds: leave at_least and at_most out"
+    if word == "tool_called" and least is None and most == 0:
+        yield ("at_most",), "is none: write tool_not_called"
+    if word in AMOUNTS and least is None and most is None:
+        yield (), "says nothing of it: add at_most or at_least"
+
+
+def _path(place: Place, text: str, *, deep: bool = True) -> Iterator[Complaint]:
+    if len(text) > LONGEST_PATH:
+        yield place, f"is longer than {LONGEST_PATH} characters"
+        return
+    try:
+        steps = compile_path(text).steps
+    except SettingsError as error:
+        yield place, str(error)
+        return
+    if sum(step.deep for step in steps) > deep:
+        yield place, f"{text!r:.60} holds more `..` than {'one' if deep else 'it may, which is none'}: name the way"
+    elif not deep and (not steps or not isinstance(steps[-1].want, str)):
+        yield place, f"{text!r:.60} ends in no name: write the field that says whose a record is, like $.user_id"
+
+
+def _regex(text: str) -> Iterator[Complaint]:
+    try:
+        quick(text)
+    except (RefusedPattern, Slow) as error:
+        yield ("matches",), f"the pattern {text!r:.60}: {error}"

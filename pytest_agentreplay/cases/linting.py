@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import judging
 from pytest_agentreplay.cases.case import FILE, FIXTURES, NOTES, RUN, SOURCE_TRACE
-from pytest_agentreplay.cases.checks import WORDS, no_word
 from pytest_agentreplay.cases.checks.calls import Asked, asked, bounds
 from pytest_agentreplay.cases.checks.values import same
 from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.judging import AMOUNTS, WORDS, no_word
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.turns import tool_of
 from pytest_agentreplay.providers import READER
@@ -60,7 +60,7 @@ class LintProblem:
 
 
 def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str] = ()) -> tuple[LintProblem, ...]:
-    """What is wrong with a case, its frozen run (None where there is none) and its fixtures.
+    """Return what is wrong with a case, its frozen run (None where there is none) and its fixtures.
 
     `words` are those of other packages, which are neither judged nor complained about.
     """
@@ -73,7 +73,7 @@ def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str]
 
 
 def strangers(case: Case, files: Iterable[str]) -> Iterator[LintProblem]:
-    """What `files`, by their path in the case's folder, hold that is no part of a case, or lack that is one."""
+    """Yield what `files`, by their path in the case's folder, hold that is no part of a case, or lack that is one."""
     there = {*files}
     for name in sorted(there):
         if not OURS.fullmatch(name):
@@ -120,7 +120,7 @@ def _of_the_run(case: Case, run: Run) -> Iterator[LintProblem]:
 
 
 def _judged(case: Case, list_name: ListName, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
-    """The results of the checks whose words are ours."""
+    """Return the results of the checks whose words are ours."""
     ours = tuple(check for check in case.checks(list_name) if check.word in WORDS)
     return judging.judge(replace(case, observed=ours, desired=ours, semantic=()), list_name, evidence).results
 
@@ -144,7 +144,7 @@ def _of_the_fixtures(run: Run, fixtures: Fixtures) -> Iterator[LintProblem]:
 
 
 def calls_of(run: Run) -> list[tuple[str, JsonObject]]:
-    """The tool calls of a run as fixtures answer them: shown name, frozen arguments.
+    """Return the tool calls of a run as fixtures answer them: shown name, frozen arguments.
 
     Where no boundary stood at any tool: those that the model asked for.
     """
@@ -157,7 +157,6 @@ def _at(case: Case, key: str, rule: str, message: str, level: Literal["error", "
     return LintProblem(rule, message, case.file, case.places.get((key,), ""), level)
 
 
-AMOUNTS = frozenset({"turns", "tokens", "cost", "duration"})
 CALLED = frozenset({"tool_called", "tool_failed"})
 
 
@@ -188,7 +187,7 @@ def contradictions(case: Case) -> Iterator[tuple[str, Check, str]]:
 
 
 def opposed(a: Check, b: Check) -> str:
-    """Why no run satisfies both; "" where one may."""
+    """Return why no run satisfies both; "" where one may."""
     if a.word == b.word:
         return _of_one_word(a.word, a.wanted, b.wanted)
     if a.word in CALLED and b.word in {"tool_not_called", "forbidden_tools"}:

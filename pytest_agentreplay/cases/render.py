@@ -1,6 +1,6 @@
-"""A case and its fixtures as files that people read and edit: keys in a fixed order, comments where they help.
+"""The files of a case as people read and edit them: the case, its fixtures, and notes on what happened in its run.
 
-`schema.parse.read` of what is written here gives the case back.
+`schema.parse.read` of the case that is written here returns the same case.
 """
 
 from __future__ import annotations
@@ -8,20 +8,27 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import asdict
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, FIXTURES, LIST_NAMES, Case
+from pytest_agentreplay.cases.evidence import frozen, wrong
 from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.errors import CaseError, visible
+from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.snapshots.codec.yaml_text import dumped
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.cases.case import Check, ListName, ServingPolicy
+    from pytest_agentreplay.cases.case import Case, ListName, ServingPolicy
     from pytest_agentreplay.cases.fixtures import Fixture, FixtureAnswer
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.cases.turn import TurnView
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
 
 ABOUT = {
     "expect": "reproduces: the failure is there; fixed: it is gone, and all below `desired` holds; cold: no replay",
@@ -49,16 +56,16 @@ def case_text(case: Case, *, schema: str = "") -> str:
 
 
 def fields(case: Case) -> Iterator[tuple[str, Json]]:
-    """The keys of a case file in order, without those that say nothing."""
+    """Yield the keys of a case file in order, without those that say nothing."""
     yield "schemaVersion", model.VERSION
     yield "id", case.id
-    yield from _said("title", one_line(case.title))
+    yield from _said("title", plain(case.title)[:500])
     yield "source", _source(case)
     yield from _said("input", case.input)
     yield from _said("runner", _runner(case))
     yield "expect", case.expect
     for list_name in LIST_NAMES:
-        yield from _said(list_name, _checks(case.checks(list_name)))
+        yield from _said(list_name, [{check.word: check.wanted} for check in case.checks(list_name)])
     yield from _said("semantic", [*case.semantic])
     yield from _said("serve", _serve(case))
     order: JsonObject = {"order": case.order} if case.order != "auto" else {}
@@ -76,11 +83,6 @@ def _said(key: str, value: Json) -> Iterator[tuple[str, Json]]:
         yield key, value
 
 
-def one_line(text: str) -> str:
-    """A text of whoever wrote it as a line: no control character, no break, not too long."""
-    return visible(" ".join(text.split()))[:500]
-
-
 def _source(case: Case) -> Json:
     told: JsonObject = asdict(case.source) | {"losses": [*case.source.losses]}
     return {key: value for key, value in told.items() if value}
@@ -89,10 +91,6 @@ def _source(case: Case) -> Json:
 def _runner(case: Case) -> Json:
     keys = [case.runners.get(name) for name in LIST_NAMES]
     return keys[0] if keys[0] == keys[1] else {name: key for name, key in zip(LIST_NAMES, keys, strict=True) if key}
-
-
-def _checks(checks: Iterable[Check]) -> Json:
-    return [{check.word: check.wanted} for check in checks]
 
 
 def _serve(case: Case) -> Json:
@@ -111,7 +109,7 @@ def _served(serving: ServingPolicy, list_name: ListName) -> Json:
 
 
 def fixture_name(tool: str, number: int) -> str:
-    """The name of a tool's `number`th fixture file, which any system can have."""
+    """Return the name of a tool's `number`th fixture file, which any system can have."""
     plain = re.sub(r"[^a-z0-9_-]+", "-", tool.lower()).strip("-")[:LONGEST_NAME]
     if not plain or RESERVED.fullmatch(plain):
         plain = f"tool-{plain}".rstrip("-")
@@ -119,7 +117,7 @@ def fixture_name(tool: str, number: int) -> str:
 
 
 def fixture_files(fixtures: Iterable[Fixture]) -> dict[str, str]:
-    """The files of fixtures: name in the case's folder -> text. Raises CaseError for what no text can hold."""
+    """Return the files of fixtures: name in the case's folder -> text. Raises CaseError for what no text can hold."""
     files: dict[str, str] = {}
     for fixture in fixtures:
         number = 1
@@ -168,3 +166,106 @@ def _error(failure: Failure) -> Json:
     if failure.args != ((failure.message,) if failure.message else ()):
         told["args"] = [*failure.args]
     return {**told, **({"bases": [*failure.bases]} if failure.bases else {})}
+
+
+LONGEST = 400
+"""Characters of a value in the notes; the snapshot holds all of it."""
+CODE = re.compile(r"((?<!`)(?P<fence>`+)(?!`).*?(?<!`)(?P=fence)(?!`))")
+"""What Markdown takes for code, whoever has written its fences."""
+ACTIVE = re.compile(r"""^[#>+*~=|-]|\\(?=[^\w\s]|$)|[`<]|\](?=[(\[:])|(?<![\w.])@(?=\w)""")
+"""What begins a heading, a link, a picture, an element or a mention in a line of Markdown."""
+
+
+def notes(case: Case, run: Run, told: Iterable[str]) -> str:
+    """Return the notes of a case in Markdown; `sentences` are what was inferred of the run."""
+    sections = [
+        ("What happened", timeline(run)),
+        ("What looks wrong", told),
+        ("What the source does not tell", case.source.losses),
+        ("What is missing for a replay", case.missing),
+    ]
+    lines = [f"# {written(case.title)}", "", origin(case, run), ""]
+    for title, found in sections:
+        if items := [f"- {one}" for one in map(written, found)]:
+            lines += [f"## {title}", "", *items, ""]
+    return "\n".join(lines)
+
+
+def origin(case: Case, run: Run) -> str:
+    """Return where the run comes from, in a sentence."""
+    source = case.source
+    kind = "a recording of" if source.format == "snapshot" else f"{source.format}, run"
+    when = f", of {run.header.recorded}" if run.header.recorded else ""
+    return written(f"From {kind} {code(source.id)}{when}. Fidelity: {source.fidelity}.")
+
+
+def timeline(run: Run) -> Iterator[str]:
+    """Yield a sentence for each thing that happened, in order, with its time where that is known."""
+    evidence = frozen(run)
+    yield f"The agent was given {value(evidence.input)}." if evidence.input is not None else "Its input is not known."
+    turns = turn.read(run, READER)
+    for one in sorted(turns, key=lambda one: one.exchange.start if one.exchange is not None else -1):
+        yield from of_turn(run, one, several=len({each.lane for each in turns}) > 1)
+    ended = {"ok": "It ended without an error", "error": "It ended with an error"}[evidence.status]
+    last = f": {': '.join(filter(None, evidence.errors[-1]))}" if evidence.status == "error" and evidence.errors else ""
+    yield f"{ended}{last}."
+    yield f"Its final answer: {value(evidence.output)}" if evidence.output else "It gave no final answer."
+    kept, _, why = str(table(run.header.kit, "capture").get("reason", "")).partition(": ")
+    if kept == "kept" and why:
+        yield f"What the service heard of it later: {code(why)}."
+
+
+def of_turn(run: Run, one: TurnView, *, several: bool) -> Iterator[str]:
+    """Yield what one turn asked and said, and the tools that ran in it."""
+    if one.exchange is not None:
+        where = f"turn {one.number}{f' ({one.agent})' if one.agent else ''}{f' of lane {one.lane}' if several else ''}"
+        uses = (f"asked for {use.name} with {value(use.arguments)}" for use in one.tool_uses)
+        said = [*([f"said {value(one.text)}"] if one.text else []), *uses]
+        said += [f"failed with {': '.join(filter(None, error))}" for error in wrong(one.exchange)]
+        yield f"{clock(run, one.exchange)}{where}: {one.model or 'a model'} {', and '.join(said) or 'did not answer'}."
+    for call in one.tool_calls:
+        what = f"{call.name} with {value(call.arguments)}"  # type: ignore[arg-type]
+        yield f"{what} {'failed:' if call.failed else 'gave'} {value(call.result)}."  # type: ignore[arg-type]
+
+
+def clock(run: Run, x: Exchange) -> str:
+    """When an exchange began, "" where nobody knows."""
+    if not run.header.clock:
+        return ""
+    moment = datetime.fromtimestamp((run.header.clock + x.timing.start) / 1e9, UTC)
+    return f"{moment:%H:%M:%S}, "
+
+
+def value(found: Json) -> str:
+    """Return a value as code, cut to what people read."""
+    text = found if isinstance(found, str) else spelled(found)
+    return code(text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)")
+
+
+def spelled(found: Json) -> str:
+    """Return a value as JSON; a tool may have given what is none."""
+    try:
+        return canonical(found)
+    except (TypeError, ValueError):
+        return repr(found)
+
+
+def code(text: str) -> str:
+    """Return a text on one line as Markdown's code, whatever it holds."""
+    line = " ".join(text.split())
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    pad = " " if "`" in line else ""
+    return f"{fence}{pad}{line}{pad}{fence}" if line else "nothing"
+
+
+def written(text: str) -> str:
+    """Return a sentence as a line of Markdown: what stands in no code is text, and nothing that a page would act on."""
+    parts = CODE.split(plain(text))
+    parts[::3] = [ACTIVE.sub(r"\\\g<0>", part) for part in parts[::3]]
+    del parts[2::3]
+    return "".join(parts)
+
+
+def plain(text: str) -> str:
+    """Return a sentence on one line, without what a terminal would act on."""
+    return visible(" ".join(text.split()))

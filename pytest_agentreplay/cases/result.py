@@ -31,7 +31,7 @@ EXAMPLE = '{"status": "ok", "final_output": "..."}'
 
 @functools.cache
 def model() -> type[BaseModel]:
-    """The model of a result."""
+    """Return the model of a result."""
     from pydantic import AliasChoices, BaseModel, ConfigDict, Field
     from pydantic import JsonValue as Anything
 
@@ -71,12 +71,12 @@ def model() -> type[BaseModel]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a result, as it is shipped."""
+    """Return the JSON Schema of a result, as it is shipped."""
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model().model_json_schema()}
 
 
 def loaded(data: bytes, *, file: str) -> dict[str, Any]:
-    """The JSON object in `data`. Raises RunnerError for all else."""
+    """Return the JSON object in `data`. Raises RunnerError for all else."""
     if len(data) > LARGEST:
         raise RunnerError(f"{file}: the runner wrote more than {LARGEST:,} bytes as its result")
     if not data.strip():
@@ -99,7 +99,7 @@ def loaded(data: bytes, *, file: str) -> dict[str, Any]:
 
 
 def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: Any) -> CaseEvidence:
-    """A result as evidence; `run` is what the gateway was asked for. Raises RunnerError with the place in it."""
+    """Return a result as evidence; `run` is what the gateway was asked for. Raises RunnerError with the place in it."""
     from pydantic import ValidationError
 
     try:
@@ -112,27 +112,29 @@ def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: An
         status="ok" if told.status in GOOD else "error",
         output=told.final_output,
         run=run,
-        tool_calls=tuple(map(view, told.tool_calls)),
+        tool_calls=tuple(
+            ToolCallView(
+                call.name,
+                dict(call.arguments),
+                call.result if call.error is None else call.error,
+                call.error is not None,
+            )
+            for call in told.tool_calls
+        ),
         errors=faults,
         unknown=frozenset(name for key, name in TOLD.items() if key not in found),
         **more,
     )
 
 
-def view(told: Any) -> ToolCallView:
-    """A tool call as assertions see it."""
-    failed = told.error is not None
-    return ToolCallView(told.name, dict(told.arguments), told.error if failed else told.result, failed)
-
-
 def place(path: tuple[int | str, ...]) -> str:
-    """A place in the result as a JSON path."""
+    """Return a place in the result as a JSON path."""
     named = [part for part in path if isinstance(part, int) or part not in {"str", "Fault"}]
     return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
 
 
 def said_of(wrong: Any) -> str:
-    """What pydantic has found, in our words where they are plainer."""
+    """Return what pydantic has found, in our words where they are plainer."""
     words: dict[str, Json] = {
         "missing": "is missing in the runner's result",
         "string_type": "is text in the runner's result",

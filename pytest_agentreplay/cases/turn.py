@@ -104,7 +104,7 @@ class TurnView:
 
 
 def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
-    """The turns of a run in the order in which they began."""
+    """Return the turns of a run in the order in which they began."""
     answers = json_rpc.answers(run.exchanges)
     return tuple(view(turn, reader, answers) for turn in turns(run, reader))
 
@@ -164,7 +164,7 @@ def tool_call(call: ToolCall, x: Exchange, turn: int, answer: JsonObject | None 
 
 
 def replied(x: Exchange, reader: Reader) -> JsonObject | None:
-    """What came for a tool call that was an HTTP request, in the form of an answer."""
+    """Return what came for a tool call that was an HTTP request, in the form of an answer."""
     if isinstance(x.call, ToolCall) or not isinstance(x.outcome, HttpReply):
         return None
     reply = reader.read_reply(x.call, x.outcome)
@@ -172,7 +172,7 @@ def replied(x: Exchange, reader: Reader) -> JsonObject | None:
 
 
 def answered(answer: JsonObject | None) -> tuple[object, Failure | None]:
-    """The result of a tool of MCP, or what came instead of one."""
+    """Return the result of a tool of MCP, or what came instead of one."""
     if answer is None:
         return None, Failure("ConnectionError", "the connection ended before the tool answered")
     if isinstance(error := answer.get("error"), dict):
@@ -197,13 +197,13 @@ def retrieval(call: ToolCall, x: Exchange, turn: int, reader: Reader) -> Retriev
 
 
 def parsed_arguments(value: Json) -> dict[str, object]:
-    """A model's tool arguments as values; text that is no JSON object stands under ""."""
+    """Return a model's tool arguments as values; text that is no JSON object stands under ""."""
     tree = genai.parsed(value)
     return dict(tree) if isinstance(tree, dict) else {"": tree}
 
 
 def short(value: object) -> str:
-    """A value's repr on one line, cut to MOST characters."""
+    """Return a value's repr on one line, cut to MOST characters."""
     return clip(" ".join(repr(value).split()))
 
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.cases import assertions, turn
 from pytest_agentreplay.cases.assertions import UNSAID
-from pytest_agentreplay.cases.checks import hold, invalid
 from pytest_agentreplay.cases.checks.calls import all_calls, mismatch_of, read_tools
 from pytest_agentreplay.cases.evidence import frozen
+from pytest_agentreplay.cases.judging import find_faults, hold
 from pytest_agentreplay.providers import READER
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ __tracebackhide__ = True  # no frame of this module says more than the line of t
 
 def claim(run: Run, word: str, wanted: Any) -> None:
     """Assert one word of a run. Raises AssertionError, ValueError for what no run can show."""
-    for place, what in invalid.wrong(word, wanted):
+    for place, what in find_faults(word, wanted):
         where = "".join(f"[{part!r}]" for part in place)
         raise ValueError(f"{word}{where}: {what}")
     held, lines = hold(word, wanted, frozen(run))

@@ -17,7 +17,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import wrap_text
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.terminal import show_progress
-from pytest_agentreplay.runs.case_files import child_case
+from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
 from pytest_agentreplay.runs.fuzz.plan import run_trials
@@ -148,7 +148,7 @@ def fuzz(options: argparse.Namespace) -> int:
             failures, gone = confirm(
                 failures, plain, lambda trials: run_trials(target.root, target.test, trials, apart=True).results
             )
-    kept = [child_case.write(options.dir, target.root, target.test, each) for each in failures]
+    kept = [case_writer.write(options.dir, target.root, target.test, each) for each in failures]
     if options.json:
         described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
         say_data({"trials": len(tried), "failures": described})

@@ -66,7 +66,7 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
 def would_change(snapshots: Iterable[Path], read: Policy) -> None:
     """Say what would be taken off which snapshots; of those that cannot be read, why."""
     from pytest_agentreplay.errors import AgentReplayError
-    from pytest_agentreplay.runs.redact.snapshot_rewrite import redacted
+    from pytest_agentreplay.runs.redact.rule_review import redacted
 
     total = changed = 0
     for file in snapshots:
@@ -94,8 +94,8 @@ def tell(file: Path, found: Iterable[RuleHit]) -> None:
 def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
     from pytest_agentreplay.redaction.policy import joined
-    from pytest_agentreplay.runs.redact.snapshot_rewrite import redacted, write
-    from pytest_agentreplay.settings.setting_lines import in_toml
+    from pytest_agentreplay.runs.redact.rule_review import redacted, write
+    from pytest_agentreplay.settings.tables import in_toml
 
     chosen, named = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {named}' if named else ''}"

@@ -18,8 +18,7 @@ from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import AgentReplayError, CaseError
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.runs.cases import stored_case
-from pytest_agentreplay.runs.cases.case_neighbours import CaseNeighbours
-from pytest_agentreplay.runs.cases.kept_neighbour import evaluate_case
+from pytest_agentreplay.runs.cases.case_neighbours import CaseNeighbours, evaluate_case
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

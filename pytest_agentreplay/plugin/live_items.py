@@ -30,7 +30,7 @@ from pytest_agentreplay.report.summary import ReplaySummary
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.live.history import Ledger, results_of, spent_of
-from pytest_agentreplay.runs.live.setting_checks import check_settings
+from pytest_agentreplay.runs.live.live_session import check_settings
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:

@@ -32,8 +32,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.redact.final_scan import checked, next_step, rest
-from pytest_agentreplay.runs.redact.residual import cut
+from pytest_agentreplay.runs.redact.final_scan import checked, cut, next_step, rest
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.snapshots.codec.v1 import bodies_of
 from pytest_agentreplay.snapshots.renumber import thinned

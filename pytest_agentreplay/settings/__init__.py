@@ -183,12 +183,12 @@ class Settings(NamedTuple):
         """Return a message that ends with a setting, that setting in the form of the project's file."""
         if not self.toml:
             return message
-        from pytest_agentreplay.settings.setting_lines import in_toml
+        from pytest_agentreplay.settings.tables import in_toml
 
         return in_toml(message)
 
     def for_test(self, markers: Sequence[Mapping[str, object]], *, proving: bool = False) -> Settings:
-        """The settings of one test: `markers` holds the keywords of its markers, the closest first.
+        """Return the settings of one test: `markers` holds the keywords of its markers, the closest first.
 
         `proving` replays whatever the mode is. Raises SettingsError for a keyword or value that is invalid.
         """
@@ -201,17 +201,17 @@ class Settings(NamedTuple):
         return frozen._replace(mode="replay", strict=False, record_missing=False, converts=False, replay_until=0)
 
     def covers(self, path: Path, root: Path) -> bool:
-        """Whether the test file at `path` opted in by its folder."""
+        """Return whether the test file at `path` opted in by its folder."""
         return any(path.is_relative_to(root / folder) for folder in self.paths)
 
     def environment(self, environ: Mapping[str, str]) -> JsonObject:
-        """The variables that may be stored."""
+        """Return the variables that may be stored."""
         from pytest_agentreplay.redaction.secret_names import allowed_environment
 
         return dict(allowed_environment(environ, (*self.env, *self.redacted.environment)))
 
     def reaches(self) -> str:
-        """What a replay needs a network for, in words; "" for nothing."""
+        """Return what a replay needs a network for, in words; "" for nothing."""
         if self.allow_hosts:
             return f"may reach {', '.join(self.allow_hosts)}"
         return "has children, which reach their gateway by loopback" if self.children else ""
@@ -226,7 +226,7 @@ class Settings(NamedTuple):
         return ["the model"] * (self.model == "live") + ["tools that read"] * (self.replay_tools == "live")
 
     def headline(self) -> str:
-        """The session's header line: what is frozen, and in capitals what is not."""
+        """Return the session's header line: what is frozen, and in capitals what is not."""
         clock = "paced" if self.waits else self.clock
         match self.mode:
             case "record" if self.replay_until:
@@ -263,7 +263,7 @@ def resolve(
     file: str = "",
     typed_words: Iterable[str] = (),
 ) -> Settings:
-    """The settings of a session. `written` are the keys that stand in the ini `file`, known or not.
+    """Return the settings of a session. `written` are the keys that stand in the ini `file`, known or not.
 
     `typed_words` are those of the command line, without what `addopts` adds.
 
@@ -311,6 +311,7 @@ def resolve(
     if changes and (word != "live" or missing):
         raise SettingsError(f"--replay-set {changes[0]}: changes what a live model is asked: add --replay=live")
     sandbox = sandbox_of(options.get("agentreplay_sandbox"), "live" if live else lives, typed_words)
+    neighbours = number(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours")
     read: dict[str, Any] = {}
     for key, value in table.items():
         if parse := PARSERS.get(setting := key.removeprefix("agentreplay_")):
@@ -341,14 +342,14 @@ def resolve(
         toml=file.endswith(".toml"),
         fuzz=fuzz_of(options, lives),
         replay_break=break_of(options.get("agentreplay_replay_break"), "live" if live else lives),
-        neighbours=neighbours_of(table["agentreplay_neighbours"], f"{where}agentreplay_neighbours", on_ci=on_ci),
+        neighbours=(12 if on_ci else 0) if neighbours is None else neighbours,
         strict_keys=bool(options.get("agentreplay_strict_keys")),
         **read,
     )
 
 
 def sandbox_of(option: str | None, mode: str, typed_words: Iterable[str]) -> str:
-    """Whether the kernel is to close the network too: in replays. Typed for another session it is invalid."""
+    """Return whether the kernel is to close the network too: in replays. Typed for another session it is invalid."""
     name, word = "--agentreplay-sandbox", option or "off"
     refuse_unknown(name, word, SANDBOXES)
     if word == "require" and mode != "replay" and any(typed.startswith(name) for typed in typed_words):
@@ -366,7 +367,7 @@ def refuse_unknown_keys(written: Iterable[str], known: Mapping[str, Any], where:
 def mode_of(
     options: Mapping[str, Any], ini: Mapping[str, Any], environ: Mapping[str, str], where: str
 ) -> tuple[str, bool]:
-    """The word for the mode, of `MODES`, and whether the command line or the environment said it."""
+    """Return the word for the mode, of `MODES`, and whether the command line or the environment said it."""
     flags = {
         flag: str(value)
         for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
@@ -404,12 +405,6 @@ def fuzz_of(options: Mapping[str, Any], mode: Mode) -> tuple[int, int]:
     if mode != "replay":
         raise SettingsError(f"--agentreplay-fuzz={count} replays neighbours of recordings, but the mode is {mode}")
     return number(seed or 0, "--agentreplay-fuzz-seed") or 0, number(count, "--agentreplay-fuzz") or 0
-
-
-def neighbours_of(value: object, name: str, *, on_ci: bool) -> int:
-    """Return on how many neighbours a fixed case is tried. Raises SettingsError for what is no number."""
-    count = number(value, name)
-    return (12 if on_ci else 0) if count is None else count
 
 
 def is_converting(options: Mapping[str, Any]) -> bool:
@@ -454,7 +449,7 @@ def break_of(word: str | None, mode: str) -> int:
 
 
 def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
-    """Why every recorded reply still holds under changed requests, or "" when nobody says so."""
+    """Return why every recorded reply still holds under changed requests, or "" when nobody says so."""
     if reason is None:
         return ""
     if refused:

@@ -42,14 +42,14 @@ def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = ""
 
 
 def live_by_word(word: object) -> str:
-    """Why recording, or a live model, cannot be a standing setting."""
+    """Return why recording, or a live model, cannot be a standing setting."""
     if word == "live":
         return "the model goes live only because the command line says so: type --replay=live, or set AGENTREPLAY=live"
     return "recording is asked for each time, with --snapshot-record" if word == "record" else ""
 
 
 def nearest(word: str, words: Sequence[str]) -> str:
-    """The end of an error's sentence: the nearest right word, or all of them."""
+    """Return the end of an error's sentence: the nearest right word, or all of them."""
     from difflib import get_close_matches
 
     close = get_close_matches(word, words, n=1)
@@ -57,7 +57,7 @@ def nearest(word: str, words: Sequence[str]) -> str:
 
 
 def texts(value: object, name: str) -> tuple[str, ...]:
-    """A list of strings, as it is written in code. One string is not a list of its letters."""
+    """Return a list of strings, as it is written in code. One string is not a list of its letters."""
     if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
         raise SettingsError(f"{name} takes a list of strings, not {type(value).__name__}")
     for item in value:
@@ -114,7 +114,7 @@ def runners_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
 
 
 def kinds_of(value: object, name: str, examples: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
-    """What lines `kind:name` name, by kind. Raises SettingsError for a kind that has no example."""
+    """Return what lines `kind:name` name, by kind. Raises SettingsError for a kind that has no example."""
     kinds: dict[str, tuple[str, ...]] = dict.fromkeys(examples, ())
     for line in texts(value, name):
         kind, _, named = map(str.strip, line.partition(":"))
@@ -126,7 +126,7 @@ def kinds_of(value: object, name: str, examples: Mapping[str, str]) -> dict[str,
 
 
 def allow_of(value: object, name: str) -> dict[str, Any]:
-    """What a replayed test may reach and start, by field of the settings."""
+    """Return what a replayed test may reach and start, by field of the settings."""
     kinds = kinds_of(value, name, {"host": "host:db:5432", "program": "program:git"})
     return {"allow_hosts": kinds["host"], "allow_subprocess": kinds["program"]}
 
@@ -145,7 +145,7 @@ def keep_of(value: object, name: str) -> dict[str, Any]:
 
 
 def ci_of(value: object, name: str) -> frozenset[str]:
-    """What is allowed where `CI` is set: words, on one line or several."""
+    """Return what is allowed where `CI` is set: words, on one line or several."""
     words = " ".join(texts(value, name)).replace(",", " ").split()
     for word in words:
         refuse_unknown(name, word, ON_CI)
@@ -189,7 +189,7 @@ def rules_of(place: str, reason: str) -> tuple[Rule, ...]:
 
 
 def tolerances_of(value: object, name: str) -> tuple[Tolerance, ...]:
-    """What may differ, and where; read here, so that a session does not start with a wrong one."""
+    """Return what may differ, and where; read here, so that a session does not start with a wrong one."""
     rows = pairs(value, name)
     if not rows:
         return ()
@@ -237,7 +237,7 @@ def order_of(value: object, name: str) -> Orders:
 
 
 def limit_of(value: object, name: str) -> int:
-    """How many at most: True for as many as is usual, False for none."""
+    """Return how many at most: True for as many as is usual, False for none."""
     if value is True:
         from pytest_agentreplay.backends.order_permutations import LIMIT
 
@@ -248,7 +248,7 @@ def limit_of(value: object, name: str) -> int:
 
 
 def redact_of(flags: Sequence[str], lines: Sequence[str], file: str) -> tuple[str, ...]:
-    """The words and policy files of the flag and the ini key; a file of the ini stands beside the ini `file`."""
+    """Return the words and policy files of the flag and the ini key; a file of the ini stands beside the ini `file`."""
     typed = [word.strip() for flag in flags for word in flag.split(",")]
     for word in (*typed, *lines):
         if not word or word.startswith("-"):
@@ -258,7 +258,7 @@ def redact_of(flags: Sequence[str], lines: Sequence[str], file: str) -> tuple[st
 
 
 def number(value: object, name: str) -> int | None:
-    """A whole number of at least 0; None for nothing."""
+    """Return a whole number of at least 0; None for nothing."""
     text = str(value).strip().replace("_", "")
     if not text:
         return None
@@ -268,7 +268,7 @@ def number(value: object, name: str) -> int | None:
 
 
 def sizes_of(value: object, name: str) -> dict[str, Any]:
-    """The size in bytes above which a snapshot is reported, and the one above which it is refused."""
+    """Return the size in bytes above which a snapshot is reported, and the one above which it is refused."""
     words = str(value).split()
     if len(words) > 2:
         raise SettingsError(f"{name} takes one or two numbers, not {value!r}: 1000000, or 1000000 33554432")
@@ -288,7 +288,7 @@ def stale_of(value: object, name: str) -> dict[str, Any]:
 
 
 def directory(value: object, where: str) -> str:
-    """The folder of snapshots, relative to the tests; never syrupy's, which deletes what it does not know."""
+    """Return the folder of snapshots, relative to the tests; never syrupy's, which deletes what it does not know."""
     text = str(value).strip().strip("/")
     parts = text.replace("\\", "/").split("/")
     if not text or str(value).startswith(("/", "\\")) or ":" in text or ".." in parts:

@@ -1,7 +1,11 @@
-"""The tables of flags, ini keys and marker keywords: name, type, default, help. The plugin adds them as they are."""
+"""The tables of flags, ini keys and marker keywords: name, type, default, help. The plugin adds them as they are.
+
+Messages show a setting in the form of the file that configures pytest (`in_toml`).
+"""
 
 from __future__ import annotations
 
+import re
 from argparse import SUPPRESS
 from typing import Any, TypeAlias
 
@@ -119,3 +123,25 @@ MARKER = (
     *("allow", "children", "keep", "redact"),
 )
 """The keywords of `@pytest.mark.agentreplay`."""
+
+
+LINE = r"\b(agentreplay_\w+)( = |:\s+)((?!\[?\")\S.*)$"  # what is in quotes is TOML already
+
+
+def in_toml(text: str) -> str:
+    """Return a message whose last words are a setting, with that setting as TOML has it.
+
+    A message has it as ini files do: "agentreplay_ignore = $.at = a clock", "add to agentreplay_tools: shop.refund".
+    """
+    return re.sub(LINE, quoted_value, text)
+
+
+def quoted_value(line: re.Match[str]) -> str:
+    """Return a setting with its value in quotes, in an array where the key takes several."""
+    key, between, value = line.groups()
+    if INI_TYPES.get(key, "bool") == "bool":
+        return line[0]
+    from json import dumps  # pytest loads this module always
+
+    text = dumps(value, ensure_ascii=False)
+    return f"{key}{between}[{text}]" if between == " = " and INI_TYPES[key] == "linelist" else f"{key}{between}{text}"

@@ -25,7 +25,7 @@ NEVER = (
     "providers.frames", "providers.gemini", "providers.genai", "providers.model_reply",
     "providers.openai_chat_writing", "redaction.policies", "report.finding", "report.findings", "runs.accept",
     "runs.case_files", "runs.cases", "runs.child_session", "runs.command",
-    "runs.partial_replay", "runs.recording_session", "runs.redact.final_scan", "runs.redact.residual",
+    "runs.partial_replay", "runs.recording_session", "runs.redact.final_scan",
     "runs.redact.rule_review", "runs.replay_kit", "runs.snapshot_selection", "snapshots.codec.dedup_writer",
     "snapshots.codec.encode", "snapshots.codec.journal", "snapshots.codec.seal",
     "snapshots.codec.strict_yaml", "snapshots.store.locks", "snapshots.store.signatures", "traces", "values",

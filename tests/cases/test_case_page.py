@@ -9,10 +9,9 @@ import yaml
 
 from pytest_agentreplay.cases import fixtures
 from pytest_agentreplay.cases.case import LIST_NAMES
-from pytest_agentreplay.cases.checks import WORDS
 from pytest_agentreplay.cases.checks.values import COMPARISONS
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.judging import WORDS, judge
 from pytest_agentreplay.cases.schema import model, parse
 from tests.support.chat_runs import refund
 

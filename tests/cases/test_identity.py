@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cases.checks import hold
+from pytest_agentreplay.cases.checks.identity import WordingWeight, places, weight
 from pytest_agentreplay.cases.checks.records import records
-from pytest_agentreplay.cases.checks.wording import WordingWeight, places, weight
 from pytest_agentreplay.cases.evidence import CaseEvidence
+from pytest_agentreplay.cases.judging import hold
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.model.exchanges import Header, Run
 

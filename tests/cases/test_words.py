@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cases.checks import WORDS, hold
 from pytest_agentreplay.cases.checks.values import same
 from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
-from pytest_agentreplay.cases.schema import check_fields
+from pytest_agentreplay.cases.judging import WORDS, hold
+from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.providers import READER
@@ -161,12 +161,12 @@ def test_every_word_is_tried_in_every_way():
     assert {row[0] for row in HOLDS} == set(WORDS) - {"no_identity_but"}
     assert {row[0] for row in FAILS} == set(WORDS) - {"no_identity_but"}
     assert {row[0] for row in CANNOT_SAY} == set(WORDS)
-    assert set(check_fields.model().model_fields) == set(WORDS)
+    assert set(model.check_model().model_fields) == set(WORDS)
 
 
 def test_what_is_tried_here_can_be_written_in_a_case():
     for word, wanted, *_ in (*HOLDS, *FAILS, *CANNOT_SAY):
-        check_fields.model().model_validate({word: wanted})
+        model.check_model().model_validate({word: wanted})
 
 
 ASSERTS = [

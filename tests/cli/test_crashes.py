@@ -14,7 +14,7 @@ from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin.cases import is_our_case
 from pytest_agentreplay.runs.case_files.case_writer import lay
 from pytest_agentreplay.runs.case_files.export import write
-from pytest_agentreplay.runs.cases.artifacts import Artifacts
+from pytest_agentreplay.runs.cases.command_agent import Artifacts
 from pytest_agentreplay.snapshots.store import files, locks
 from tests.snapshots.faults.disk import LASTING, Disk, each_call, fails, instead_of
 from tests.support import kept_files

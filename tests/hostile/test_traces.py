@@ -11,8 +11,8 @@ from markdown_it import MarkdownIt
 from shown import forbidden
 
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
+from pytest_agentreplay.cases.render import code, written
 from pytest_agentreplay.cases.schema import parse
-from pytest_agentreplay.cases.timeline import code, written
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions, from_refusal, from_trace

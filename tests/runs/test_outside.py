@@ -13,7 +13,7 @@ from datetime import datetime
 import pytest
 
 from pytest_agentreplay.runs import command
-from pytest_agentreplay.runs.cases.artifacts import Artifacts
+from pytest_agentreplay.runs.cases.command_agent import Artifacts
 from pytest_agentreplay.runs.credential_files import hide_credential_files
 
 WILD = """

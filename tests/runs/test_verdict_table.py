@@ -5,7 +5,7 @@ import string
 
 import pytest
 
-from pytest_agentreplay.runs.cases.verdict_table import TABLE, find_row
+from pytest_agentreplay.runs.cases.verdict_rules import TABLE, find_row
 
 OBSERVED = ("hold", "gone", "otherwise", "left", "cannot tell", "broken", "no runner", "asks live", "stopped", "none")
 DESIRED = (

@@ -12,7 +12,7 @@ from pytest_agentreplay.compare.tolerance import Level
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.cases.runners import Runners
 from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
-from pytest_agentreplay.settings.setting_lines import in_toml
+from pytest_agentreplay.settings.tables import in_toml
 
 
 def made(ini=None, environ=None, written=(), typed=(), **options):

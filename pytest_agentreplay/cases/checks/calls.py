@@ -29,11 +29,11 @@ class ToolExpectation:
     arguments: Mapping[str, object] | None
 
     def grants(self, name: str, arguments: object) -> bool:
-        """Whether a call of `name` with `arguments` is the expected one."""
+        """Return whether a call of `name` with `arguments` is the expected one."""
         return self.name == name and (self.arguments is None or self.arguments == arguments)
 
     def parting(self, call: ToolCallView) -> list[str]:
-        """The arguments in which a call is not the expected one: "order_id 7 -> 8"."""
+        """Return the arguments in which a call is not the expected one: "order_id 7 -> 8"."""
         wanted = call.arguments if self.arguments is None else self.arguments
         return [
             f"{name} {short(wanted[name]) if name in wanted else 'nothing'} -> "
@@ -56,7 +56,7 @@ def read_tools(expected: Iterable[ToolSpec]) -> list[ToolExpectation]:
 
 
 def wish(spec: ToolSpec) -> ToolExpectation:
-    """An expectation from a name, or a pair of name and arguments. Raises TypeError for anything else."""
+    """Return an expectation from a name, or a pair of name and arguments. Raises TypeError for anything else."""
     match spec:
         case str():
             return ToolExpectation(spec, None)
@@ -67,7 +67,7 @@ def wish(spec: ToolSpec) -> ToolExpectation:
 
 
 def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
-    """What is wrong with `calls` when exactly the `wanted` ones should be there, in order."""
+    """Return what is wrong with `calls` when exactly the `wishes` should be there, in order."""
     for number, (call, want) in enumerate(zip(calls, wanted, strict=False), 1):
         if not want.grants(call.name, call.arguments):
             return [f"tool call {number} is another one (turn {call.turn})", *sides(want, repr(call), calls)]
@@ -81,7 +81,7 @@ def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) ->
 
 
 def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
-    """What is wrong with `calls` when the `wanted` ones should be among them, in this order."""
+    """Return what is wrong with `calls` when the `wishes` should be among them, in this order."""
     at = 0
     for number, want in enumerate(wanted, 1):
         after = "the beginning" if at == 0 else f"{calls[at - 1].name} (turn {calls[at - 1].turn})"
@@ -92,7 +92,7 @@ def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectat
 
 
 def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
-    """What is wrong with `calls` when they should be the `wanted` ones in any order.
+    """Return what is wrong with `calls` when they should be the `wishes` in any order.
 
     A name alone, or ANY, can stand for several calls, so wishes that were granted first may have to move on.
     """
@@ -117,14 +117,14 @@ ORDERS = {"equal": unequal, "subsequence": out_of_sequence, "multiset": unmatche
 
 
 def mismatch_of(order: str) -> Callable[[Sequence[ToolCallView], Sequence[ToolExpectation]], list[str]]:
-    """What compares calls in this order. Raises ValueError for one that there is not."""
+    """Return what compares calls in this order. Raises ValueError for one that there is not."""
     if order not in ORDERS:
         raise ValueError(f'order is "equal", "subsequence" or "multiset", not {order!r}')
     return ORDERS[order]
 
 
 def sides(want: ToolExpectation, there: str, calls: Iterable[ToolCallView]) -> list[str]:
-    """What was expected, what was there, and the call that came nearest to it."""
+    """Return what was expected, what was there, and the call that came nearest to it."""
     lines = [f"  expected  {want}"]
     if there:
         lines.append(f"  there     {there}")
@@ -132,7 +132,7 @@ def sides(want: ToolExpectation, there: str, calls: Iterable[ToolCallView]) -> l
 
 
 def nearest(want: ToolExpectation, calls: Iterable[ToolCallView]) -> list[str]:
-    """The call of the same name with the fewest other arguments, else the one of the most similar name."""
+    """Return the call of the same name with the fewest other arguments, else the one of the most similar name."""
     calls = list(calls)
     same = [call for call in calls if call.name == want.name]
     if not same:
@@ -150,11 +150,11 @@ class Asked(ToolExpectation):
     __slots__ = ()
 
     def grants(self, name: str, arguments: object) -> bool:
-        """Whether a call of `name` with `arguments` is meant."""
+        """Return whether a call of `name` with `arguments` is meant."""
         return name == self.name and not self._unlike(arguments)
 
     def parting(self, call: ToolCallView) -> list[str]:
-        """The arguments in which a call is not the one that is meant."""
+        """Return the arguments in which a call is not the one that is meant."""
         wanted = self.arguments or {}
         return [
             f"{path} {short(wanted[path])} -> {', '.join(map(short, found_at(path, call.arguments))) or 'nothing'}"
@@ -167,14 +167,14 @@ class Asked(ToolExpectation):
 
 
 def asked(wanted: Any) -> Asked:
-    """A call from a name, or `{name, arguments}`."""
+    """Return a call from a name, or `{name, arguments}`."""
     if isinstance(wanted, str):
         return Asked(wanted, None)
     return Asked(wanted["name"], wanted.get("arguments") or None)
 
 
 def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """A tool was called: so often, with such arguments."""
+    """Return whether a tool was called: so often, with such arguments."""
     want, calls = asked(wanted), evidence.tool_calls
     fitting = [call for call in calls if want.grants(call.name, call.arguments)]
     least, most = bounds(wanted if isinstance(wanted, dict) else {})
@@ -190,7 +190,7 @@ def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def tool_not_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """A tool was not called, or not with such arguments."""
+    """Return whether a tool was not called, or not with such arguments."""
     want = asked(wanted)
     hit = next((call for call in evidence.tool_calls if want.grants(call.name, call.arguments)), None)
     if hit is None:
@@ -207,7 +207,7 @@ def forbidden_tools(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def tool_failed(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """A call of this tool failed."""
+    """Return whether a call of this tool failed."""
     mine = [call for call in evidence.tool_calls if call.name == wanted]
     if any(map(failed, mine)):
         return HOLDS
@@ -226,7 +226,7 @@ def failed(call: ToolCallView) -> bool:
 
 
 def tool_order(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """The tools were called in this order."""
+    """Return whether the tools were called in this order."""
     ((how, items),) = wanted.items()
     wants, calls = [asked(item) for item in items], evidence.tool_calls
     lines = mismatch_of(how)(calls, wants)
@@ -253,7 +253,7 @@ def repeated_call(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def spelled(arguments: Mapping[str, object]) -> str:
-    """The one text of arguments that mean the same."""
+    """Return the one text of arguments that mean the same."""
     return json.dumps(arguments, sort_keys=True, default=repr)
 
 
@@ -265,7 +265,7 @@ def bounds(wanted: Mapping[str, Any]) -> tuple[int, int | None]:
 
 
 def times(least: int, most: int | None) -> str:
-    """The bounds in words."""
+    """Return the bounds in words."""
     if most is None:
         return f"at least {least} time{'s' * (least != 1)}"
     if least == most:
@@ -274,5 +274,5 @@ def times(least: int, most: int | None) -> str:
 
 
 def all_calls(calls: Sequence[ToolCallView]) -> str:
-    """The names of all calls, on a line."""
+    """Return the names of all calls, on a line."""
     return f"  all calls  {', '.join(call.name for call in calls) or 'none'}"

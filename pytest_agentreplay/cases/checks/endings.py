@@ -1,4 +1,7 @@
-"""Words about what came: how a run ended, its output and the secrets in it, its errors, a value of any exchange."""
+"""Words about the whole run: how it ended, its output and the secrets in it, its errors, any exchange, its amounts.
+
+Of an amount (turns, tokens, cost, duration) that is only known in part, the run has at least that much.
+"""
 
 from __future__ import annotations
 
@@ -25,16 +28,17 @@ from pytest_agentreplay.redaction.detecting import Detector
 from pytest_agentreplay.redaction.known import Known
 from pytest_agentreplay.redaction.placeholders import Placeholders
 from pytest_agentreplay.redaction.policy import PERSONAL, PLAIN
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from pytest_agentreplay.cases.evidence import CaseEvidence
     from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 
 
 def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """The run ended so."""
+    """Return whether the run ended so."""
     if "status" in evidence.unknown:
         return unknown("nobody told how the run ended")
     if evidence.status == wanted:
@@ -44,7 +48,7 @@ def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
-    """The final output is as wanted."""
+    """Return whether the final output is as wanted."""
     if "output" in evidence.unknown:
         return unknown("nobody told the output")
     there = is_something(evidence.output)
@@ -57,7 +61,7 @@ def output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
 
 
 def is_something(value: Any) -> bool:
-    """Whether an output is one: not null, not blank."""
+    """Return whether an output is one: not null, not blank."""
     return value is not None and (not isinstance(value, str) or bool(value.strip()))
 
 
@@ -86,7 +90,7 @@ def no_secret_in_output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:  # 
 
 
 def secrets_in(value: Any) -> Iterator[str]:
-    """The categories of the secrets in a value; a secret is never told."""
+    """Yield the categories of the secrets in a value; a secret is never told."""
     for text in texts(value):
         data = text.encode("utf-8", "surrogatepass")
         yield from (hit.category for hit in detector().all(data))
@@ -98,13 +102,13 @@ def secrets_in(value: Any) -> Iterator[str]:
 
 @functools.cache
 def marks() -> Placeholders:
-    """The forms of what stands instead of a secret."""
+    """Return the forms of what stands instead of a secret."""
     return Placeholders()
 
 
 @functools.cache
 def detector() -> Detector:
-    """The shipped rules, with no value known."""
+    """Return the shipped rules, with no value known."""
     return Detector(PLAIN, Known(), marks())
 
 
@@ -133,7 +137,7 @@ def _held(what: str, tree: Any, path: str, wanted: Any) -> AnswerCheck:
 
 
 def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
-    """The turn of lane main with that number; negative ones count from the end."""
+    """Return the turn of lane main with that number; negative ones count from the end."""
     if evidence.run is None:
         return []
     mine = [it for it in turn.read(evidence.run, READER) if it.lane == "main" and it.exchange is not None]
@@ -143,7 +147,7 @@ def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
 
 
 def of_tool(call: ToolCallView, side: str) -> Any:
-    """The arguments of a tool call, or what it gave; a text that is JSON as what it says."""
+    """Return the arguments of a tool call, or what it gave; a text that is JSON as what it says."""
     return call.arguments if side == "request" else genai.parsed(call.result)  # type: ignore[arg-type]
 
 
@@ -163,3 +167,77 @@ def of_turn(it: TurnView, side: str) -> Any:
     uses = [{"id": use.id, "name": use.name, "arguments": genai.parsed(use.arguments)} for use in it.reply.tool_uses]
     reasons = list(it.reply.finish_reasons)
     return {"model": it.reply.model, "text": it.reply.text, "tool_calls": uses, "finish_reasons": reasons}
+
+
+def turns(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+    """So many model calls."""
+    return within("turn", len(asked(evidence)), wanted)
+
+
+def tokens(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+    """So many tokens, in and out."""
+    used = [spent(it.usage) for it in asked(evidence)]
+    return within("token", sum(it or 0 for it in used), wanted, whole=bool(used) and None not in used)
+
+
+def duration(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+    """So many seconds."""
+    if evidence.seconds is None:
+        return unknown("how long the run took is not known")
+    return within("second", evidence.seconds, wanted)
+
+
+def cost(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+    """So much money: by the prices that are given, else as the run itself says."""
+    stated = table(evidence.run.header.kit if evidence.run is not None else {}, "case").get("cost")
+    if "prices" not in wanted and isinstance(stated, int | float) and not isinstance(stated, bool):
+        return within("cost", stated, wanted)
+    prices = wanted.get("prices")
+    costs = [priced(it, prices) if prices is not None else billed(it) for it in asked(evidence)]
+    found = within("cost", sum(it or 0.0 for it in costs), wanted, whole=bool(costs) and None not in costs)
+    if found.held is None and prices is not None:
+        missing = sorted({it.model for it, price in zip(asked(evidence), costs, strict=True) if price is None})
+        return unknown(f"there is no price, or no usage, of {', '.join(missing) or 'any model'}")
+    return found
+
+
+def priced(it: TurnView, prices: Mapping[str, Mapping[str, float]]) -> float | None:
+    """Return what a turn costs at prices for a million tokens."""
+    served = it.reply.model if it.reply is not None else ""
+    price = prices.get(it.model, prices.get(served))
+    if price is None or spent(it.usage) is None:
+        return None
+    return sum(it.usage.get(f"{side}_tokens", 0) * price.get(side, 0) for side in ("input", "output")) / 1_000_000
+
+
+def billed(it: TurnView) -> float | None:
+    """Return what the provider says that a turn has cost, where its usage holds that."""
+    reply = it.exchange.outcome if it.exchange is not None else None
+    tree = content(reply.headers, reply.body).tree if isinstance(reply, HttpReply) else None
+    usage = tree.get("usage") if isinstance(tree, dict) else None
+    said = usage.get("cost") if isinstance(usage, dict) else None
+    return float(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
+
+
+def spent(usage: Mapping[str, int]) -> int | None:
+    """Return the tokens of a turn, None where they were not counted."""
+    both = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
+    return sum(both) if both else None
+
+
+def asked(evidence: CaseEvidence) -> list[TurnView]:
+    """Return the turns that have a model call."""
+    return [it for it in turn.read(evidence.run, READER) if it.exchange is not None] if evidence.run else []
+
+
+def within(unit: str, there: float, wanted: Mapping[str, Any], *, whole: bool = True) -> AnswerCheck:
+    """Return whether an amount is within its limits; one that is not `complete` may be more."""
+    least, most = wanted.get("at_least"), wanted.get("at_most")
+    named = f"{there:g} {unit}{'s' * (there != 1 and unit != 'cost')}" if unit != "cost" else f"{there:.6g}"
+    if most is not None and there > most:
+        return fails(f"more than {most:g} {unit}s".replace("costs", "of cost"), f"at most {most:g}", named)
+    if least is not None and there < least and whole:
+        return fails(f"less than {least:g} {unit}s".replace("costs", "of cost"), f"at least {least:g}", named)
+    if not whole and (most is not None or (least is not None and there < least)):
+        return unknown(f"not every turn tells its {unit}{'s' * (unit != 'cost')}")
+    return HOLDS

@@ -4,19 +4,27 @@ A record is an object in a tool's result that says whose it is, at the end of th
 is the value of `is`, else of the case's input. Of anybody else's record neither the identity may stand in the output,
 nor a value by which the record is known, unless own records, or the input, hold it too. A value that is not rare (a
 status, an amount) counts where the output tells it instead of the own one; where there is no own one nobody can say.
+
+A value is told in a text as whole words, whatever its case, dashes and spaces look like. Some values tell whose record
+it is, or are so rare that nobody says them by chance: names, addresses, numbers of orders. Others are everyone's: a
+status, an amount, a day. What is shorter than either, or true or false, tells nothing. Days and amounts are one value
+in many notations. A day is 2026-11-22, 22 November 2026, Nov 22nd, 22.11.2026; an amount 1299.00, $1,299, 1.299,00 EUR.
+Which of two numbers is the month nobody can know, so both readings count.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+import unicodedata
+from enum import Enum
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
-from pytest_agentreplay.cases.checks import wording
 from pytest_agentreplay.cases.checks.endings import is_something
 from pytest_agentreplay.cases.checks.records import Record, RecordMatch, records, spelled, tail
 from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, texts, unknown
-from pytest_agentreplay.cases.checks.wording import NAMED, WordingWeight, bare, forms, plain, stands, weight, without
 from pytest_agentreplay.cases.turn import short
 from pytest_agentreplay.providers import READER
 
@@ -24,7 +32,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.cases.evidence import CaseEvidence
-
 
 PART = re.compile(r"[^\W\d_]+")
 """A part of a name: Anne-Marie O'Neil has four."""
@@ -78,7 +85,7 @@ class IdentityTrial:
         self._text = without(self._whole, [*self._shared])
 
     def said(self) -> AnswerCheck:
-        """What the word says."""
+        """Return what the word says."""
         for one in records(self._output, self._way, "the output").records:
             if self._is_foreign(one):
                 return self._told(one, self._way[-1], ", ".join(sorted(one.whose)))
@@ -110,12 +117,10 @@ class IdentityTrial:
         return any(stands(form, self._whole) for form in mine)
 
     def _part_is_told(self, name: Any) -> bool:
-        """Whether a part of somebody's name is told, as names are written."""
+        """Return whether a part of somebody's name is told, as names are written."""
         parts = [part for part in PART.findall(bare(str(name))) if len(part) > 2 and part[:1].isupper()]
         fresh = [part for part in parts if plain(part) not in self._words]
-        return any(
-            wording.places(one, self._spelled) for part in fresh for one in (part.capitalize(), part, part.upper())
-        )
+        return any(places(one, self._spelled) for part in fresh for one in (part.capitalize(), part, part.upper()))
 
     def _is_foreign(self, one: Record) -> bool:
         return not one.whose & self._own
@@ -156,3 +161,204 @@ def _results(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMat
 def _recorded(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMatch]:
     for call in evidence.recorded:
         yield records(call.result, way, f"{call.name} in turn {call.turn} of the frozen run", lists=True)
+
+
+YEAR = "january february march april may june july august september october november december"
+MONTHS = YEAR.split()
+ISO = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})(?:[t ][0-9:.,+z-]*)?", re.ASCII)
+DOTTED = re.compile(r"([0-9]{1,2})\.([0-9]{1,2})\.([0-9]{4})", re.ASCII)
+IN_WORDS = re.compile(
+    r"(?:(?P<day>[0-9]{1,2})(?:st|nd|rd|th)?[. ] ?(?:of )?(?P<month>[a-z]{3,9})[.,]? (?P<year>[0-9]{4})"
+    r"|(?P<month2>[a-z]{3,9})[. ] ?(?P<day2>[0-9]{1,2})(?:st|nd|rd|th)?,? (?P<year2>[0-9]{4}))",
+    re.ASCII,
+)
+CURRENCY = "(?:[$\u20ac\u00a3\u00a5]|eur|usd|gbp|chf|jpy|cny|sek|nok|dkk|pln|czk|huf|cad|aud|nzd|inr|brl|mxn|zar|krw)"
+AMOUNT = re.compile(rf"(?P<before>{CURRENCY}?) ?(?P<number>[0-9][0-9.,' ]{{0,20}}?) ?(?P<behind>{CURRENCY}?)", re.ASCII)
+DECIMALS = re.compile(r"(.*[0-9])[.,]([0-9]{1,2})")
+
+
+def day_of(text: str) -> dt.date | None:
+    """Return the day that a plain text is; None for all else."""
+    if found := ISO.fullmatch(text):
+        year, month, day = map(int, found.groups())
+    elif found := DOTTED.fullmatch(text):
+        day, month, year = map(int, found.groups())
+    elif found := IN_WORDS.fullmatch(text):
+        name = (found["month"] or found["month2"])[: None if "sept" not in text else 3]
+        month = next((at for at, one in enumerate(MONTHS, 1) if one.startswith(name)), 0)
+        year, day = int(found["year"] or found["year2"]), int(found["day"] or found["day2"])
+    else:
+        return None
+    try:
+        return dt.date(year, month, day)
+    except ValueError:
+        return None
+
+
+@lru_cache(maxsize=1024)
+def days(day: dt.date) -> tuple[str, ...]:
+    """Return the ways in which people write a day, as plain texts."""
+    year, number = day.year, day.day
+    nth = f"{number}{'th' if number in {11, 12, 13} else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+    month = MONTHS[day.month - 1]
+    names = {month, month[:3], f"{month[:3]}."} | ({"sept", "sept."} if day.month == 9 else set())
+    told = {day.isoformat(), day.strftime("%Y/%m/%d") if year > 999 else day.isoformat()}
+    for one in {str(number), f"{number:02}", nth}:
+        for name in names:
+            before = {f"{one} {name}", f"{one} of {name}", f"{one}. {name}", f"{name} {one}"}
+            told |= before | {f"{form} {year}" for form in before} | {f"{one} {name}, {year}", f"{name} {one}, {year}"}
+    for first, second in ((number, day.month), (day.month, number)):
+        for mark in "./-":
+            told |= {f"{first}{mark}{second}{mark}{year}", f"{first:02}{mark}{second:02}{mark}{year}"}
+            told |= {f"{first:02}{mark}{second:02}{mark}{year % 100:02}"}
+    return tuple(sorted(told))
+
+
+def amount_of(text: str) -> float | None:
+    """The amount that a plain text is: with a currency, or with two digits behind the point; None for all else."""
+    found = AMOUNT.fullmatch(text)
+    if found is None:
+        return None
+    number, currency = found["number"].strip(), found["before"] or found["behind"]
+    cut = DECIMALS.fullmatch(number)
+    if not currency and (cut is None or len(cut[2]) != 2):
+        return None
+    whole = re.sub(r"[.,' ]", "", cut[1] if cut else number)
+    return float(f"{whole}.{cut[2] if cut else 0}")
+
+
+def amounts(value: float) -> tuple[str, ...]:
+    """Return the ways in which people write a number, as plain texts."""
+    if abs(value) >= 1e15:
+        return (repr(value),)
+    written = {f"{value:.2f}", f"{value:,.2f}"}
+    written |= {str(int(value)), f"{int(value):,}"} if float(value).is_integer() else {repr(value)}
+    swapped = {text.translate(str.maketrans(",.", ".,")) for text in written}
+    parted = {text.replace(",", mark) for text in written for mark in " '"}
+    parted |= {text.replace(".", " ") for text in swapped if text.count(",") == 1 and "." in text}
+    return tuple(sorted(written | swapped | parted, key=len, reverse=True))
+
+
+DASHES = dict.fromkeys([*range(0x2010, 0x2016), 0x2212, 0xFE58, 0xFE63, 0xFF0D], "-")
+UNSEEN = dict.fromkeys([0x00AD, 0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF])
+DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ][0-9:.,+z-]*)?|[0-9]{1,2}[.:/][0-9]{2}(?:[.:/][0-9]{2,4})?")
+UMLAUTS = str.maketrans(
+    {"\u00e4": "ae", "\u00f6": "oe", "\u00fc": "ue", "\u00f8": "oe", "\u00e6": "ae", "\u00e5": "aa"}
+)
+"""How they are spelled out, where no accent can be typed."""
+SENTENCE = re.compile(r"[.!?;\n]+\s*")
+LONG = 80
+"""A text that is longer is told when one of its sentences is."""
+PLACEHOLDERS = ("[[redacted:", "@redacted.invalid")
+NAMED = re.compile(r"name|customer|owner|holder|recipient|contact|patient|guest", re.IGNORECASE)
+
+
+class WordingWeight(Enum):
+    """What it means that a value of a record stands in a text."""
+
+    NOTHING = "nothing"
+    PERHAPS = "perhaps"
+    TELLS = "tells"
+
+
+def weight(name: str, value: Any) -> WordingWeight:
+    """Return the weight of a field."""
+    if isinstance(value, bool) or value is None:
+        return WordingWeight.NOTHING
+    if isinstance(value, int | float):
+        return _of_number(value)
+    if not isinstance(value, str):
+        return WordingWeight.NOTHING
+    text = value.strip()
+    if any(mark in text for mark in PLACEHOLDERS) or ("@" in text and "." in text):
+        return WordingWeight.TELLS
+    if text.isdecimal():
+        return _of_number(int(text[:40])) if not text.startswith("0") or len(text) < 5 else WordingWeight.TELLS
+    if len(text) < 3 or (len(text) == 3 and text.isupper() and not NAMED.search(name)):
+        return WordingWeight.NOTHING
+    if DATE.fullmatch(text.lower()) or day_of(plain(text)) is not None:
+        return WordingWeight.PERHAPS
+    if (amount := amount_of(plain(text))) is not None:
+        return _of_number(amount)
+    if NAMED.search(name) or any(char.isdigit() for char in text):
+        return WordingWeight.TELLS
+    words = text.split()
+    rare = len(words) > 1 and (text != text.lower() or len(words) > 3)
+    return WordingWeight.TELLS if rare else WordingWeight.PERHAPS
+
+
+def _of_number(value: float) -> WordingWeight:
+    if isinstance(value, int):
+        if abs(value) < 1000 or 1900 <= value <= 2100:
+            return WordingWeight.NOTHING
+        return WordingWeight.TELLS if abs(value) >= 10_000 else WordingWeight.PERHAPS
+    return WordingWeight.PERHAPS if abs(value) >= 1 else WordingWeight.NOTHING
+
+
+def plain(text: str) -> str:
+    """Return a text without what only looks differ in."""
+    return " ".join(bare(text).split()).casefold()
+
+
+def bare(text: str) -> str:
+    """Return a text without accents, in plain dashes and quotes: M\u00fcller is Muller."""
+    letters = "".join(char for char in unicodedata.normalize("NFKD", text) if not "\u0300" <= char <= "\u036f")
+    return unicodedata.normalize("NFKC", letters).translate(DASHES).translate(UNSEEN)
+
+
+def forms(value: Any) -> list[str]:
+    """Return the ways in which people write a value, as `make_plain` has them."""
+    if isinstance(value, int | float):
+        return [*amounts(value)]
+    written = [*filter(None, map(plain, sentences(str(value))))]
+    if written and (day := day_of(written[0])) is not None:
+        written += days(day)
+    elif written and (amount := amount_of(written[0])) is not None:
+        written += amounts(amount)
+    return [*dict.fromkeys((*written, *filter(None, map(plain, sentences(str(value).casefold().translate(UMLAUTS))))))]
+
+
+def sentences(text: str) -> list[str]:
+    """Return a text, or the sentences of one that is too long to be repeated as it is."""
+    if len(text) <= LONG:
+        return [text]
+    return [text, *(one for one in SENTENCE.split(text) if len(one.split()) > 3)]
+
+
+def stands(form: str, text: str) -> bool:
+    """Return whether a form stands in a plain text as whole words."""
+    return any(True for _ in places(form, text))
+
+
+def places(form: str, text: str) -> list[tuple[int, int]]:
+    """Return where a form stands in a plain text as whole words."""
+    found, at = [], text.find(form) if form else -1
+    while at >= 0:
+        end = at + len(form)
+        begins = at == 0 or not (_inner(form[0]) and _inner(text[at - 1]))
+        ends = end == len(text) or not (_inner(form[-1]) and _inner(text[end]))
+        if begins and ends and not _of_a_number(form, text, at, end):
+            found.append((at, end))
+        at = text.find(form, end if begins and ends else at + 1)
+    return found
+
+
+def _inner(char: str) -> bool:
+    return char.isalnum() or char == "_"
+
+
+def _of_a_number(form: str, text: str, at: int, end: int) -> bool:
+    """Return whether a number goes on behind its point or comma: 49.9 is not told by 149.95, nor 1 by 1.5."""
+    if not (form[0].isdigit() or form[-1].isdigit()):
+        return False
+    behind = form[-1].isdigit() and text[end : end + 1] in {".", ","} and text[end + 1 : end + 2].isdigit()
+    before = form[0].isdigit() and text[at - 1 : at] in {".", ","} and text[max(0, at - 2) : at - 1].isdigit()
+    return behind or before
+
+
+def without(text: str, told: list[str]) -> str:
+    """Return a plain text without these forms, the longest first: what the agent may say hides nothing of others."""
+    for form in sorted(set(told), key=len, reverse=True):
+        for at, end in reversed(places(form, text)):
+            text = f"{text[:at]} \0 {text[end:]}"
+    return text

@@ -54,7 +54,7 @@ def tail(path: str) -> tuple[str, ...]:
 
 
 def records(value: Any, way: tuple[str, ...], origin: str = "", *, lists: bool = False) -> RecordMatch:
-    """The records in `value`: objects from which `way` leads to an identity.
+    """Return the records in `value`: objects from which `way` leads to an identity.
 
     With `lists` those in plain texts too: lines of names and values, tables, XML.
     """
@@ -96,12 +96,12 @@ def identities(node: dict[Any, Any], way: Iterable[str]) -> frozenset[str]:
 
 
 def spelled(identity: object) -> str:
-    """An identity as it is compared: 7 and "7" are one."""
+    """Return an identity as it is compared: 7 and "7" are one."""
     return str(identity).strip().casefold()
 
 
 def objects_in(text: str) -> list[Any]:
-    """The JSON objects and lists in a text: the text itself, or what stands among other words."""
+    """Return the JSON objects and lists in a text: the text itself, or what stands among other words."""
     whole = parse(text)
     if not isinstance(whole, NotJson):
         return [whole] if isinstance(whole, dict | list) else []
@@ -134,7 +134,7 @@ Row: TypeAlias = "dict[str, Any]"
 
 
 def listed(text: str, way: Sequence[str]) -> list[Row]:
-    """The records in `text`, of which at least one says whose it is; none where that is no list that we know."""
+    """Return the records in `text`, of which at least one says whose it is; none where that is no list that we know."""
     wanted = key("_".join(way))
     if len(text) > LARGEST or wanted not in key(text):
         return []
@@ -148,12 +148,12 @@ def listed(text: str, way: Sequence[str]) -> list[Row]:
 
 
 def key(name: str) -> str:
-    """A name as it is compared."""
+    """Return a name as it is compared."""
     return re.sub(r"[\s.-]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip(AROUND))).lower()
 
 
 def named(row: Row, way: Sequence[str], wanted: str) -> Row:
-    """A row in which the identity stands where `way` leads to."""
+    """Return a row in which the identity stands where `way` leads to."""
     if not (whose := row.get(wanted)):
         return row
     whose = whose.partition(" (")[0].strip(f"{AROUND}.")
@@ -180,7 +180,7 @@ def pairs(text: str) -> Iterator[Row]:
 
 
 def tables(text: str, wanted: str) -> Iterator[Row]:
-    """The rows of tables that have `wanted` in their head: cells between bars, or lines of CSV."""
+    """Yield the rows of tables that have `name` in their head: cells between bars, or lines of CSV."""
     lines = [line.strip() for line in text.splitlines()]
     barred = [cells(line) for line in lines]
     for at in range(1, len(lines)):
@@ -197,12 +197,12 @@ def tables(text: str, wanted: str) -> Iterator[Row]:
 
 
 def cells(line: str) -> list[str]:
-    """The cells of a line with bars."""
+    """Return the cells of a line with bars."""
     return [cell.strip(AROUND) for cell in line.strip("|").split("|")] if "|" in line else []
 
 
 def below(head: list[str], rows: Iterable[list[str]]) -> Iterator[Row]:
-    """The rows that fit a head, up to the first that does not."""
+    """Yield the rows that fit a head, up to the first that does not."""
     for row in rows:
         if len(row) != len(head):
             return

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class AnswerCheck(NamedTuple):
-    """`held` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
+    """`holds` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
 
     held: bool | None
     lines: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ def unknown(why: str) -> AnswerCheck:
 
 
 def every(found: Iterable[AnswerCheck]) -> AnswerCheck:
-    """All of them hold; else the first that fails, else the first of which nobody can say."""
+    """Return that all of them hold; else the first that fails, else the first of which nobody can say."""
     told = list(found)
     return next((one for one in told if one.held is False), next((one for one in told if one.held is None), HOLDS))
 
@@ -51,7 +51,7 @@ LONGEST_PATH = 500
 def compared(
     what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest: str = "", *, there: bool
 ) -> AnswerCheck:
-    """Whether the values `found` of `what` are as `wanted`; `there` says that what they are looked for in exists."""
+    """Return whether the `values` of `what` are as `expectation`; `there`: what holds them exists."""
     return every(
         _compared(what, found, name, wanted[name], nearest=nearest, there=there)
         for name in COMPARISONS
@@ -83,12 +83,12 @@ def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest:
 
 
 def found_at(path: str, tree: Any) -> list[Any]:
-    """The values at a path, or at a name of the top."""
+    """Return the values at a path, or at a name of the top."""
     return [value for _, value in compile_path(path if path.startswith("$") else f"$['{path}']").find(tree)]
 
 
 def landing(path: str, tree: Any) -> str:
-    """How far a path leads, and what stands there: "$.order has id, status"."""
+    """Return how far a path leads, and what stands there: "$.order has id, status"."""
     steps = compile_path(path).steps
     here: list[Any] = [tree]
     for at in range(len(steps), -1, -1):
@@ -138,7 +138,7 @@ def _line(nearest: str) -> list[str]:
 
 
 def differing(want: Any, there: Any) -> list[str]:
-    """Where two texts differ, on a line; nothing for what is no text."""
+    """Return where two texts differ, on a line; nothing for what is no text."""
     return [f"  differs   {brief(want, there)}"] if isinstance(want, str) and isinstance(there, str) else []
 
 
@@ -148,7 +148,7 @@ def _around(text: str, want: str) -> str:
 
 
 def alike(want: str, found: Sequence[Any]) -> list[str]:
-    """The text itself but for case or spaces, where it stands."""
+    """Return the text itself but for case or spaces, where it stands."""
     for text in (text for value in found for text in texts(value)):
         if (at := text.lower().find(want.lower())) >= 0:
             return _line(f"{short(text[at : at + len(want)])} (other case)")

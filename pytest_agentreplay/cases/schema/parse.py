@@ -1,7 +1,7 @@
 """Reading `case.yaml`: data into a `Case`, or every complaint about it at once, each with its line and column.
 
-    model, check_fields    the keys and their types, and the JSON Schema that is made of them
-    checks.invalid         what a word of the vocabulary cannot want
+    model                  the keys and their types, and the JSON Schema that is made of them
+    judging.find_faults    what a word of the vocabulary cannot want
 
 A case is data. Nothing of it is run, opened or looked up when it is read. Unknown keys are errors, but for those that
 begin with "x-", and those of a newer minor form, which are left aside with a note.
@@ -9,7 +9,6 @@ begin with "x-", and those of a newer minor form, which are left aside with a no
 
 from __future__ import annotations
 
-import functools
 import re
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -18,12 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.perturbation import OPERATORS, read_perturbation
 from pytest_agentreplay.cases.case import DEFAULT_SERVING, LIST_NAMES, Case, CaseSource, Check, ServingPolicy
-from pytest_agentreplay.cases.checks import WORDS, invalid, no_word
-from pytest_agentreplay.cases.schema import check_fields, model
+from pytest_agentreplay.cases.judging import WORDS, find_faults, no_word
+from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.compare import tolerance
 from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.providers.lenient import arr, string
 from pytest_agentreplay.snapshots.codec import strict_yaml
+from pytest_agentreplay.snapshots.kit import texts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -51,30 +52,25 @@ class Headline:
 
 
 def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
-    """The headline of a case file. Raises CaseError for what is no YAML, or not that of a case."""
+    """Return the headline of a case file. Raises CaseError for what is no YAML, or not that of a case."""
     value = strict_yaml.load(data, file=file, error=CaseError).value
     if not isinstance(value, dict):
         raise CaseError(NO_CASE, file=file, place="1:1")
-    labels, cold = value.get("labels"), value.get("cold")
     return Headline(
-        id=_text(value.get("id")),
-        expect=_text(value.get("expect")) or "reproduces",
-        labels=tuple(one for one in labels if isinstance(one, str)) if isinstance(labels, list) else (),
-        title=_text(value.get("title")),
-        base=_text(value.get("base")),
-        reason=_text(cold.get("reason")) if isinstance(cold, dict) else "",
+        id=string(value.get("id")),
+        expect=string(value.get("expect")) or "reproduces",
+        labels=tuple(texts(value.get("labels"))),
+        title=string(value.get("title")),
+        base=string(value.get("base")),
+        reason=string(keys(value.get("cold")).get("reason")),
     )
 
 
 NO_CASE = 'a case is keys and values, the first of them schemaVersion: "1.0"'
 
 
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
 def read(data: bytes, *, file: str, folder: Path, words: Collection[str] | None = ()) -> Case:
-    """The case that a file holds. Raises CaseError with every complaint, the first one's place in front.
+    """Return the case that a file holds. Raises CaseError with every complaint, the first one's place in front.
 
     `words` are those that other packages add to the vocabulary; None takes any, for whoever does not judge.
     """
@@ -94,7 +90,7 @@ class CaseParser:
         self._aside: list[str] = []
 
     def case(self, folder: Path) -> Case:
-        """The case. Raises CaseError."""
+        """Return the case. Raises CaseError."""
         value = self._document.value
         if not isinstance(value, dict):
             raise self._error([((), NO_CASE)])
@@ -148,8 +144,7 @@ class CaseParser:
 
     def _of_the_words(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         for list_name in LIST_NAMES:
-            items = value.get(list_name)
-            for at, item in enumerate(items if isinstance(items, list) else ()):
+            for at, item in enumerate(arr(value.get(list_name))):
                 if not isinstance(item, dict):
                     continue  # the model has said so
                 if len(item) != 1:
@@ -162,9 +157,9 @@ class CaseParser:
                         yield (list_name, at, word), no_word(word, self._words)
 
     def _of_the_whole(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
-        """What no type says; asked of what is of its type alone."""
+        """Yield what no type says; asked of what is of its type alone."""
         for list_name in LIST_NAMES:
-            for at, item in enumerate(_items(value.get(list_name))):
+            for at, item in enumerate(arr(value.get(list_name))):
                 for word, wanted in (item if isinstance(item, dict) else {}).items():
                     yield from _asked((list_name, at, word), word, wanted)
         expect, cold = value.get("expect", "reproduces"), value.get("cold")
@@ -175,14 +170,14 @@ class CaseParser:
             )
         if bool(value.get("base")) != bool(value.get("perturb")):
             yield ("base",) if value.get("base") else ("perturb",), "base and perturb stand together, or neither does"
-        for at, item in enumerate(_items(value.get("perturb"))):
-            operator = _text(keys(item).get("operator"))
+        for at, item in enumerate(arr(value.get("perturb"))):
+            operator = string(keys(item).get("operator"))
             if operator and operator not in OPERATORS:
                 known = nearest(operator, [*OPERATORS])
                 yield ("perturb", at, "operator"), f"there is no operator {operator!r:.60}{known}"
-        if (file := _text(keys(value.get("source")).get("file"))) in {".", ".."}:
+        if (file := string(keys(value.get("source")).get("file"))) in {".", ".."}:
             yield ("source", "file"), f"{file} is no file of the folder"
-        for at, path in enumerate(_items(keys(value.get("matching")).get("ignore"))):
+        for at, path in enumerate(arr(keys(value.get("matching")).get("ignore"))):
             yield from _refused(("matching", "ignore", at), compile_path, path)
         for place, how in keys(value.get("tolerance")).items():
             if isinstance(how, str | int | float) and not isinstance(how, bool):
@@ -199,7 +194,8 @@ class CaseParser:
     def _error(self, complaints: list[tuple[Place, str]]) -> CaseError:
         """One error for all of them, in the order of the file."""
         placed = sorted(
-            {(self._place(path), what) for path, what in complaints}, key=lambda one: (_order(one[0]), one[1])
+            {(find_place(self._document, path), what) for path, what in complaints},
+            key=lambda one: ([*map(int, filter(None, one[0].split(":")))], one[1]),
         )
         (place, first), *others = placed
         told = [f"{where}: {what}" if where else what for where, what in others[: MOST_TOLD - 1]]
@@ -207,16 +203,18 @@ class CaseParser:
         message = "; ".join([first, *told, *([f"and {more} more"] if more > 0 else [])])
         return CaseError(message, file=self._file, place=place)
 
-    def _place(self, path: Place) -> str:
-        while path and path not in self._document.places:
-            path = path[:-1]
-        return self._document.places.get(path, "")
+
+def find_place(document: Document, path: Place) -> str:
+    """Return line:column of the value at `path`, else of what is nearest above it; "" for none."""
+    while path and path not in document.places:
+        path = path[:-1]
+    return document.places.get(path, "")
 
 
 def _asked(place: Place, word: str, wanted: Any) -> Iterator[tuple[Place, str]]:
-    """What a word cannot want; nothing where the model has refused its types already."""
+    """Yield what a word cannot want; nothing where the model has refused its types already."""
     try:
-        found = [*invalid.wrong(word, wanted)] if word in WORDS else []
+        found = [*find_faults(word, wanted)] if word in WORDS else []
     except (TypeError, AttributeError, KeyError):
         return
     for path, what in found:
@@ -232,16 +230,8 @@ def _refused(place: Place, take: Any, *given: Any) -> Iterator[tuple[Place, str]
         yield place, str(error)
 
 
-def _order(place: str) -> tuple[int, ...]:
-    return tuple(map(int, place.split(":"))) if place else ()
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
 def made(value: dict[str, Any], file: str, folder: Path) -> Case:
-    """The case of a file that holds no mistake, without its checks."""
+    """Return the case of a file that holds no mistake, without its checks."""
     source, matching, cold = (keys(value.get(key)) for key in ("source", "matching", "cold"))
     fields = {
         name: source[name] for name in ("format", "version", "file", "id", "fidelity", "imported") if name in source
@@ -272,14 +262,14 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
 
 
 def serving(list_name: ListName, said: Any) -> ServingPolicy:
-    """How the agent is served for a list of checks: a word for all calls or for each kind, else its default."""
+    """Return how the agent is served for a list of checks: a word for all calls or for each kind, else its default."""
     if isinstance(said, str):
         return ServingPolicy(said, said, said)  # type: ignore[arg-type]  # the model knows the words
     return replace(DEFAULT_SERVING[list_name], **keys(said))
 
 
 def keys(value: Any) -> dict[str, Any]:
-    """The keys and values of what should be a mapping; none of what is not."""
+    """Return the keys and values of what should be a mapping; none of what is not."""
     return value if isinstance(value, dict) else {}
 
 
@@ -308,17 +298,17 @@ PATTERNS = {
 
 
 def plain_path(loc: Sequence[str | int]) -> tuple[str | int, ...]:
-    """A place as the file has it, without the marks of the model."""
-    return tuple(part for part in loc if part not in check_fields.TAGS and part != "[key]")
+    """Return a place as the file has it, without the marks of the model."""
+    return tuple(part for part in loc if part not in model.TAGS and part != "[key]")
 
 
 def shown(path: Iterable[str | int]) -> str:
-    """A path as people write one: observed[2].output."""
+    """Return a path as people write one: observed[2].output."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
 
 def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
-    """What pydantic has found, in our words."""
+    """Return what pydantic has found, in our words."""
     kind, context = wrong["type"], wrong.get("ctx", {})
     match kind:
         case "missing":
@@ -333,21 +323,21 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
             return f"{shown(path)} {PATTERNS.get(context.get('pattern', ''), 'is written another way')}"
         case "union_tag_invalid":
             words = {"(text)": "text", "(keys)": "keys and values", "(number)": "a number", "(list)": "a list"}
-            tags = [words[tag] for tag in check_fields.TAGS if f"'{tag}'" in str(context.get("expected_tags", ""))]
+            tags = [words[tag] for tag in model.TAGS if f"'{tag}'" in str(context.get("expected_tags", ""))]
             return f"{shown(path)} is {' or '.join(tags)}"
     return f"{shown(path)} {SAID.get(kind, str(wrong['msg']))}"
 
 
 def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
-    """The message about a key that nobody knows."""
+    """Return the message about a key that nobody knows."""
     if len(path) == 1:
         return f"{path[-1]!r:.60} is no key of a case{nearest(path[-1], known)}; your own begin with {model.EXTRA}"
     return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{nearest(path[-1], known)}"
 
 
 def known_at(path: tuple[str | int, ...]) -> list[str]:
-    """The keys that may stand where `path` leads, as the schema has them."""
-    whole = _schema()
+    """Return the keys that may stand where `path` leads, as the schema has them."""
+    whole = model.schema()
     here: list[dict[str, Any]] = [whole]
     for part in path[:-1]:
         step = "items" if isinstance(part, int) else str(part)
@@ -360,18 +350,13 @@ def known_at(path: tuple[str | int, ...]) -> list[str]:
     return [key for node in here for one in _variants(node, whole) for key in one.get("properties", {})]
 
 
-@functools.cache
-def _schema() -> dict[str, Any]:
-    return model.schema()
-
-
 def _named(node: dict[str, Any], name: str) -> dict[str, Any] | None:
     found = node.get("properties", {}).get(name, node.get("additionalProperties"))
     return found if isinstance(found, dict) else None
 
 
 def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any]]:
-    """A schema with what it refers to, or each of several."""
+    """Return a schema with what it refers to, or each of several."""
     if "$ref" in node:
         return _variants(whole["$defs"][node["$ref"].rpartition("/")[2]], whole)
     several = node.get("oneOf") or node.get("anyOf") or node.get("allOf")  # the last one by old releases of pydantic
@@ -379,7 +364,7 @@ def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any
 
 
 def nearest(word: object, words: Sequence[str]) -> str:
-    """The end of a message about a word that nobody knows: the most similar one, else all that there are."""
+    """Return the end of a message about a word that nobody knows: the most similar one, else all that there are."""
     return _meant(word, words) or (f": it is one of {', '.join(words)}" if words else "")
 
 

@@ -27,7 +27,7 @@ from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.redaction.policy import joined
 from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, cleaned, found_in
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
-from pytest_agentreplay.runs.redact.rule_review import Review
+from pytest_agentreplay.runs.redact.rule_review import Review, reseal
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.strict_yaml import values_of
 from pytest_agentreplay.snapshots.store import files
@@ -39,10 +39,8 @@ from pytest_agentreplay.traces.opening import RATIO, SMALL
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
-    from pytest_agentreplay.snapshots.codec import Snapshot
 
 LISTING = "bundle.json"
 VERSION = "1.0"
@@ -70,7 +68,7 @@ class PackedBundle:
 
 
 def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, redact: bool = False) -> PackedBundle:
-    """The bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
+    """Return the bundle of the case in `folder`. `redact` has its copies of the files redacted under the policy.
 
     Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
     """
@@ -97,20 +95,18 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
 
 
 def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
-    """Where in the files of a case something stands that must not be shared."""
-    named = ((f"{format_path(folder)}/{name}", data) for name, data in contents.items())
-    return [line for name, data in named for line in places(name, data, policy, environ)]
-
-
-def places(name: str, data: bytes, policy: Policy, environ: Mapping[str, str]) -> list[str]:
-    """Where something stands that must not be shared: file, place and category, never what."""
-    if name.endswith(f"/{RUN}"):
-        found = Review(codec.loads(data, file=name).run, data, policy, environ).found
-    elif name.endswith(".zip"):
-        return []  # its members were redacted one by one when it was made, and no rule reads through a packing
-    else:
-        found = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
-    return [f"{name}:{one.place}: {one.category}" for one in found]
+    """Return where in the files of a case something must not be shared: file, place and category, never what."""
+    lines = []
+    for name, data in contents.items():
+        file = f"{format_path(folder)}/{name}"
+        if name == RUN:
+            hits = Review(codec.loads(data, file=file).run, data, policy, environ).found
+        elif name.endswith(".zip"):
+            continue  # its members were redacted one by one when it was made, and no rule reads through a packing
+        else:
+            hits = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
+        lines += [f"{file}:{hit.place}: {hit.category}" for hit in hits]
+    return lines
 
 
 def is_bundle(file: Path) -> bool:
@@ -159,7 +155,7 @@ def untrue(contents: Mapping[str, bytes]) -> str:
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:
-    """The files in an archive, if each of them is one that a case may have."""
+    """Return the files in an archive, if each of them is one that a case may have."""
     contents: dict[str, bytes] = {}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -178,7 +174,7 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
 
 
 def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
-    """Why a member of an archive is not taken out; "" for one that is."""
+    """Return why a member of an archive is not taken out; "" for one that is."""
     mode = info.external_attr >> 16
     if info.is_dir() or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
         return "is no plain file"
@@ -190,14 +186,14 @@ def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
 
 
 def known(name: str) -> bool:
-    """Whether a case may have a file of that name, which every system takes."""
+    """Return whether a case may have a file of that name, which every system takes."""
     if any(RESERVED.match(part) or part.startswith(".") or part.endswith(".") for part in name.split("/")):
         return False
     return name in {FILE, RUN, NOTES} or TEXTS.fullmatch(name) is not None
 
 
 def digest_of(data: bytes) -> str:
-    """The sha256 of a file."""
+    """Return the sha256 of a file."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -218,22 +214,15 @@ def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapp
     review = Review(run, contents.get(RUN, b""), policy, environ)
     copies = dict(contents)
     if snapshot is not None and review.found:
-        copies[RUN] = resealed(snapshot, review)
+        if not snapshot.sealed:
+            raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
+        copies[RUN] = reseal(snapshot, review, REASON, file=RUN).encode()
     for name, data in contents.items():
         if name.startswith(SOURCE_TRACE):
             copies[name], _ = cleaned(data, name, review.redaction)
         elif name != RUN:
             copies[name] = text_copy(name, data.decode(errors="replace"), review.redaction).encode()
     return copies
-
-
-def resealed(snapshot: Snapshot, review: Review) -> bytes:
-    """Return the file of the redacted run, with the revision that says so. Raises SnapshotEdited."""
-    if not snapshot.sealed:
-        raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
-    digest = codec.loads(codec.dumps(review.run), file=RUN).digest
-    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": REASON}
-    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision]).encode()
 
 
 def text_copy(name: str, text: str, redaction: Redaction) -> str:

@@ -41,7 +41,7 @@ class Skipped(AgentReplayError):
 
 
 def files_in(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files that were named, and those below the folders: not those of other tools, nor behind links."""
+    """Yield the files that were named, and those below the folders: not those of other tools, nor behind links."""
     for path in paths:
         if not path.is_dir() or path.is_symlink():
             yield path
@@ -52,7 +52,7 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[RuleHit]:
-    """What the rules find in one file. Raises Skipped."""
+    """Return what the rules find in one file. Raises Skipped."""
     try:
         data = files.head(file, LARGEST + 1)
     except SnapshotError as error:
@@ -93,7 +93,7 @@ class Linted:
 
 
 def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
-    """The folders of cases that were named (by folder or file), and those below the folders that were."""
+    """Yield the folders of cases that were named (by folder or file), and those below the folders that were."""
     for path in paths:
         if path.name == FILE and not path.is_dir():
             yield path.parent
@@ -108,7 +108,7 @@ def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
 
 
 def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
-    """What is wrong with the case in `folder`."""
+    """Return what is wrong with the case in `folder`."""
     try:
         case = stored_case.read(folder.absolute() / FILE, words=None)
     except CaseError as error:
@@ -136,20 +136,20 @@ def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
 
 
 def missing_base(case: Case) -> Iterator[LintProblem]:
-    """What is wrong with the base of a neighbour: it is a folder with a case, or the id of a test."""
+    """Yield what is wrong with the base of a neighbour: it is a folder with a case, or the id of a test."""
     if "::" not in case.base and not os.path.lexists(case.folder / case.base / FILE):
         message = f"base {case.base} is no folder of a case, from this one, and no id of a test"
         yield LintProblem("base", message, case.file, case.places.get(("base",), ""))
 
 
 def refused(error: CaseError) -> LintProblem:
-    """A file that cannot be read, as a complaint."""
+    """Return a file that cannot be read, as a complaint."""
     where = f"{error.file}:{error.place}" if error.place else error.file
     return LintProblem(RULE, str(error).removeprefix(f"{where}: "), error.file, error.place)
 
 
 def names_in(folder: Path) -> Iterator[str]:
-    """The files below a folder, by their path in it; a link is told by its name and not followed."""
+    """Yield the files below a folder, by their path in it; a link is told by its name and not followed."""
     for count, (here, folders, names) in enumerate(os.walk(folder)):
         linked = [name for name in folders if (Path(here) / name).is_symlink()]
         folders[:] = sorted(name for name in folders if name not in linked and not snapshots.skipped(name))
@@ -160,7 +160,7 @@ def names_in(folder: Path) -> Iterator[str]:
 
 
 def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapping[str, str]) -> Iterator[LintProblem]:
-    """What the rules and the policy find in the files of a case; a value is never told."""
+    """Yield what the rules and the policy find in the files of a case; a value is never told."""
     for name in there:
         file = folder / name
         try:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def exported(path: Path, target: str) -> Exported:
-    """The case at `path` (its folder, or its file) in the form of `target`.
+    """Return the case at `path` (its folder, or its file) in the form of `target`.
 
     Raises CaseError, for a case without a run too, and SnapshotError.
     """
@@ -34,7 +34,7 @@ def exported(path: Path, target: str) -> Exported:
 
 
 def subject(case: Case, run: Run, output: Json) -> Subject:
-    """What of a case goes out."""
+    """Return what of a case goes out."""
     return Subject(
         id=case.id,
         title=case.title,
@@ -49,7 +49,7 @@ def subject(case: Case, run: Run, output: Json) -> Subject:
 
 
 def in_project(folder: Path) -> str:
-    """A folder as seen from the root of its project, whatever folder people stand in."""
+    """Return a folder as seen from the root of its project, whatever folder people stand in."""
     whole = folder.absolute()
     root = root_above(whole)
     return (whole.relative_to(root) if whole.is_relative_to(root) else whole).as_posix()
@@ -62,7 +62,7 @@ def sayable(arguments: dict[str, object]) -> JsonObject | None:
 
 
 def place(out: Exported, where: Path) -> list[tuple[Path, str]]:
-    """Where its files go: into `where` if that is a folder, else there, and beside it what comes along."""
+    """Return where its files go: into `where` if that is a folder, else there, and beside it what comes along."""
     (_, first), *others = out.files
     if where.is_dir():
         return [(where / name, text) for name, text in out.files]

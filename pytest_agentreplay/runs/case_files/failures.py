@@ -105,7 +105,7 @@ class Survey:
         )
 
     def lines(self) -> Iterator[str]:
-        """The survey for people."""
+        """Yield the survey for people."""
         yield f"{len(self.cold)} of {plural(len(self.rows), 'case')} cannot be replayed"
         for row in self.cold:
             yield f"  {row.place}  grade {row.grade.name.lower() if len(row.grade.name) > 1 else row.grade.name}"
@@ -121,7 +121,7 @@ class Survey:
                 yield f"  {value}: {cold} of {plural(count, 'case')} cold"
 
     def plain(self) -> JsonObject:
-        """The survey as data."""
+        """Return the survey as data."""
         return {
             "cases": len(self.rows),
             "cold": [
@@ -138,7 +138,7 @@ class Survey:
 
 
 def survey(places: Iterable[Path], by: str = "") -> Survey:
-    """All cases in these files and folders."""
+    """Return all cases in these files and folders."""
     rows, unread = [], []
     for place in places:
         for file in files.below(place, FILE) if place.is_dir() else [place]:
@@ -170,7 +170,7 @@ def looked_at(file: Path) -> ColdCase:
 
 
 def checks_of(case: Case) -> str:
-    """What went wrong, without the words of this one run."""
+    """Return what went wrong, without the words of this one run."""
     return ", ".join(sorted(dict.fromkeys(map(word, case.observed))))
 
 
@@ -200,7 +200,7 @@ def of(case: Case, run: Run | None) -> dict[str, tuple[str, ...]]:
 
 
 def told(values: Sequence[str]) -> tuple[str, ...]:
-    """Each value once; of none, that it is not known."""
+    """Return each value once; of none, that it is not known."""
     return tuple(dict.fromkeys(value for value in values if value)) or (UNKNOWN,)
 
 

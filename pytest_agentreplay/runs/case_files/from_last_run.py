@@ -11,7 +11,7 @@ from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.runs.case_files.scaffold import scaffold
 from pytest_agentreplay.runs.redact.final_scan import CUT
-from pytest_agentreplay.runs.redact.snapshot_rewrite import reviewed
+from pytest_agentreplay.runs.redact.rule_review import reviewed
 from pytest_agentreplay.snapshots.kit import table, texts
 from pytest_agentreplay.snapshots.store import defined, files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.projects import ini_value
@@ -30,7 +30,7 @@ FIDELITIES: tuple[Literal["bytes", "body-json", "semantic"], ...] = ("bytes", "b
 
 
 def latest(root: Path, nodeid: str) -> Path:
-    """The file of the latest run of a test: its pending one, else its snapshot.
+    """Return the file of the latest run of a test: its pending one, else its snapshot.
 
     Raises SnapshotMissing with the tests that may be meant: those of a class or file, of other parameters, of a slip.
     """
@@ -86,7 +86,7 @@ def from_snapshot(
     environ: Mapping[str, str],
     outcome: Mapping[str, str] | None = None,
 ) -> Scaffold:
-    """The case of the run in a snapshot, redacted again by today's rules. `outcome` is how its test ends by now.
+    """Return the case of the run in a snapshot, redacted again by today's rules. `outcome` is how its test ends by now.
 
     Raises SnapshotError, SnapshotEdited for one that was edited, Leak.
     """

@@ -17,8 +17,8 @@ from pytest_agentreplay.cases.check_inference import UNWRITABLE, inferred
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.fixtures import of_answers, one
 from pytest_agentreplay.cases.judging import judge
+from pytest_agentreplay.cases.render import notes, plain
 from pytest_agentreplay.cases.schema import model, parse
-from pytest_agentreplay.cases.timeline import notes, plain
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
@@ -55,7 +55,7 @@ PARTLY = "the trace does not hold all that a replay needs"
 
 @dataclass(frozen=True, slots=True)
 class Scaffold:
-    """A case that is not written yet, with the bytes of each file of it by name; `told` is what looks wrong."""
+    """A case that is not written yet, with the bytes of each file of it by name; `sentences` are what looks wrong."""
 
     case: Case
     run: Run
@@ -78,7 +78,7 @@ class ScaffoldOptions:
 
 
 def from_trace(trace: Trace, found: Import, told: ScaffoldOptions) -> Scaffold:
-    """The case of an imported run. Raises Leak for one that still holds a secret."""
+    """Return the case of an imported run. Raises Leak for one that still holds a secret."""
     run, hidden = clean(frozen_run(trace, test=told.test), found)
     stated = table(run.header.kit, "case")
     losses = tuple(texts(stated.get("losses")))
@@ -116,7 +116,7 @@ def scaffold(
     missing: tuple[str, ...] = (),
     reason: str = "",
 ) -> Scaffold:
-    """The case of a frozen run that comes from `source`, of which the files `kept` stay beside it."""
+    """Return the case of a frozen run that comes from `source`, of which the files `kept` stay beside it."""
     text = codec.dumps(run)
     evidence = frozen(run)
     inference = inferred(evidence)
@@ -170,7 +170,7 @@ def clean(run: Run, found: Import) -> tuple[Run, bool]:
 
 
 def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
-    """The exchange with the headers that a recording would keep."""
+    """Return the exchange with the headers that a recording would keep."""
     call, outcome = x.call, x.outcome
     if isinstance(call, HttpCall):
         call = replace(call, headers=redaction.headers(call.headers, call.url))
@@ -229,10 +229,7 @@ NO_SIGN = "no check that was inferred holds on the frozen run: write one under o
 
 def holding(case: Case, run: Run) -> Case:
     """The case without the checks that would make it a broken one, evaluated as its file and its run will be read."""
-    written, evidence = (
-        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None),
-        frozen(run),
-    )
+    written, evidence = reread(case), frozen(run)
     results = judge(written, "observed", evidence).results
     observed = tuple(check for check, result in zip(case.observed, results, strict=True) if result.held)
     losses = [UNTRUE.format(result.check.word) for result in results if not result.held]
@@ -244,7 +241,7 @@ def holding(case: Case, run: Run) -> Case:
 
 
 def fitting(case: Case) -> Case:
-    """The case as a file can say it. Raises CaseError where nothing of it can be said."""
+    """Return the case as a file can say it. Raises CaseError where nothing of it can be said."""
     source = replace(case.source, id=plain(case.source.id)[:LINE], version=plain(case.source.version)[:LINE])
     case = replace(case, source=source, missing=sentences(case.missing), reason=case.reason[:SENTENCE])
     case = losing(case)
@@ -252,12 +249,17 @@ def fitting(case: Case) -> Case:
         case = with_checks(case)
     if not readable(case):
         case = losing(replace(case, input=None), TOO_LARGE)
-    parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+    reread(case)
     return case
 
 
+def reread(case: Case) -> Case:
+    """Return the case as its file will be read. Raises CaseError, UnicodeEncodeError."""
+    return parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+
+
 def with_checks(case: Case) -> Case:
-    """The case with the checks that a file can say, each looked at alone."""
+    """Return the case with the checks that a file can say, each looked at alone."""
     bare = replace(case, input=None, desired=(), semantic=())
 
     def sayable(checks: Sequence[Check]) -> tuple[Check, ...]:
@@ -269,16 +271,16 @@ def with_checks(case: Case) -> Case:
 
 
 def readable(case: Case) -> bool:
-    """Whether what is written of the case can be read again."""
+    """Return whether what is written of the case can be read again."""
     try:
-        parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+        reread(case)
     except (CaseError, UnicodeEncodeError):
         return False
     return True
 
 
 def losing(case: Case, *losses: str) -> Case:
-    """The case, and what else its source does not tell."""
+    """Return the case, and what else its source does not tell."""
     return replace(case, source=replace(case.source, losses=sentences((*case.source.losses, *losses))))
 
 
@@ -290,7 +292,7 @@ def sentences(found: Sequence[str]) -> tuple[str, ...]:
 
 
 def given(told: Json, run: Run) -> Json:
-    """The input of a case, in one of its two forms; of what nobody has told the first question."""
+    """Return the input of a case, in one of its two forms; of what nobody has told the first question."""
     if told in (None, "", [], {}):
         return _asked_first(run)
     match told:
@@ -309,7 +311,7 @@ def given(told: Json, run: Run) -> Json:
 
 
 def _asked_first(run: Run) -> Json:
-    """What the user said before the first call of a model."""
+    """Return what the user said before the first call of a model."""
     for x in top_level(run):
         reading = READER.read_call(x.call)
         if reading.kind == "model":
@@ -319,7 +321,7 @@ def _asked_first(run: Run) -> Json:
 
 
 def _message(one: Any) -> Json:
-    """A message of any dialect as people write it: role and content."""
+    """Return a message of any dialect as people write it: role and content."""
     told = genai.message(one)
     parts = cast("list[JsonObject]", told["parts"])
     if parts and all(part.get("type") == "text" for part in parts):
@@ -328,7 +330,7 @@ def _message(one: Any) -> Json:
 
 
 def writable(value: Any) -> Any:
-    """A value without what no text file can hold: U+FFFD stands for it."""
+    """Return a value without what no text file can hold: U+FFFD stands for it."""
     match value:
         case str():
             return UNWRITABLE.sub("\ufffd", value)

@@ -68,7 +68,7 @@ BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\
 
 
 def cleaned(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
-    """The bytes of a trace file without what the rules find, and whether these bytes may be kept.
+    """Return the bytes of a trace file without what the rules find, and whether these bytes may be kept.
 
     Nothing can be taken out of what is no text: it is read as it is, and not kept if anything is found in it. Raises
     TraceError for what cannot be opened.
@@ -92,13 +92,13 @@ def _member(data: bytes, redaction: Redaction, file: str) -> tuple[bytes, bool]:
 
 
 def torn(before: str, after: str) -> bool:
-    """Whether a text is JSON no more, or holds fewer rows of it."""
+    """Return whether a text is JSON no more, or holds fewer rows of it."""
     (rows, _), (left, _) = rows_of(before), rows_of(after)
     return len(left or ()) != len(rows or ())
 
 
 def clean(text: str, redaction: Redaction) -> str:
-    """A text of JSON or YAML without what the rules find, and still JSON or YAML."""
+    """Return a text of JSON or YAML without what the rules find, and still JSON or YAML."""
     text = _Headers(redaction).out_of(text)
     held: list[str] = []
     mark = "zq"
@@ -142,7 +142,7 @@ class _Headers:
         self._numbers: dict[str, int] = {}
 
     def out_of(self, text: str) -> str:
-        """The text without them: first of its parsed data, then of texts in it that show headers."""
+        """Return the text without them: first of its parsed data, then of texts in it that show headers."""
         text = without_credentials(text, self.stored)
         text = HEADER.sub(lambda found: self._instead(found, hidden_in_traces(found["name"].lower())), text)
         known = CREDENTIALS | NEVER | SESSIONS
@@ -151,7 +151,7 @@ class _Headers:
         return text
 
     def stored(self, name: str, value: str) -> str:
-        """What is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
+        """Return what is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
         scheme = SCHEME.match(value)
         prefix = scheme[0] if scheme else ""
         rest = value[len(prefix) :]
@@ -193,7 +193,7 @@ class Import:
     refusal: TraceIncomplete | None = None
 
     def kept(self, trace: Trace | None) -> dict[str, bytes]:
-        """What a case keeps of the sources of one of the traces, by file name; all of them for none."""
+        """Return what a case keeps of the sources of one of the traces, by file name; all of them for none."""
         whole = trace is None or len(self.traces) == 1
         mine = [
             data if whole or trace is None else _own_rows(trace, file, data, self.wanted) for file, data in self.sources
@@ -219,7 +219,7 @@ def imported(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], 
 
 
 def ending(data: bytes) -> str:
-    """What a file of these bytes is called at its end."""
+    """Return what a file of these bytes is called at its end."""
     if data.startswith(b"PK\x03\x04"):
         return "zip"
     if data[:1] not in (b"{", b"["):
@@ -232,7 +232,7 @@ def ending(data: bytes) -> str:
 
 
 def _own_rows(trace: Trace, file: str, data: bytes, wanted: str) -> bytes:
-    """The lines that name the run, where these alone are the same run; else all of them."""
+    """Return the lines that name the run, where these alone are the same run; else all of them."""
     known = [known.encode("utf-8", "replace") for known in (trace.id, trace.source.id) if known]
     lines = data.splitlines(keepends=True)
     own = b"".join(line for line in lines if any(one in line for one in known))

@@ -81,7 +81,7 @@ def tolerances_of(case: Case) -> TolerancePolicy | None:
 
 
 def fixtures_of(case: Case) -> Fixtures:
-    """The fixtures in the folder of a case. Raises CaseError."""
+    """Return the fixtures in the folder of a case. Raises CaseError."""
     folder = case.folder / FIXTURES
     try:
         found = [folder / name for name in files.names_in(folder, strict=True) if name.endswith(SUFFIX)]
@@ -104,7 +104,7 @@ class CaseInputs:
         self._times: Counter[int] = Counter()
 
     def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
-        """The answer to these arguments; where they come again, what followed it."""
+        """Return the answer to these arguments; where they come again, what followed it."""
         found = self._fixtures.answer(tool, arguments)
         if found is None:
             return None
@@ -112,11 +112,11 @@ class CaseInputs:
         return found.outcome(self._times[id(found)] - 1), found.written
 
     def recorded_arguments(self, tool: str) -> Iterator[JsonObject]:
-        """The arguments to which answers of the tool are known, in the order of its files."""
+        """Yield the arguments to which answers of the tool are known, in the order of its files."""
         return (one.arguments for fixture in self._fixtures.fixtures if fixture.tool == tool for one in fixture.answers)
 
     def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
-        """The answer of the tool to the most similar arguments, and the line to write beside it."""
+        """Return the answer of the tool to the most similar arguments, and the line to write beside it."""
         theirs = [fixture for fixture in self._fixtures.fixtures if fixture.tool == tool]
         line = json.dumps({"arguments": arguments, "result": "...", "written": True, "why": "..."}, ensure_ascii=False)
         if not theirs:
@@ -138,7 +138,7 @@ def apart(answer: FixtureAnswer, arguments: JsonObject) -> int:
 
 
 def told_again(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
-    """A recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
+    """Return a recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
     told = encode.retell(call, recorded, outcome)
     if told is not outcome or not isinstance(outcome, HttpReply):
         return told

@@ -1,13 +1,17 @@
 """A case run by a command: today's agent in a process of its own, in whatever language, against the gateway.
 
 The command is told where everything lies by variables, its model calls come to the loopback gateway, and what it writes
-to AGENTREPLAY_OUTPUT_PATH is its result. It comes from the command line, never from a case.
+to AGENTREPLAY_OUTPUT_PATH is its result. It comes from the command line, never from a case. What it prints and writes
+is kept in `.agentreplay/runs/<time>-<case>/`, out of git, without secrets.
 """
 
 from __future__ import annotations
 
 import json
+import re
 import tempfile
+from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +20,9 @@ from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import Header, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.paths import near
 from pytest_agentreplay.runs import command
-from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store import files, layout
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -25,8 +30,49 @@ if TYPE_CHECKING:
     from pytest_agentreplay.backends.case_backend import CaseBackend
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.redaction.redaction import Redaction
-    from pytest_agentreplay.runs.cases.artifacts import Artifacts
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
+
+FOLDER = ".agentreplay"
+PLAIN = re.compile(r"[a-z0-9][a-z0-9_-]*")
+"""An id that can be the end of a folder's name as it is."""
+
+
+class Artifacts:
+    """The folder of one replay, made when the first file is kept. `here` is where reports show it from."""
+
+    def __init__(self, root: Path, case: str, *, here: Path, now: datetime | None = None) -> None:
+        """`case` is the id of the case."""
+        self._top = root / FOLDER
+        time = (now or datetime.now().astimezone()).strftime("%Y%m%dT%H%M%S")
+        name = f"{time}-{layout.slug(case, case, 60, whole=PLAIN.fullmatch(case) is not None)}"
+        self._here = here
+        self.folder = self._top / "runs" / name
+        self._made = False
+
+    def keep(self, name: str, text: str) -> None:
+        """Keep one file; a second one of that name gets a number. Raises CannotWrite."""
+        if not self._made:
+            self._make()
+        stem, dot, ending = name.partition(".")
+        number = 1
+        while files.exists(self.folder / name):
+            number += 1
+            name = f"{stem}-{number}{dot}{ending}"
+        files.write_whole(self.folder / name, text)
+
+    @property
+    def shown(self) -> str:
+        """The folder as people would type it, "" while nothing is kept."""
+        return near(self.folder, self._here) if self._made else ""
+
+    def _make(self) -> None:
+        files.private(self._top)
+        number, first = 1, self.folder
+        while not files.make_new(self.folder):
+            number += 1
+            self.folder = first.with_name(f"{first.name}-{number}")
+        self._made = True
+
 
 PREFIXES = ("AGENTREPLAY_", "REPLAYKIT_")
 """Ours, and those of the tool whose contract this is."""
@@ -35,41 +81,30 @@ ALONE = "nobody: the command asked the gateway for nothing"
 LAST = 3  # lines of what a crashed command said that its error repeats
 
 
+@dataclass(frozen=True, slots=True)
 class Command:
     """A command that runs cases: `words` in `folder` with `environ`, at most `limit` seconds each time.
 
-    `redaction` takes the secrets off what it tells before anybody sees it; `keeping` keeps that.
+    What it prints and writes is redacted by `redaction`, and kept by `keeping`.
     """
 
-    def __init__(
-        self,
-        words: Sequence[str],
-        *,
-        folder: Path,
-        environ: Mapping[str, str],
-        limit: float,
-        redaction: Redaction,
-        keeping: Artifacts,
-    ) -> None:
-        self._words = list(words)
-        self._folder = folder
-        self._environ = dict(environ)
-        self._limit = limit
-        self._redaction = redaction
-        self._keeping = keeping
+    words: Sequence[str]
+    folder: Path
+    environ: Mapping[str, str]
+    limit: float
+    redaction: Redaction
+    keeping: Artifacts
 
     def run(self, case: Case, backend: CaseBackend, serving: SnapshotServer, served: str) -> CaseEvidence:
-        """What came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
+        """Return what came of one run under the policy `served`, answered by `backend` at the gateway of `serving`.
 
         Raises RunnerError for one that tells nothing.
         """
         with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving as gateway:
             output = Path(made) / OUTPUT
-            environ = {**self._environ, **gateway.env, **variables(case, output)}
+            environ = {**self.environ, **gateway.env, **variables(case, output)}
             given = json.dumps(case.input).encode()
-            ended = command.run_command(
-                self._words, environ=environ, folder=self._folder, stdin=given, limit=self._limit
-            )
+            ended = command.run_command(self.words, environ=environ, folder=self.folder, stdin=given, limit=self.limit)
             written = self._written(output)
         self._keep(ended, written)
         asked = bool(backend.list_made()) or backend.find_divergence() is not None
@@ -97,9 +132,9 @@ class Command:
             raise RunnerError(f"{OUTPUT}: {str(wrong).removeprefix(f'{wrong.file}: ')}") from None
 
     def _result(self, ended: command.CommandResult, written: bytes | None) -> dict[str, object]:
-        name, said = self._words[0], self._last(ended)
+        name, said = self.words[0], self._last(ended)
         if ended.code is None:
-            after = f"{name} was still running after {self._limit:g} s and was ended"
+            after = f"{name} was still running after {self.limit:g} s and was ended"
             raise RunnerError(f"{after}; raise agentreplay_timeout, or --timeout{said}")
         if written is None and ended.code:
             raise RunnerError(f"{name} ended with {ended.code} and wrote no result{said}")
@@ -108,30 +143,30 @@ class Command:
                 f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
             )
         told = ToolReply(result.loaded(written, file=OUTPUT))
-        stored = self._redaction.redact_outcome(ToolCall("result"), told)
+        stored = self.redaction.redact_outcome(ToolCall("result"), told)
         assert isinstance(stored, ToolReply)
-        found = self._redaction.hide_tree(stored.value)
+        found = self.redaction.hide_tree(stored.value)
         assert isinstance(found, dict)
         return dict(found)
 
     def _clean(self, said: bytes) -> str:
-        """What a command said, without what may not be kept, and without what may not be shown."""
-        return self._redaction.hide(self._redaction.redact_text(said.decode(errors="replace")))
+        """Return what a command said, without what may not be kept, and without what may not be shown."""
+        return self.redaction.hide(self.redaction.redact_text(said.decode(errors="replace")))
 
     def _last(self, ended: command.CommandResult) -> str:
-        """The last lines of what the command complained of, and where all of it is kept."""
+        """Return the last lines of what the command complained of, and where all of it is kept."""
         lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
-        kept = self._keeping.shown
+        kept = self.keeping.shown
         return "".join(f"\n  {line.strip()}" for line in lines) + (f"\n  all of it is kept in {kept}" if kept else "")
 
     def _keep(self, ended: command.CommandResult, written: bytes | None) -> None:
         for name, data in (("stdout.txt", ended.stdout), ("stderr.txt", ended.stderr), (OUTPUT, written)):
             if data is not None:
-                self._keeping.keep(name, self._clean(data))
+                self.keeping.keep(name, self._clean(data))
 
 
 def variables(case: Case, output: Path) -> dict[str, str]:
-    """What the command is told of the case."""
+    """Return what the command is told of the case."""
     folder = case.folder.absolute()
     trace = next((name for name in sorted(files.names_in(folder)) if name.startswith(SOURCE_TRACE)), "")
     told = {

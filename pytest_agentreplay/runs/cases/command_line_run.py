@@ -14,9 +14,9 @@ from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.report.escape import escape_markdown
 from pytest_agentreplay.report.verdict import FROZEN, Verdict, format_panel
 from pytest_agentreplay.runs.cases import stored_case
-from pytest_agentreplay.runs.cases.artifacts import Artifacts
+from pytest_agentreplay.runs.cases.case_neighbours import evaluate_case
+from pytest_agentreplay.runs.cases.command_agent import Artifacts
 from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator, describe_cold
-from pytest_agentreplay.runs.cases.kept_neighbour import evaluate_case
 from pytest_agentreplay.runs.cases.runners import Runners
 from pytest_agentreplay.runs.redact import chosen_policy
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
@@ -84,7 +84,7 @@ class CommandLineRun:
         yield from sandbox.hindrances()
 
     def _evaluator(self) -> CaseEvaluator:
-        """The project's own runners: those of its ini file, found where pytest would find them."""
+        """Return the project's own runners: those of its ini file, found where pytest would find them."""
         places, _ = ini_lines(self.root, "pythonpath")
         for place in (self.root, *(self.root / folder for folder in places)):
             if str(place) not in sys.path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.cases import evidence, judging
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case, ListName
-    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
-    from pytest_agentreplay.model.exchanges import Run
+    from pytest_agentreplay.cases.evidence import CaseEvidence
+    from pytest_agentreplay.cases.judging import Judgement
     from pytest_agentreplay.redaction.policy import Redactor
     from pytest_agentreplay.runs.cases.command_agent import Command
     from pytest_agentreplay.runs.cases.runners import Runners
@@ -70,7 +71,18 @@ class CaseEvaluator(NamedTuple):
         run = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest).run
 
         def tried(runner: ListName, serving: ListName) -> CaseEvidence:
-            return self.attempt(case, run, key or case.runners[runner], serving)
+            return attempt(
+                case,
+                serving,
+                run,
+                runner=self.runners[key or case.runners[runner]],
+                settings=self.settings,
+                root=self.root,
+                environ=self.environ,
+                redactors=self.redactors,
+                allow_live=self.allow_live,
+                despair=self.despair,
+            )
 
         judged, written = self.judged(case), self.runners.written
         everywhere, frozen = bool(key), evidence.frozen(run)
@@ -99,26 +111,7 @@ class CaseEvaluator(NamedTuple):
 
     def judged(self, case: Case) -> Callable[[ListName, CaseEvidence], Judgement]:
         """Return what holds evidence against one list of checks of a case."""
-
-        def judged(list_name: ListName, found: CaseEvidence) -> Judgement:
-            return judging.judge(case, list_name, found, words=self.words, judges=self.judges)
-
-        return judged
-
-    def attempt(self, case: Case, run: Run, key: str, serving: ListName) -> CaseEvidence:
-        """Today's agent, run by the runner of this key against what `serving` has frozen."""
-        return attempt(
-            case,
-            serving,
-            run,
-            runner=self.runners[key],
-            settings=self.settings._replace(mode="replay"),
-            root=self.root,
-            environ=self.environ,
-            redactors=self.redactors,
-            allow_live=self.allow_live,
-            despair=self.despair,
-        )
+        return partial(judging.judge, case, words=self.words, judges=self.judges)
 
 
 def describe_cold(case: Case) -> Verdict:

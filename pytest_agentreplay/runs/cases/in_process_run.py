@@ -100,7 +100,7 @@ def attempt(
 
 
 def joined(settings: Settings, case: Case) -> Settings:
-    """The settings of the project and of the case, for a replay of it."""
+    """Return the settings of the project and of the case, for a replay of it."""
     return settings._replace(
         mode="replay",
         model="frozen",
@@ -116,7 +116,7 @@ def joined(settings: Settings, case: Case) -> Settings:
 
 
 def leaves(error: BaseException) -> Iterator[BaseException]:
-    """An exception, or those of a group of them."""
+    """Yield an exception, or those of a group of them."""
     if isinstance(error, BaseExceptionGroup):
         for one in error.exceptions:
             yield from leaves(one)
@@ -171,12 +171,12 @@ class InProcessRun(ReplaySession):
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
-        """The backend that serves each sort of call as the case says."""
+        """Return the backend that serves each sort of call as the case says."""
         self.casting = gate_of(self.case, self.serving, recorded, matching, fixtures=self._fixtures)
         return self.casting
 
     def make_order(self) -> Order | None:
-        """The answers come in the recorded order only where that is known, and kept."""
+        """Return the recorded order of answers, only where that is known, and kept."""
         return None if self.casting.policy.any_order else super().make_order()
 
     def list_functions(self) -> JsonObject:
@@ -197,7 +197,7 @@ class InProcessRun(ReplaySession):
         return {name: "" for name in sorted(names) if not installed or find_candidates(name, root)}
 
     def run(self) -> Run:
-        """The run of now: the calls as they were made, with what was served."""
+        """Return the run of now: the calls as they were made, with what was served."""
         return Run(Header(self.place.test), self.casting.list_made())
 
     def evidence(self, runner: Runner, given: Json, despair: Despair) -> CaseEvidence:
@@ -271,7 +271,7 @@ class InProcessRun(ReplaySession):
             return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
 
     async def _awaited(self, result: Awaitable[Any]) -> Any:
-        """What a coroutine gives, in a task that is the test's own strand."""
+        """Return what a coroutine gives, in a task that is the test's own strand."""
         call_context = self.interception.main()
         token = lanes.CALL_CONTEXT.set(call_context)
         call_context.owner = lanes.find_runner()
@@ -283,14 +283,14 @@ class InProcessRun(ReplaySession):
             lanes.CALL_CONTEXT.reset(token)
 
     def _unseen(self) -> list[JsonObject]:
-        """The tools that ran for real, since no boundary has met them."""
+        """Return the tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
         met = self.interception.tools.seen | {one.tool.name for one in self.tools.redirections}
         found = replay_kit.find_unfrozen(self.casting.list_made(), str(self.place.root), met)
         return [tool for tool in found if isinstance(tool, dict)]
 
     def _parted(self, unseen: list[JsonObject]) -> Divergence | None:
-        """Where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
+        """Return where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
         if (divergence := self.casting.find_divergence()) is not None:
             return divergence
         if unseen:
@@ -307,7 +307,7 @@ class InProcessRun(ReplaySession):
         return None
 
     def _stored(self, output: Any) -> Json:
-        """An output as plain JSON, without what nobody may read; what is none is its text."""
+        """Return an output as plain JSON, without what nobody may read; what is none is its text."""
         from pydantic_core import from_json, to_json
 
         try:

@@ -21,7 +21,7 @@ DECLARED = "in agentreplay_runners of the ini file, or by that hook of a conftes
 
 
 class Runners:
-    """What a project declares: `declared` are (key, "module:function") of its ini, `given` what its hooks gave.
+    """What a project declares: `declared` are (key, "module:function") of its ini, `from_hooks` what its hooks gave.
 
     `written` makes of a message that ends with a setting one in the form of the project's file.
     """
@@ -54,7 +54,7 @@ class Runners:
 
 
 def unknown(key: str, known: Mapping[str, object]) -> str:
-    """What is said of a key that nobody declares, with the nearest one that somebody does."""
+    """Return what is said of a key that nobody declares, with the nearest one that somebody does."""
     close = get_close_matches(key, known, n=1)
     nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}." if known else "."
     return f"no runner {key!r} is declared{nearest} Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"

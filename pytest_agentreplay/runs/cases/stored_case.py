@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 
 def file_of(path: Path) -> Path:
-    """The case.yaml that a person means by `path`: itself, or the one in that folder."""
+    """Return the case.yaml that a person means by `path`: itself, or the one in that folder."""
     return path / FILE if path.is_dir() else path
 
 
 def is_case(path: Path) -> bool:
-    """Whether `path` names a case: its file, or its folder."""
+    """Return whether `path` names a case: its file, or its folder."""
     return path.name == FILE or path.is_dir()
 
 
 def names_our_form(file: Path) -> bool:
-    """Whether the first lines of a file name the form of a case; False for what cannot be read."""
+    """Return whether the first lines of a file name the form of a case; False for what cannot be read."""
     try:
         return b"schemaVersion" in files.head(file, 4096)
     except SnapshotError:
@@ -38,7 +38,7 @@ def names_our_form(file: Path) -> bool:
 
 
 def data(file: Path) -> bytes:
-    """The bytes of a case.yaml. Raises CaseError for what is no plain file of a bearable size."""
+    """Return the bytes of a case.yaml. Raises CaseError for what is no plain file of a bearable size."""
     try:
         return files.head(file, LARGEST + 1)
     except SnapshotError as error:
@@ -46,7 +46,7 @@ def data(file: Path) -> bytes:
 
 
 def read(file: Path, words: Collection[str] | None = ()) -> Case:
-    """The case in a file; `words` are added to the vocabulary, None takes any.
+    """Return the case in a file; `words` are added to the vocabulary, None takes any.
 
     Raises CaseError with all that is wrong with it.
     """
@@ -54,7 +54,7 @@ def read(file: Path, words: Collection[str] | None = ()) -> Case:
 
 
 def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.Snapshot:
-    """The run that is frozen beside a case. `strict` refuses one that was edited after it was recorded.
+    """Return the run that is frozen beside a case. `strict` refuses one that was edited after it was recorded.
 
     Raises SnapshotError, CaseError where there is none.
     """

@@ -1,15 +1,33 @@
-"""From evidence to the verdict on a case: what each list of checks comes to, and the row of the table that follows.
+"""From evidence to the verdict on a case: what each list of checks comes to, and the one table of what follows.
 
 A run that left its recording shows nothing of it, nor does an agent that died before it asked for anything. A fixed
 agent has to leave the recording, so `fixed` tries a failure that cannot show itself under its own policy once more
 under that of the desired checks. An agent that reaches past its recording (a socket, a child, a tool that nobody
 declared) fails the case, whatever is expected of it.
+
+The states of the observed checks:
+    hold          the failure recurs
+    gone          at least one of them fails today
+    otherwise     the same, and the agent ended with an error that the recording does not have
+    left          today's run left its recording, so they say nothing
+    cannot tell   the agent dies before it asks, reaches past the recording, or no check could be made
+    broken        they do not hold on the recording of the failure itself
+The states of the desired checks:
+    hold, fail    on today's run
+    left          as above; only where the case does not need them to hold
+    cannot tell   as above; also a run that left its recording where the case needs them to hold
+    not run       nobody runs the agent, and on the recording they fail, as they should
+    broken        nobody runs the agent, and on the recording of the failure they hold
+    to read       all of them are for people
+Of either: no runner, asks live (the real model is needed and not allowed), stopped (a live run ended early), none.
+
+A case needs the desired checks where it expects `fixed`, or where they have a runner of their own ("own runner").
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.cases.case import DEFAULT_SERVING
 from pytest_agentreplay.errors import LiveRefused
@@ -18,47 +36,123 @@ from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.verdict import FROZEN, Checked, ListResult, Verdict, format_to_read
 from pytest_agentreplay.runs.cases.runners import DECLARED, EXAMPLE
-from pytest_agentreplay.runs.cases.verdict_table import find_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_agentreplay.cases.case import Case, Check, ListName
-    from pytest_agentreplay.cases.judging import CaseEvidence, Judgement
+    from pytest_agentreplay.cases.evidence import CaseEvidence
+    from pytest_agentreplay.cases.judging import Judgement
     from pytest_agentreplay.report.finding import Line
+    from pytest_agentreplay.report.verdict import Outcome, State, Word
+
+
+class Row(NamedTuple):
+    """One row: what it matches ("*" is all, "a|b" either), and what follows. `by` is the list that decides."""
+
+    expect: str
+    observed: str
+    desired: str
+    word: Word
+    state: State
+    outcome: Outcome
+    by: str
+    headline: str
+
+
+OPEN = "reproduces|own runner"
+LINT = ". Run agentreplay lint {file}"
+FIX = ". Set expect: fixed in {file}"
+COMPARE = ". Compare with agentreplay show {run}"
+WHETHER = "cannot tell whether the failure reproduces: {observed}"
+WHETHER_FIXED = "cannot tell whether it is fixed: {desired}"
+
+TABLE = tuple(
+    Row(*row)
+    for row in (  # the first that matches
+        # What is wrong with the case itself.
+        ("*", "broken", "*", "broken", "", "failed", "observed",
+         "broken case: the observed checks do not hold on its own recording ({observed})" + LINT),
+        ("*", "*", "broken", "broken", "", "failed", "desired",
+         "broken case: all desired checks hold on the recording of the failure, so they do not show a fix" + LINT),
+        ("*", "no runner", "*", "no runner", "", "failed", "observed", "{observed}"),
+        ("*", "*", "no runner", "no runner", "", "failed", "desired", "{desired}"),
+        # The failure is back. No doubt about the desired checks makes that better.
+        ("fixed", "hold", "*", "changed", "reproduces", "failed", "observed",
+         "FAILURE REPRODUCED: {observed}, served {served}"),
+        # An agent that reaches past its recording, or dies at once, shows nothing.
+        ("*", "cannot tell", "*", "cannot tell", "", "failed", "observed", WHETHER),
+        ("*", "*", "cannot tell", "cannot tell", "", "failed", "desired", WHETHER_FIXED),
+        # The failure has gone, and the case does not say so yet.
+        (OPEN, "otherwise", "*", "changed", "fails differently", "failed", "observed",
+         "fails differently: {observed}, and the agent ends with an error" + COMPARE),
+        (OPEN, "gone", "hold", "changed", "fixed", "failed", "observed",
+         "the failure no longer reproduces; all desired checks hold{by}" + FIX),
+        ("reproduces", "left", "hold", "changed", "fixed", "failed", "observed",
+         "today's run left its recording; all desired checks hold{by}" + FIX),
+        ("reproduces", "none|asks live|stopped", "hold", "changed", "fixed", "failed", "desired",
+         "all desired checks hold{by}" + FIX),
+        (OPEN, "gone", "fail", "changed", "fails differently", "failed", "observed",
+         "fails differently: {observed}, {desired}" + COMPARE),
+        (OPEN, "gone", "*", "changed", "no longer reproduces", "failed", "observed",
+         "the failure no longer reproduces ({observed}); {desired}" + FIX),
+        ("reproduces", "hold", "hold", "changed", "reproduces", "failed", "desired",
+         "the failure reproduces, and all desired checks hold as well, so they do not show a fix" + LINT),
+        ("*", "left", "*", "cannot tell", "", "failed", "observed", WHETHER),
+        ("own runner|fixed", "*", "fail", "changed", "not fixed", "failed", "desired",
+         "not fixed: {desired}. Fix the agent, then run agentreplay replay {folder}"),
+        ("*", "stopped", "*", "cannot tell", "", "failed", "observed", WHETHER),
+        ("*", "*", "stopped", "cannot tell", "", "failed", "desired", WHETHER_FIXED),
+        # The case holds.
+        (OPEN, "hold", "*", "holds", "reproduces", "passed", "observed",
+         "the failure reproduces: {observed}, served {served}"),
+        ("*", "asks live", "*", "asks live", "", "skipped", "observed", "{observed}"),
+        ("*", "*", "asks live", "asks live", "", "skipped", "desired", "{desired}"),
+        ("fixed", "gone", "hold", "holds", "fixed", "passed", "desired", "fixed{by}: {desired}, served {served}"),
+        ("fixed", "gone", "to read|none", "holds", "fixed", "passed", "observed",
+         "fixed{by}: the failure does not reproduce ({observed}); {desired}"),
+        ("own runner|fixed", "none", "hold", "holds", "fixed", "passed", "desired",
+         "fixed{by}: {desired}, served {served}"),
+        # Nothing says what went wrong, so nothing can recur.
+        ("*", "none", "to read", "to read", "", "skipped", "desired", "{desired}, and there are no others"),
+        ("reproduces", "none", "fail|left|not run", "not fixed yet", "", "expected", "desired",
+         "not fixed yet: {desired}"),
+    )
+)  # fmt: skip
+
+
+def find_row(expect: str, observed: str, desired: str) -> Row:
+    """Return the first row that matches. Raises LookupError where none does, which no case comes to."""
+    given = expect, observed, desired
+    for row in TABLE:
+        if all(pattern == "*" or value in pattern.split("|") for pattern, value in zip(row[:3], given, strict=True)):
+            return row
+    raise LookupError(given)
+
 
 CLIP = 100
 ENDS = {"status", "error"}  # a check with one of these words says how the run has to end
 
 
+@dataclass(slots=True, eq=False)
 class VerdictRules:
     """The evaluation of one case that is not cold.
 
     `judged(list_name, evidence)` holds evidence against a list of checks. `attempt(runner, serving)` runs today's
-    agent by the runner of one list under the policy of one.
+    agent by the runner of one list under the policy of one. `everywhere`: the command line names the runner of both
+    lists. `skip_live`: as `CaseEvaluator.evaluate`.
     """
 
-    def __init__(
-        self,
-        case: Case,
-        frozen: CaseEvidence,
-        judged: Callable[[ListName, CaseEvidence], Judgement],
-        attempt: Callable[[ListName, ListName], CaseEvidence] | None = None,
-        *,
-        everywhere: bool = False,
-        skip_live: bool = False,
-        written: Callable[[str], str] = str,
-    ) -> None:
-        """`everywhere`: the command line names the runner of both lists. `skip_live`: as `CaseEvaluator.evaluate`."""
-        self.case = case
-        self._frozen = frozen
-        self._judged = judged
-        self._attempt = attempt
-        self._everywhere = everywhere
-        self._skip_live = skip_live
-        self._written = written
-        self._runs: dict[tuple[str, str], CaseEvidence] = {}
-        self._to_read: tuple[str, ...] = ()
+    case: Case
+    frozen: CaseEvidence
+    judged: Callable[[ListName, CaseEvidence], Judgement]
+    attempt: Callable[[ListName, ListName], CaseEvidence]
+    _: KW_ONLY
+    everywhere: bool = False
+    skip_live: bool = False
+    written: Callable[[str], str] = str
+    _runs: dict[tuple[str, str], CaseEvidence] = field(default_factory=dict, init=False)
+    _to_read: tuple[str, ...] = field(default=(), init=False)
 
     def verdict(self) -> Verdict:
         """Return what the case comes to. Raises what a run raises, and LiveRefused without `skip_live`."""
@@ -110,19 +204,19 @@ class VerdictRules:
         """Whether the desired checks have to hold for the case to hold."""
         runners = self.case.runners
         alone = bool(runners.get("desired")) and runners.get("desired") != runners.get("observed")
-        return self.case.expect == "fixed" or (alone and not self._everywhere)
+        return self.case.expect == "fixed" or (alone and not self.everywhere)
 
     def _evaluate(self, list_name: ListName, evaluate: Callable[[], ListResult]) -> ListResult:
         try:
             return evaluate()
         except LiveRefused as why:
-            if not self._skip_live:
+            if not self.skip_live:
                 raise
             return ListResult(state="asks live", text=str(why), served=self._serving(list_name))
 
     def _observed(self) -> ListResult:
-        """What went wrong: true of the recording, and of today's agent while the failure recurs."""
-        own, fixed = self._judged("observed", self._frozen), self.case.expect == "fixed"
+        """Return what went wrong: true of the recording, and of today's agent while the failure recurs."""
+        own, fixed = self.judged("observed", self.frozen), self.case.expect == "fixed"
         if not own.holds:
             return self._result("observed", "broken", own)
         if not self._can_run("observed"):
@@ -133,26 +227,26 @@ class VerdictRules:
             now = self._run("observed", "desired")
         if now.divergence is not None or self._died_first(now):
             return self._left("observed", now)
-        found = self._judged("observed", now)
+        found = self.judged("observed", now)
         state = "hold" if found.holds else "gone"
         if not found.holds and all(result.held is not False for result in found.results):
             state = "cannot tell"
-        elif state == "gone" and not fixed and now.status == "error" and self._frozen.status == "ok":
+        elif state == "gone" and not fixed and now.status == "error" and self.frozen.status == "ok":
             state = "otherwise"
         return self._result("observed", state, found, now)
 
     def _desired(self) -> ListResult:
-        """What a fixed agent must show."""
+        """Return what a fixed agent must show."""
         needed, runs = self._needs_desired, self._can_run("desired")
         if needed and not runs:
             return self._no_runner("desired")
-        now = self._run("desired", "desired") if runs else self._frozen
+        now = self._run("desired", "desired") if runs else self.frozen
         silent = now.divergence is not None or (
             self._died_first(now) and not any(check.word in ENDS for check in self.case.desired)
         )
         if silent and (needed or now.escapes or now.live.get("stopped")):
             return self._left("desired", now, needed=True)
-        found = self._judged("desired", now)
+        found = self.judged("desired", now)
         self._to_read = found.human
         if not found.results:
             return self._result("desired", "to read", found, now, format_to_read(len(found.human)))
@@ -164,19 +258,18 @@ class VerdictRules:
         return self._result("desired", "hold" if found.holds else "fail", found, now)
 
     def _can_run(self, list_name: ListName) -> bool:
-        return self._attempt is not None and (self._everywhere or bool(self.case.runners.get(list_name)))
+        return self.everywhere or bool(self.case.runners.get(list_name))
 
     def _run(self, runner: ListName, serving: ListName) -> CaseEvidence:
         """Run today's agent; once for both lists where runner and policy are the same."""
-        assert self._attempt is not None
-        key = "" if self._everywhere else self.case.runners[runner], self._serving(serving)
+        key = "" if self.everywhere else self.case.runners[runner], self._serving(serving)
         if key not in self._runs:
-            self._runs[key] = replace(self._attempt(runner, serving), recorded=self._frozen.tool_calls)
+            self._runs[key] = replace(self.attempt(runner, serving), recorded=self.frozen.tool_calls)
         return self._runs[key]
 
     def _died_first(self, now: CaseEvidence) -> bool:
-        """Whether the agent, run in this process, raised before any call of it was answered."""
-        began = self._frozen.run is not None and bool(self._frozen.run.exchanges)
+        """Return whether the agent, run in this process, raised before any call of it was answered."""
+        began = self.frozen.run is not None and bool(self.frozen.run.exchanges)
         return began and now.status == "error" and now.run is not None and not now.run.exchanges
 
     def _serving(self, list_name: ListName) -> str:
@@ -186,7 +279,7 @@ class VerdictRules:
         text = f"expect: fixed needs today's agent. Write its runner, runner: KEY, in {quoted(self.case.file)}"
         steps = (
             ("name it in the case", "runner: KEY"),
-            (f"declare it {DECLARED}", self._written(f"agentreplay_runners = KEY = {EXAMPLE}")),
+            (f"declare it {DECLARED}", self.written(f"agentreplay_runners = KEY = {EXAMPLE}")),
             ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
         )
         return ListResult(state="no runner", text=text, place=self.case.places.get((list_name,), ""), next=steps)
@@ -219,7 +312,7 @@ class VerdictRules:
     def _result(
         self, list_name: ListName, state: str, found: Judgement | None, now: CaseEvidence | None = None, text: str = ""
     ) -> ListResult:
-        now, results = now or self._frozen, found.results if found is not None else ()
+        now, results = now or self.frozen, found.results if found is not None else ()
         places = (result.check.place for result in results if result.held is not True)
         return ListResult(
             state=state,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def load(file: Path) -> Policy:
-    """The policy in a file. Raises PolicyError."""
+    """Return the policy in a file. Raises PolicyError."""
     return parse(read_rules(file), format_path(file))
 
 
@@ -43,14 +43,14 @@ def read_rules(file: Path) -> bytes:
 
 
 def of_words(words: Iterable[str]) -> Policy:
-    """The policy that words and files make. Raises PolicyError."""
+    """Return the policy that words and files make. Raises PolicyError."""
     said = list(dict.fromkeys(words))
     plain = Policy(pii="pii" in said, strict="strict" in said)
     return joined(*(load(Path(word)) for word in said if word not in REDACT), plain)
 
 
 def of_project(root: Path) -> Policy:
-    """The project's own policy; none where there is no such file. Raises PolicyError."""
+    """Return the project's own policy; none where there is no such file. Raises PolicyError."""
     file = root / POLICY
     return load(file) if os.path.lexists(file) else PLAIN
 
@@ -61,10 +61,10 @@ def in_force(root: Path) -> Policy:
 
 
 def with_policy(settings: Settings, root: Path) -> Settings:
-    """The settings of a session with what they and the project say to take off. Raises PolicyError."""
+    """Return the settings of a session with what they and the project say to take off. Raises PolicyError."""
     return settings._replace(policy=joined(of_words(settings.redact), of_project(root)))
 
 
 def for_case(policy: Policy, case: Case) -> Policy:
-    """What holds for a case: where it was imported people come off too, whoever names them today."""
+    """Return what holds for a case: where it was imported people come off too, whoever names them today."""
     return policy if case.source.format == "snapshot" else joined(policy, Policy(pii=True))

@@ -12,6 +12,7 @@ from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import PLAIN, Policy, shapes_of
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
+from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -32,7 +33,7 @@ def redaction_for(
     redactors: Mapping[str, Redactor | None] | None = None,
     is_declared: Callable[[str], bool] | None = None,
 ) -> Redaction:
-    """A redaction that knows what there is to know before a run begins."""
+    """Return a redaction that knows what there is to know before a run begins."""
     if redactors:
         asked = {category: redactor for category, redactor in redactors.items() if redactor is not None}
         without = policy.without | redactors.keys() - asked.keys()
@@ -52,13 +53,13 @@ def redaction_for(
 def looked_through(
     environ: tuple[tuple[str, str], ...], names: tuple[str, ...]
 ) -> tuple[tuple[tuple[str, str], ...], Mapping[str, str]]:
-    """The secrets of an environment, and who holds which value. Remembered: most tests have the same."""
+    """Return the secrets of an environment, and who holds which value. Remembered: most tests have the same."""
     variables = dict(environ)
     return tuple(secret_environment(variables, names)), variables_by_value(variables)
 
 
 def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:
-    """The variable that holds a value, for values of one variable alone that are no stand-in for a secret."""
+    """Return the variable that holds a value, for values of one variable alone that are no stand-in for a secret."""
     holders: dict[str, list[str]] = {}
     for name, value in environ.items():
         holders.setdefault(value.strip(), []).append(name)
@@ -72,7 +73,7 @@ def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:
 def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
     """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
 
-    So the id is the same whatever the secret of a machine is. `known` tells whether there is one, `anew` makes another
+    So the id is the same whatever the secret of a machine is. `redaction` tells whether there is one, `anew` makes one
     that has numbered nothing. `nth` says which parameters of the function they are, and tells two ids apart that differ
     in secrets only. Files, classes and functions are code, and stay.
     """
@@ -89,7 +90,6 @@ def redacted_by(policy: Policy) -> JsonObject:
 
 
 def other_policy(kit: JsonObject, policy: Policy) -> bool:
-    """Whether what `kit` tells of was stored under another policy."""
-    record = kit.get("redactions")
-    told = record if isinstance(record, dict) else {}
+    """Return whether what `kit` tells of was stored under another policy."""
+    told = table(kit, "redactions")
     return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)

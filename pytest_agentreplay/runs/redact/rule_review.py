@@ -1,7 +1,7 @@
 """What rules find in what is there: in a snapshot by exchange and field, in any other text by line and column.
 
-A snapshot is redacted again piece by piece, and what changes is told: so what is told is what would be done. A value is
-never told.
+A snapshot is redacted again piece by piece, and what changes is reported: so what is reported is what would be done,
+and what `agentreplay redact` writes, sealed again with the reason. A value is never printed.
 """
 
 from __future__ import annotations
@@ -12,12 +12,20 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast
 
+from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.exchanges import Header, HttpReply, Run, ToolCall
+from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.model.rules import show
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
+from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.codec.styles import unwrapped
+from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject
     from pytest_agentreplay.model.rules import Place
@@ -41,7 +49,7 @@ class RuleHit:
 
 
 class Review:
-    """One snapshot, redacted again under `policy`: `run` is what it would be, `found` what is found in it.
+    """One snapshot, redacted again under `policy`: `run` is what it would be, `hits` what is found in it.
 
     The same run, and nothing, where it is as it would be recorded now.
     """
@@ -68,7 +76,7 @@ class Review:
         return Run(header, tuple(self._exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
 
     def _exchange(self, exchange: Exchange, place: str) -> Exchange:
-        """The request first; then, behind a request in which nothing is left to find, the reply."""
+        """Return the request first; then, behind a request in which nothing is left to find, the reply."""
         asked = self._part(replace(exchange, outcome=None), f"{place}, request")
         return (
             asked
@@ -81,7 +89,7 @@ class Review:
         return self._again(Run(Header(""), (exchange,)), place).exchanges[0]
 
     def _without_headers(self, exchange: Exchange, place: str) -> Exchange:
-        """The exchange without the headers that the policy leaves out."""
+        """Return the exchange without the headers that the policy leaves out."""
         if not self._policy.headers:
             return exchange
         call, outcome = exchange.call, exchange.outcome
@@ -108,8 +116,8 @@ class Review:
 
 
 def given(run: Run, text: bytes) -> JsonObject:
-    """The placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
-    record = record_of(run)
+    """Return the placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
+    record = table(run.header.kit, "redactions")
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
     hits = ((hit[1] or b"email", hit[2] or hit[3]) for hit in PLACEHOLDER.finditer(text))
     # No number is higher than the count of all that were given; bodies under a coding do not show theirs.
@@ -120,15 +128,9 @@ def given(run: Run, text: bytes) -> JsonObject:
     }
 
 
-def record_of(run: Run) -> JsonObject:
-    """What a run tells of its redaction."""
-    record = run.header.kit.get("redactions")
-    return record if isinstance(record, dict) else {}
-
-
 def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
-    """The run with what was done now beside what it told of its redaction before."""
-    before, now = record_of(run), redaction.record
+    """Return the run with what was done now beside what it told of its redaction before."""
+    before, now = table(run.header.kit, "redactions"), redaction.record
     merged: JsonObject = {**before, **redacted_by(policy)}
     for name in ("placeholders", "tags", "variables"):
         old, new = (cast("dict[str, Any]", record.get(name) or {}) for record in (before, now))
@@ -139,12 +141,12 @@ def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
 
 
 def counted(redaction: Redaction) -> Counter[str]:
-    """How often a redaction has put a placeholder, by category."""
+    """Return how often a redaction has put a placeholder, by category."""
     return Counter(cast("dict[str, int]", redaction.record["placeholders"]))
 
 
 def fields_of(run: Run) -> dict[str, Any]:
-    """What people would look at of a header, or of one exchange, as a tree: bodies as JSON where they are."""
+    """Return what people would look at of a header, or of one exchange, as a tree: bodies as JSON where they are."""
     if not run.exchanges:
         return {"outcome": run.header.outcome, "kit": run.header.kit}
     sides = (fields_of_side(side) for x in run.exchanges for side in (x.call, x.outcome))
@@ -152,7 +154,7 @@ def fields_of(run: Run) -> dict[str, Any]:
 
 
 def fields_of_side(side: Any) -> dict[str, Any]:
-    """The fields of a call or an outcome that it has; none for no outcome."""
+    """Return the fields of a call or an outcome that it has; none for no outcome."""
     names = ("url", "message", "args", "reason", "arguments", "facts", "value")
     fields = {name: value for name in names if (value := getattr(side, name, None))}
     if headers := getattr(side, "headers", None):
@@ -167,7 +169,7 @@ def fields_of_side(side: Any) -> dict[str, Any]:
 
 
 def as_json(data: bytes) -> Json:
-    """A body as a tree, or as text."""
+    """Return a body as a tree, or as text."""
     text = data.decode(errors="replace")
     try:
         return cast("Json", json.loads(text))
@@ -183,7 +185,7 @@ def fields_between(before: Json, after: Json) -> str:
 
 
 def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
-    """The places where two trees of the same shape differ."""
+    """Yield the places where two trees of the same shape differ."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
@@ -210,3 +212,52 @@ def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] =
         column = len(data[start:begin].decode(errors="replace")) + 1
         found.append(RuleHit(f"{line}:{column}", hits[begin]))
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Redacted:
+    """A snapshot as it would be now: the `hits` in it, its new `text` with the `reason`, "" for nothing."""
+
+    file: Path
+    found: list[RuleHit]
+    text: str = ""
+    reason: str = ""
+
+
+def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]) -> tuple[codec.Snapshot, Review]:
+    """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
+    snapshot = codec.loads(data, file=format_path(file))
+    if not snapshot.sealed:
+        how = f"agentreplay accept {quoted(format_path(file))} --edited --reason WHY"
+        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=format_path(file))
+    return snapshot, Review(snapshot.run, data, policy, environ)
+
+
+def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
+    """Return the snapshot in `file`, redacted again; nothing is written yet.
+
+    Raises SnapshotError for one that cannot be read or was edited, Leak for one that would still hold a secret.
+    """
+    snapshot, review = reviewed(file, files.read(file), policy, environ)
+    if not review.found:
+        return Redacted(file, [])
+    reason = review.redaction.redact_text(reason)
+    text = reseal(snapshot, review, reason, file=format_path(file))
+    if leaks := review.redaction.leaks(unwrapped(text).encode()):
+        raise Leak(
+            f"{format_path(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
+            "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
+        )
+    return Redacted(file, review.found, text, reason)
+
+
+def reseal(snapshot: codec.Snapshot, review: Review, reason: str, *, file: str) -> str:
+    """Return the text of the redacted run, with the revision that says so; `file` is for errors."""
+    digest = codec.loads(codec.dumps(review.run), file=file).digest
+    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": reason}
+    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
+
+
+def write(every: Iterable[Redacted]) -> None:
+    """Put all of them in their places, or none. Raises CannotWrite."""
+    files.move_all([(one.file, one.file, one.text) for one in every if one.text])

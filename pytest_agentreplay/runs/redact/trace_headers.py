@@ -205,7 +205,7 @@ class _JsonTree:
 
 
 def _json_documents(text: str) -> Iterator[Node]:
-    """The objects and lists in a text: one document, one on each line, or one behind the other."""
+    """Yield the objects and lists in a text: one document, one on each line, or one behind the other."""
     decoder, at = json.JSONDecoder(strict=False), 0
     while at < len(text):
         if text[at].isspace():
@@ -227,7 +227,7 @@ def _json_documents(text: str) -> Iterator[Node]:
 
 
 def _json_tree(text: str, start: int, end: int) -> Node:
-    """The JSON document `text[start:end]`, which is known to be valid, as nodes."""
+    """Return the JSON document `text[start:end]`, which is known to be valid, as nodes."""
     tree = _JsonTree()
     for token in _TOKEN.finditer(text, start, end):
         match token[0]:
@@ -249,7 +249,7 @@ def _json_tree(text: str, start: int, end: int) -> Node:
 
 
 def _yaml_documents(text: str) -> Iterator[Node]:
-    """The documents of a YAML text, as nodes; none where it is no YAML, or larger than what is read of YAML."""
+    """Yield the documents of a YAML text, as nodes; none where it is no YAML, or larger than what is read of YAML."""
     tree = _JsonTree()
     anchors: dict[str | None, Node] = {}
     for count, event in enumerate(events_until_invalid(text)):
