@@ -1,4 +1,4 @@
-"""The bytes of a trace file as rows of JSON, whatever the file is called.
+"""The bytes of a trace file as rows of JSON, whatever the file is called; and archives to write.
 
 JSON, JSON Lines, values that follow each other, YAML, a zip archive; each also packed by gzip or zstandard, with a byte
 order mark or without. A trace file comes from a stranger: it has bounds in size, depth and number, and is never acted
@@ -24,6 +24,8 @@ from pytest_agentreplay.snapshots.codec import foreign_yaml, parsing
 from pytest_agentreplay.traces.formats import Opened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 LARGEST = 256 << 20
@@ -281,3 +283,20 @@ def _yaml(text: str, file: str) -> Json:
 
 def _neither(message: str, *, file: str, place: str = "") -> TraceUnknown:
     return TraceUnknown(f"is neither JSON nor JSON Lines nor an archive; as YAML it {message}", file=file, place=place)
+
+
+BEGINNING = (1980, 1, 1, 0, 0, 0)
+"""The first moment that an archive can tell."""
+PLAIN_FILE = 0o100644 << 16
+UNIX = 3
+
+
+def packed(members: Mapping[str, bytes]) -> bytes:
+    """The archive that holds `members`, in order of their names."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:  # what is packed tells which library has packed it
+        for name in sorted(members):
+            info = zipfile.ZipInfo(name, BEGINNING)
+            info.external_attr, info.create_system = PLAIN_FILE, UNIX
+            archive.writestr(info, members[name])
+    return out.getvalue()

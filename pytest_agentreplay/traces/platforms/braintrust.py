@@ -8,7 +8,7 @@ from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, string
 from pytest_agentreplay.traces.formats import Format, find_rows, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -78,8 +78,8 @@ def _trace(known: str, rows: list[JsonObject], file: str) -> Trace:
         started=_time(root, "start"),
         ended=_time(root, "end"),
         tags=span_facts.texts(root.get("tags")),
-        input=finals.given(root.get("input")),
-        output=finals.final(root.get("output")),
+        input=bodies.given(root.get("input")),
+        output=bodies.final(root.get("output")),
         fault=failed,
         grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
         losses=(_LOST,),
@@ -133,7 +133,7 @@ def _tool_run(row: JsonObject) -> ToolRun:
         name=string(obj(row.get("span_attributes")).get("name")),
         call_id=string(obj(row.get("metadata")).get("tool_call_id")),
         arguments=parsed(row.get("input")),
-        result=UNKNOWN if given is None else finals.told(given),
+        result=UNKNOWN if given is None else bodies.told(given),
         fault=span_facts.fault(row.get("error")),
     )
 

@@ -8,7 +8,7 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -57,8 +57,8 @@ def _trace(told: JsonObject, known: str, file: str) -> Trace:
         started=moment(told.get("created_at")),
         ended=moment(told.get("created_at")),
         tags=span_facts.texts(told.get("tags")),
-        input=finals.given(_told(told, "input")),
-        output=finals.final(_told(told, "output")),
+        input=bodies.given(_told(told, "input")),
+        output=bodies.final(_told(told, "output")),
         fault=failed,
         losses=_LOST,
         **span_facts.about(

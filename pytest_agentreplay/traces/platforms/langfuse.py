@@ -15,10 +15,10 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.traces.duplicates import fill_up
+from pytest_agentreplay.traces.chains import fill_up
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, langfuse_rows, library_messages, span_facts
+from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, library_messages, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.traces.spans import genai as conventions
 from pytest_agentreplay.traces.spans import openinference
@@ -60,7 +60,7 @@ def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject) -> ToolRun:
     said = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
     kept = at(held, *_RESULTS)
     failed = _failure(told) or (span_facts.fault(said.get("content")) if said.get("status") == "error" else None)
-    result = _bare(finals.told(output if output is not None else kept))
+    result = _bare(bodies.told(output if output is not None else kept))
     named = _TOOL_NAME.match(string(told.get("name")))
     return ToolRun(
         name=text(held, *_NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
@@ -89,7 +89,7 @@ def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject) -> Json:
     given = told.get("input")
     if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
         return noted["inputs"]
-    read = finals.literal(given) if isinstance(given, str) else given
+    read = bodies.literal(given) if isinstance(given, str) else given
     return read["args"] if isinstance(read, dict) and read.keys() == {"id", "name", "args"} else read
 
 
@@ -314,8 +314,8 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
         started=moment(told.get("timestamp")),
         tags=span_facts.texts(told.get("tags")),
-        input=finals.given(ends[0] if own[0] is None else own[0]),
-        output=finals.final(ends[1] if own[1] is None else own[1]),
+        input=bodies.given(ends[0] if own[0] is None else own[0]),
+        output=bodies.final(ends[1] if own[1] is None else own[1]),
         fault=failed,
         grades=langfuse_rows.scores(told),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, library_messages, span_facts
+from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -132,8 +132,8 @@ def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         started=moment(root.get("start_time")),
         ended=moment(root.get("end_time")),
         tags=span_facts.texts(root.get("tags")),
-        input=finals.given(root.get("inputs")) or None,
-        output=finals.final(root.get("outputs")) or None,
+        input=bodies.given(root.get("inputs")) or None,
+        output=bodies.final(root.get("outputs")) or None,
         fault=span_facts.fault(root.get("error")),
         grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
@@ -229,7 +229,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
     outputs, failed = obj(told.get("outputs")), span_facts.fault(told.get("error"))
     given = outputs.get("output") if set(outputs) == {"output"} else outputs
     said = library_messages.fields(given) if library_messages.kind(given) else {}
-    result = UNKNOWN if not outputs or (given is None and failed) else finals.told(given)
+    result = UNKNOWN if not outputs or (given is None and failed) else bodies.told(given)
     if failed is None and said.get("status") == "error":
         failed = span_facts.fault(said.get("content")) or TraceFault()
     return ToolRun(
@@ -244,7 +244,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
 def _arguments(inputs: JsonObject) -> Json:
     """The arguments of a tool; older versions of LangChain wrote them as one text."""
     alone = inputs.get("input") if set(inputs) == {"input"} else None
-    read = finals.literal(alone) if isinstance(alone, str) else None
+    read = bodies.literal(alone) if isinstance(alone, str) else None
     return read if isinstance(read, dict) else inputs
 
 

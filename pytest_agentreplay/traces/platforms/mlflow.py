@@ -8,7 +8,7 @@ from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -85,8 +85,8 @@ def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> 
         status=_status(info),
         started=_time(root, "start") or started,
         ended=_time(root, "end"),
-        input=finals.given(attributes.get("mlflow.spanInputs")),
-        output=finals.final(attributes.get("mlflow.spanOutputs")),
+        input=bodies.given(attributes.get("mlflow.spanInputs")),
+        output=bodies.final(attributes.get("mlflow.spanOutputs")),
         fault=_fault(root),
         grades=_grades(info),
         losses=(_LOST,),
@@ -169,7 +169,7 @@ def _tool_run(told: JsonObject, attributes: JsonObject) -> ToolRun:
         name=string(told.get("name")),
         call_id=string(attributes.get("tool_call_id")) or string(asked.get("tool_call_id")),
         arguments=asked,
-        result=UNKNOWN if given is None and failed else finals.told(given),
+        result=UNKNOWN if given is None and failed else bodies.told(given),
         fault=failed,
     )
 

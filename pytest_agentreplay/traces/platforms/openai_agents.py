@@ -8,7 +8,7 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import obj, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
 
@@ -143,7 +143,7 @@ def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
     given, output = data.get("input"), data.get("output")
     return ToolRun(
         name=string(data.get("name")),
-        arguments=finals.literal(given) if isinstance(given, str) else given,
+        arguments=bodies.literal(given) if isinstance(given, str) else given,
         result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
         fault=_fault(told),
     )

@@ -8,7 +8,7 @@ from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -100,8 +100,8 @@ def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> 
         started=moment(told.get("start_time")),
         ended=moment(told.get("end_time")),
         tags=span_facts.texts(told.get("tags")),
-        input=finals.given(told.get("input")) or None,
-        output=finals.final(told.get("output")) or None,
+        input=bodies.given(told.get("input")) or None,
+        output=bodies.final(told.get("output")) or None,
         fault=failed,
         grades=scores,
         losses=_LOST,
@@ -154,7 +154,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
         name=string(told.get("name")),
         call_id=string(obj(told.get("metadata")).get("tool_call_id")),
         arguments=_arguments(parsed(told.get("input"))),
-        result=UNKNOWN if alone is None else finals.told(alone),
+        result=UNKNOWN if alone is None else bodies.told(alone),
         fault=span_facts.fault(told.get("error_info")),
     )
 
@@ -164,7 +164,7 @@ def _arguments(given: Json) -> Json:
     told = obj(given)
     if isinstance(text := told.get("input_str"), str):  # of LangChain: what Python shows of the arguments, and these
         named = rest(told, "input_str")
-        return named if named.keys() - {"input"} else finals.literal(text)
+        return named if named.keys() - {"input"} else bodies.literal(text)
     for name in ("kw", "kwargs"):
         if name in told and isinstance(told[name], dict) and not any(arr(one) for one in rest(told, name).values()):
             return {**rest(told, name, "args"), **obj(told[name])}

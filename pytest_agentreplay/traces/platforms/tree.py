@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import objects, string
 from pytest_agentreplay.traces import assembling
-from pytest_agentreplay.traces.duplicates import merge_duplicates
+from pytest_agentreplay.traces.chains import merge_duplicates
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:

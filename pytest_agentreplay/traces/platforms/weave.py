@@ -8,7 +8,7 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.traces.formats import Format, find_rows, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace
 
@@ -69,8 +69,8 @@ def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
         status="error" if failed else "ok" if root.get("ended_at") else "",
         started=moment(root.get("started_at")),
         ended=moment(root.get("ended_at")),
-        input=finals.given(_arguments(root)) or None,
-        output=finals.final(root.get("output")),
+        input=bodies.given(_arguments(root)) or None,
+        output=bodies.final(root.get("output")),
         fault=failed,
         losses=_LOST,
         **span_facts.about(
@@ -130,7 +130,7 @@ def _tool_run(call: JsonObject) -> ToolRun:
         name=_name(call),
         call_id=string(obj(call.get("attributes")).get("tool_call_id")),
         arguments=_arguments(call),
-        result=UNKNOWN if unknown else finals.told(given),
+        result=UNKNOWN if unknown else bodies.told(given),
         fault=failed,
     )
 

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import obj, string
+from pytest_agentreplay.providers.lenient import arr, obj, string
 from pytest_agentreplay.traces.platforms.span_facts import NAMES, first_named, usage
-from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.wire import without_absent
 
 if TYPE_CHECKING:
@@ -179,7 +178,7 @@ def whose(spans: Sequence[Span]) -> dict[str, Any]:
     }
     return {
         **{field: _word((*held, resource), names) for field, names in _SUBJECT.items()},
-        "tags": content.words(tags),
+        "tags": words(tags),
         "metadata": {name: tree({"": value}, "") for name, value in metadata.items()}
         | {name: resource[name] for name in _RESOURCE if name in resource},
     }
@@ -193,3 +192,8 @@ def _metadata(held: JsonObject) -> JsonObject:
 def _word(held: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
     word = first_named(held, names)
     return str(tree({"": word}, "")) if word.startswith('"') else word
+
+
+def words(found: Json) -> tuple[str, ...]:
+    """The texts in a list, or a text alone."""
+    return tuple(filter(None, map(string, arr(found) or [found])))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.traces.platforms import finals, library_messages, span_facts
+from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import at, dialect, grown, named, parameters, text, tree, usage_under
 from pytest_agentreplay.traces.spans.genai import tools
@@ -60,12 +60,12 @@ def tool_run(span: Span) -> ToolRun:
     arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
     result = _value(held, "output")
     said = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
-    failed = span_facts.fault(finals.told(result)) if said.get("status") == "error" else None
+    failed = span_facts.fault(bodies.told(result)) if said.get("status") == "error" else None
     return ToolRun(
         name=text(held, "tool.name", "tool_call.function.name") or span.name,
         call_id=text(held, "tool_call.id", "tool.id") or string(said.get("tool_call_id")),
         arguments=given if arguments is None else arguments,
-        result=UNKNOWN if result is None else finals.told(result) if said else result,
+        result=UNKNOWN if result is None else bodies.told(result) if said else result,
         **placed(span) | {"fault": span.fault or failed},
     )
 
@@ -77,7 +77,7 @@ def _given(found: Json) -> Json:
 
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the agent and came out, as its span says."""
-    return finals.given(_value(span.attributes, "input")), finals.final(_value(span.attributes, "output"))
+    return bodies.given(_value(span.attributes, "input")), bodies.final(_value(span.attributes, "output"))
 
 
 def _value(held: JsonObject, which: str) -> Json:

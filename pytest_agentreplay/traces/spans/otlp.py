@@ -18,7 +18,7 @@ from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.moments import nanoseconds
 from pytest_agentreplay.traces.spans.attributes import flat
-from pytest_agentreplay.traces.spans.events import tells
+from pytest_agentreplay.traces.spans.content import tells
 from pytest_agentreplay.traces.spans.runs import runs
 from pytest_agentreplay.traces.spans.span import Span, SpanEvent
 

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.providers.lenient import unique
 from pytest_agentreplay.traces.assembling import conversations, fidelity, whole
-from pytest_agentreplay.traces.duplicates import merge_duplicates
+from pytest_agentreplay.traces.chains import merge_duplicates
 from pytest_agentreplay.traces.formats import grouped
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import text, whose
-from pytest_agentreplay.traces.spans.events import joined, translated
-from pytest_agentreplay.traces.spans.genai import GENAI, OPENLLMETRY
-from pytest_agentreplay.traces.spans.langfuse import LANGFUSE
+from pytest_agentreplay.traces.spans.content import joined, translated
+from pytest_agentreplay.traces.spans.genai import GENAI, LANGFUSE, OPENLLMETRY
 from pytest_agentreplay.traces.spans.openinference import OPENINFERENCE
 from pytest_agentreplay.traces.spans.span import merged
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
