@@ -79,6 +79,11 @@ def _of_model(name: str) -> str:
     return next((dialect for known, dialect in _MAKERS if re.match(known, name)), "")
 
 
+def with_tools(body: Json, tools: Json) -> Json:
+    """Return a request with the tools that are kept beside it."""
+    return {**body, "tools": tools} if isinstance(body, dict) and arr(tools) else body
+
+
 def is_reply(told: Json) -> bool:
     """Whether an output is a reply of an API as its client returned it."""
     return string(obj(told).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(told)

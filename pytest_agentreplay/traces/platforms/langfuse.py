@@ -19,18 +19,19 @@ from pytest_agentreplay.traces.chains import fill_up
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, library_messages, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
 from pytest_agentreplay.traces.spans import genai as conventions
 from pytest_agentreplay.traces.spans import openinference
 from pytest_agentreplay.traces.spans.attributes import at, text
 from pytest_agentreplay.traces.spans.span import Span as OtelSpan
-from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import Trace
 
 _TOOL_NAME = re.compile(
     r"^(?:execute_tool|running tool:?|tool call:?|ai\.toolCall|mcp[._]tool[._]call)\s+(.+)$", re.IGNORECASE
@@ -120,7 +121,7 @@ def _span(told: JsonObject) -> TreeSpan:
     noted = langfuse_rows.table(told, "metadata")
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
     kind = _kind(told, held)
-    run = _tool_run(told, noted, held)
+    tool = _tool_run(told, noted, held)
     call = _model_call(told, noted, held) if kind == "model" else None
     return TreeSpan(
         id=string(told.get("id")),
@@ -128,8 +129,8 @@ def _span(told: JsonObject) -> TreeSpan:
         agent=_agent(told, held) if kind == "agent" else "",
         started=moment(told.get("startTime")),
         ended=moment(told.get("endTime")),
-        step=run if kind == "tool" else call,
-        tool=run if kind == "" else None,
+        step=tool if kind == "tool" else call,
+        tool=tool if kind == "" else None,
     )
 
 
@@ -307,9 +308,11 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
     own = [told.get(side) for side in ("input", "output")]
     taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
     names = dict.fromkeys(name for one in found for name in _invented(one))
-    trace = Trace(
-        source=Source(format="langfuse", version=_version(root), file=file, id=known),
-        id=known,
+    return make_run(
+        [_span(row) for row in found],
+        Source(format="langfuse", version=_version(root), file=file, id=known),
+        hint=_HINT,
+        root=string(root.get("id")) if taken else "",
         name=string(told.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
         started=moment(told.get("timestamp")),
@@ -326,8 +329,6 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
             session=string(told.get("sessionId")),
         ),
     )
-    spans = [_span(one) for one in found]
-    return run(trace, spans, hint=_HINT, root=string(root.get("id")) if taken else "")
 
 
 def _noted(told: JsonObject) -> JsonObject:
