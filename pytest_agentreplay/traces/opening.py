@@ -139,11 +139,9 @@ class _Doubled:
         for members, doubled in self._found.values():
             for name, values in doubled.items():
                 told = [value for value in reversed(values) if value not in (None, "", [], {})]
-                members[name] = max(told, key=lambda value: _times(others, name, value), default=values[-1])
-
-
-def _times(others: Counter[tuple[str, Json]], name: str, value: Json) -> int:
-    return others[name, value] if isinstance(value, str) else 0
+                members[name] = max(
+                    told, key=lambda value: others[name, value] if isinstance(value, str) else 0, default=values[-1]
+                )
 
 
 def _following(text: str, decoder: json.JSONDecoder) -> tuple[list[Json], int]:

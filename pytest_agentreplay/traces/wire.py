@@ -63,7 +63,8 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
 
     A `dialect` among them is that of a body which leaves out what its API demands, and so is not known by its looks.
     """
-    request, response = _kept_request(request), _kept_reply(response)
+    url = redact_url(request.url, lambda *_: _HIDDEN)
+    request, response = replace(request, url=url, headers=kept(request.headers)), _kept_reply(response)
     asked, told = READER.read_call(request), READER.read_reply(request, response)
     if asked.kind == "http" and facts.get("dialect"):
         asked, told = _in(facts["dialect"], request, response, told)
@@ -146,11 +147,6 @@ def _in(
     if isinstance(response, HttpReply):
         told = replace(dialect.read_reply(obj(content(response.headers, response.body).tree)), error=told.error)
     return asked, told
-
-
-def _kept_request(request: HttpCall) -> HttpCall:
-    url = redact_url(request.url, lambda *_: _HIDDEN)
-    return replace(request, url=url, headers=kept(request.headers))
 
 
 def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | None:

@@ -239,6 +239,8 @@ def _codex_session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -
     broke = string(ended.get("type")) if ended.get("type") in {"error", "turn_aborted"} else ""
     asked = [event["message"] for _, event in events if event.get("type") == "user_message" and event.get("message")]
     undone = sum(event.get("type") == "thread_rolled_back" for _, event in events)
+    text = string(obj(about.get("base_instructions")).get("text")) or string(about.get("instructions"))
+    system = [LoggedMessage(message=genai.message({"role": "system", "content": text}))] if text else []
     known = string(about.get("id"))
     return whole(
         Trace(
@@ -249,7 +251,7 @@ def _codex_session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -
             metadata=_metadata(about),
             input=asked[0] if asked else None,
             fault=TraceFault(broke, string(ended.get("message")) or string(ended.get("reason"))) if broke else None,
-            steps=tuple(_steps(rows, _instructions(about))),
+            steps=tuple(_steps(rows, system)),
             losses=(*losses, *(("turns that were rolled back stand among what was said",) if undone else ())),
             **extent(rows),
         )
@@ -270,11 +272,6 @@ def _metadata(about: JsonObject) -> JsonObject:
     return {name: value for name, value in found.items() if isinstance(value, str) and value}
 
 
-def _instructions(about: JsonObject) -> list[LoggedMessage]:
-    told = string(obj(about.get("base_instructions")).get("text")) or string(about.get("instructions"))
-    return [LoggedMessage(message=genai.message({"role": "system", "content": told}))] if told else []
-
-
 def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[Step]:
     """The calls of the model in order, each with the tools that it asked for."""
     told: list[list[LoggedMessage]] = [[*instructions]]
@@ -282,7 +279,11 @@ def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[St
     for row in rows:
         payload, at = obj(row["payload"]), moment(row.get("timestamp"))
         if row["type"] == _TURN:
-            facts |= _of_turn(payload)
+            effort = string(payload.get("effort"))
+            facts |= {
+                "model": string(payload.get("model")),
+                "parameters": {"reasoning": {"effort": effort}} if effort else {},
+            }
         elif row["type"] == _COMPACTED:
             told.append([*instructions, *_summary(payload)])
         elif row["type"] == _ITEM:
@@ -304,13 +305,9 @@ def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[St
     ]
     found: list[Step] = []
     for call in calls:
-        found += [call, *_asked(call, runs)]
+        uses = [part for part in objects(obj(call.reply).get("parts")) if part.get("type") == "tool_call"]
+        found += [call, *(runs.pop(call_id) for part in uses if (call_id := string(part.get("id"))) in runs)]
     return found
-
-
-def _of_turn(told: JsonObject) -> JsonObject:
-    effort = string(told.get("effort"))
-    return {"model": string(told.get("model")), "parameters": {"reasoning": {"effort": effort}} if effort else {}}
 
 
 def _summary(told: JsonObject) -> list[LoggedMessage]:
@@ -318,11 +315,6 @@ def _summary(told: JsonObject) -> list[LoggedMessage]:
     kept = told.get("replacement_history")
     items = kept if isinstance(kept, list) else [{"role": "user", "content": told.get("message")}]
     return [LoggedMessage(message=genai.message(item)) for item in items]
-
-
-def _asked(call: ModelCall, runs: dict[str, ToolRun]) -> list[ToolRun]:
-    uses = [part for part in objects(obj(call.reply).get("parts")) if part.get("type") == "tool_call"]
-    return [runs.pop(known) for part in uses if (known := string(part.get("id"))) in runs]
 
 
 def _runs(rows: list[JsonObject]) -> dict[str, ToolRun]:

@@ -38,7 +38,9 @@ def tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
     for number, event in enumerate(events):
         kind = string(event.get("type")).lower()
         if kind in _BEGAN | _ENDED:
-            (began if kind in _BEGAN else ended).setdefault(_call_id(event) or f"#{number}", event)
+            fields = _fields(event)
+            call_id = string(fields.get("tool_call_id")) or string(fields.get("toolCallId")) or f"#{number}"
+            (began if kind in _BEGAN else ended).setdefault(call_id, event)
     return [_tool_run(call_id, event, ended.get(call_id, {})) for call_id, event in began.items()]
 
 
@@ -60,11 +62,6 @@ def _tool_run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
         ended=moment(ended.get("timestamp")),
         id=string(began.get("id")),
     )
-
-
-def _call_id(event: JsonObject) -> str:
-    fields = _fields(event)
-    return string(fields.get("tool_call_id")) or string(fields.get("toolCallId"))
 
 
 def _fields(event: JsonObject) -> JsonObject:
@@ -89,6 +86,7 @@ def _read(opened: Opened) -> list[Trace]:
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
     errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
     broke = TraceFault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
+    user_texts = (obj(one.get("data")).get("content") for one in events if one.get("type") == "user.message")
     session = string(begun.get("sessionId"))
     known = session or string(events[0].get("id"))
     return [
@@ -98,7 +96,8 @@ def _read(opened: Opened) -> list[Trace]:
                 id=known,
                 status="error" if errors else "",
                 session=session,
-                input=_asked(events),
+                # What the user wrote first, without what the program puts around it.
+                input=next(user_texts, None),
                 fault=broke,
                 steps=tuple(_steps(events, string(begun.get("selectedModel")))),
                 losses=(*_LOSSES, *((f"{opened.junk} lines are no events",) if opened.junk else ())),
@@ -130,12 +129,6 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
         elif kind == "tool.execution_complete" and (run := known.get(string(data.get("toolCallId")))):
             genai.join(before, _response(run))
     return steps
-
-
-def _asked(events: list[JsonObject]) -> Json:
-    """What the user wrote first, without what the program puts around it."""
-    said = (obj(one.get("data")).get("content") for one in events if one.get("type") == "user.message")
-    return next(said, None)
 
 
 def _reply(data: JsonObject) -> JsonObject:
@@ -199,7 +192,9 @@ def _graded_run(opened: Opened, results: JsonObject, task: JsonObject, run: Json
             },
             output=run.get("final_output") or None,
             fault=broke,
-            grades=_grades(run),
+            # The run's own verdict, and the score of each check.
+            grades={"status": run.get("status")}
+            | {name: obj(check).get("score") for name, check in obj(run.get("validations")).items()},
             steps=tuple(steps),
             losses=("calls of tools only: waza keeps no request to a model", "no times of single calls"),
             missing=tuple(missing),
@@ -217,12 +212,6 @@ def _listed_tool(event: JsonObject) -> ToolRun:
         seen=genai.parsed(event["result"]) if "result" in event else UNKNOWN,
         fault=TraceFault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
     )
-
-
-def _grades(run: JsonObject) -> JsonObject:
-    """The run's own verdict, and the score of each check."""
-    checks = obj(run.get("validations"))
-    return {"status": run.get("status")} | {name: obj(check).get("score") for name, check in checks.items()}
 
 
 _INPUTS = frozenset({"input_message", "user_message", "input"})

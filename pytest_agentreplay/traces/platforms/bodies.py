@@ -58,7 +58,8 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     if "parameters" in known:
         known["parameters"] = read.parameters | wire.without_absent(known["parameters"])
     if not known.get("dialect", spoken):
-        known["dialect"] = _of_model(string(known.get("model")) or read.model or string(known.get("response_model")))
+        name = string(known.get("model")) or read.model or string(known.get("response_model"))
+        known["dialect"] = next((dialect for maker, dialect in _MAKERS if re.match(maker, name)), "")
     return replace(read, losses=(_PRINTED,) if printed else (), **known)
 
 
@@ -72,11 +73,6 @@ def _beside(told: Json) -> dict[str, Any]:
         "fingerprint": string(facts.get("system_fingerprint")),
         "usage": span_facts.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
     }
-
-
-def _of_model(name: str) -> str:
-    """The dialect in which a model is spoken to at its maker's; "" for one whose name does not tell the maker."""
-    return next((dialect for known, dialect in _MAKERS if re.match(known, name)), "")
 
 
 def with_tools(body: Json, tools: Json) -> Json:

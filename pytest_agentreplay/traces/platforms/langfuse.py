@@ -308,9 +308,11 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
     own = [told.get(side) for side in ("input", "output")]
     taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
     names = dict.fromkeys(name for one in found for name in _invented(one))
+    scope = obj(langfuse_rows.table(root, "metadata").get("scope"))
+    version = f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
     return make_run(
         [_span(row) for row in found],
-        Source(format="langfuse", version=_version(root), file=file, id=known),
+        Source(format="langfuse", version=version, file=file, id=known),
         hint=_HINT,
         root=string(root.get("id")) if taken else "",
         name=string(told.get("name")) or string(root.get("name")),
@@ -334,12 +336,6 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
 def _noted(told: JsonObject) -> JsonObject:
     """The metadata of a trace or an observation, without what OpenTelemetry noted of itself."""
     return rest(langfuse_rows.table(told, "metadata"), *_OTEL)
-
-
-def _version(root: JsonObject) -> str:
-    """The library that made the trace, and its version."""
-    scope = obj(langfuse_rows.table(root, "metadata").get("scope"))
-    return f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
 
 
 LANGFUSE = Format("langfuse", "traces of Langfuse", 9, _fits, _read, together="langfuse")

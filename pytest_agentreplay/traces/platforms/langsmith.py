@@ -26,11 +26,6 @@ _MARKS = ("dotted_order", "parent_run_id", "child_runs", "child_run_ids", "sessi
 _LISTS = ("runs", "post", "patch", "data", "items")
 
 
-def _is_run(row: JsonObject) -> bool:
-    """Whether a row is a run."""
-    return string(row.get("run_type")) != "" and any(name in row for name in _MARKS)
-
-
 def _runs_by_trace(rows: Iterable[Json]) -> dict[str, list[JsonObject]]:
     """The runs by the id of their trace; those of one id, from several requests, are one run."""
     merged: dict[str, JsonObject] = {}
@@ -102,7 +97,8 @@ _ELSEWHERE = (
 
 
 def _fits(opened: Opened) -> bool:
-    return any(_is_run(told) for told in _flat(opened.rows[:SNIFFED]))
+    runs = (run for run in _flat(opened.rows[:SNIFFED]) if string(run.get("run_type")))
+    return any(name in run for run in runs for name in _MARKS)
 
 
 def _read(opened: Opened) -> Iterator[Trace]:

@@ -184,7 +184,8 @@ def gemini_request(told: JsonObject) -> JsonObject:
     instruction = config.pop("systemInstruction", None) or asked.pop("systemInstruction", None)
     if instruction is not None:
         whole = isinstance(instruction, dict)
-        asked["systemInstruction"] = instruction if whole else {"parts": [{"text": one} for one in _texts(instruction)]}
+        texts = [part if isinstance(part, str) else obj(part).get("text") for part in arr(instruction) or [instruction]]
+        asked["systemInstruction"] = instruction if whole else {"parts": [{"text": text} for text in texts]}
     for name in _TOP:
         if name in config:
             asked.setdefault(name, config.pop(name))
@@ -211,10 +212,6 @@ def gemini_model(told: JsonObject) -> str:
 
 def _content(given: Json) -> Json:
     return {"role": "user", "parts": [{"text": given}]} if isinstance(given, str) else given
-
-
-def _texts(given: Json) -> list[Json]:
-    return [one if isinstance(one, str) else obj(one).get("text") for one in arr(given) or [given]]
 
 
 def _end(given: Json) -> Json:

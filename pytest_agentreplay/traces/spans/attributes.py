@@ -170,7 +170,11 @@ _RESOURCE = ("service.name", "service.version", "deployment.environment.name", "
 
 def whose(spans: Sequence[Span]) -> dict[str, Any]:
     """The fields of a `Trace` that say whose it was; the first span that tells one wins, so the root stands first."""
-    held = [span.attributes | _metadata(span.attributes) for span in spans]
+    held = [
+        # OpenInference keeps JSON under `metadata`.
+        span.attributes | {f"metadata.{name}": value for name, value in obj(tree(span.attributes, "metadata")).items()}
+        for span in spans
+    ]
     resource = next((span.resource for span in spans if span.resource), {})
     tags = next((found for one in held if (found := tree(one, *_TAGS)) is not None), None)
     metadata = {
@@ -182,11 +186,6 @@ def whose(spans: Sequence[Span]) -> dict[str, Any]:
         "metadata": {name: tree({"": value}, "") for name, value in metadata.items()}
         | {name: resource[name] for name in _RESOURCE if name in resource},
     }
-
-
-def _metadata(held: JsonObject) -> JsonObject:
-    """What OpenInference keeps as JSON under `metadata`, by dotted names."""
-    return {f"metadata.{name}": value for name, value in obj(tree(held, "metadata")).items()}
 
 
 def _word(held: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:

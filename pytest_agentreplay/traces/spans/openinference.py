@@ -57,7 +57,9 @@ def tool_run(span: Span) -> ToolRun:
     """The execution of a tool."""
     held = span.attributes
     given = _value(held, "input")
-    arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
+    arguments = given if isinstance(given, dict) else tree(held, "tool.parameters")
+    if isinstance(arguments, dict) and "properties" in arguments and arguments is not given:
+        arguments = None  # the schema of the parameters: instrumentations differ
     result = _value(held, "output")
     said = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
     failed = span_facts.fault(bodies.told(result)) if said.get("status") == "error" else None
@@ -68,11 +70,6 @@ def tool_run(span: Span) -> ToolRun:
         result=UNKNOWN if result is None else bodies.told(result) if said else result,
         **placed(span) | {"fault": span.fault or failed},
     )
-
-
-def _given(found: Json) -> Json:
-    """The parameters of a tool's span, unless they are the schema of them: instrumentations differ."""
-    return None if isinstance(found, dict) and "properties" in found else found
 
 
 def ends(span: Span) -> tuple[Json, Json]:

@@ -102,7 +102,10 @@ class _SpanTree:
         # Of two that began at once the longer is outside; what two clocks make one is put in order with the steps.
         self.spans = sorted(known.values(), key=lambda span: (span.started or 0, -(span.ended or 0)))
         self._by_id = {span.id: span for span in self.spans}
-        self._kinds = {span.id: _kind(span) for span in self.spans}
+        self._kinds: dict[str, tuple[Family | None, Kind]] = {
+            span.id: next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
+            for span in self.spans
+        }
         self._agents = self._nearest({"agent"})
         self.steps, self._merged = self._steps()
         self.modelling = [span for span in self.spans if self._kinds[span.id][1] == "model"] or self.spans
@@ -122,13 +125,9 @@ class _SpanTree:
         """Whether it is a model call alone: nothing was built around the calls, so each of them is a trace."""
         return len(self.spans) == 1 and isinstance(self.steps[0], ModelCall)
 
-    @property
-    def _roots(self) -> list[str]:
-        return [span.id for span in self.spans if span.parent not in self._by_id]
-
     def trace(self, called: str) -> Trace:
         """The run."""
-        roots = [self._by_id[one] for one in self._roots]
+        roots = [span for span in self.spans if span.parent not in self._by_id]
         agents = [span for kind in ("agent", "chain") for span in self.spans if self._kinds[span.id][1] == kind]
         root = next((span for span in roots if span in agents), roots[0]) if roots else self.spans[0]
         asked, told = self._ends(root, agents)
@@ -142,7 +141,7 @@ class _SpanTree:
                     fidelity=fidelity(self.steps),
                 ),
                 id=root.trace or root.id,
-                name=_name(root, agents),
+                name=_called(root if root in agents or not agents else agents[0]),
                 status=_status(root),
                 started=min((span.started for span in self.spans if span.started), default=None),
                 ended=max((span.ended for span in self.spans if span.ended), default=None),
@@ -215,14 +214,6 @@ def _status(root: Span) -> Any:
     if root.status == "error":
         return "error"
     return "ok" if root.ended and root.name and not root.parent else ""
-
-
-def _kind(span: Span) -> tuple[Family | None, Kind]:
-    return next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
-
-
-def _name(root: Span, agents: Sequence[Span]) -> str:
-    return _called(root) if root in agents or not agents else _called(agents[0])
 
 
 def _called(span: Span) -> str:
