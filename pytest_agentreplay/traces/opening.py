@@ -49,7 +49,7 @@ _DOTTED = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*
 
 
 def opened(data: bytes, *, file: str) -> Opened:
-    """What `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
+    """Return what `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
     data, members = unpacked(data, file=file)
     if members is not None:
         return Opened(file, data, members=members)
@@ -68,7 +68,7 @@ def opened(data: bytes, *, file: str) -> Opened:
 
 
 def unpacked(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]:
-    """The bytes of a file unpacked, and the files in it where it is an archive. Raises TraceError for a bomb."""
+    """Return the bytes of a file unpacked, and the files in it where it is an archive. Raises TraceError for a bomb."""
     most = min(LARGEST, max(SMALL, RATIO * len(data)))
     data = _unpacked(data, file, most)
     return data, _members(data, file, most) if data.startswith(b"PK\x03\x04") else None
@@ -192,7 +192,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def _unpacked(data: bytes, file: str, most: int) -> bytes:
-    """`data` without gzip and zstandard, also where it was packed again, up to `most` bytes."""
+    """Return `data` without gzip and zstandard, also where it was packed again, up to `most` bytes."""
     for _ in range(_LAYERS):
         if data.startswith(_GZIP):
             data = _gunzipped(data, file, most)
@@ -205,7 +205,7 @@ def _unpacked(data: bytes, file: str, most: int) -> bytes:
 
 
 def _gunzipped(data: bytes, file: str, most: int) -> bytes:
-    """The files that were packed and then put one behind the other: log shippers append so."""
+    """Return the bytes of all gzip members in `data`: log shippers append one behind the other."""
     if data.count(_GZIP_DEFLATE) > MEMBERS:
         raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
     try:
@@ -290,7 +290,7 @@ UNIX = 3
 
 
 def packed(members: Mapping[str, bytes]) -> bytes:
-    """The archive that holds `members`, in order of their names."""
+    """Return the archive that holds `members`, in order of their names."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:  # what is packed tells which library has packed it
         for name in sorted(members):

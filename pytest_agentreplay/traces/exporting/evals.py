@@ -99,7 +99,7 @@ def assertions(word: str, wanted: Json) -> Iterator[JsonObject | str]:
 
 
 def matched(call: JsonObject, kind: str) -> Iterator[JsonObject | str]:
-    """A call with arguments; of how often it comes nothing is asked there, so that is lost."""
+    """Yield the check of a call with arguments; how often it comes cannot be checked there, so that is lost."""
     often = [(name, call[name]) for name in ("times", "at_least", "at_most") if name in call]
     paths = call["arguments"]
     arguments = nested(paths.items()) if isinstance(paths, dict) else {}
@@ -116,7 +116,7 @@ def bounds(wanted: JsonObject, *, least: int | None = 1) -> JsonObject:
 
 
 def nested(paths: Iterable[tuple[str, Json]]) -> JsonObject:
-    """The arguments at plain JSON paths as one object; {} where any of them says more than names."""
+    """Return the arguments at plain JSON paths as one object; {} where any of them says more than names."""
     found: JsonObject = {}
     for path, value in paths:
         match = PLAIN_PATH.fullmatch(path)
@@ -155,7 +155,7 @@ def member(head: str, value: Json, indent: str) -> Iterator[str]:
 
 
 def bare(name: str) -> bool:
-    """Whether a name stands for itself without quotes."""
+    """Return whether a name needs no quotes."""
     return name.isascii() and name.isidentifier() and name.lower() not in WORDS
 
 

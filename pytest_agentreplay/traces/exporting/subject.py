@@ -118,7 +118,7 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
 
 
 def called(steps: list[Step]) -> list[Step]:
-    """The steps with each tool under the name by which the model asks for it, where ours says its module too."""
+    """Return the steps with each tool under the name by which the model asks for it, where ours says its module too."""
     parts = [objects(step.reply["parts"]) for step in steps if isinstance(step, ModelCall) and step.reply]
     asked = {part.get("name") for one in parts for part in one if part.get("type") == "tool_call"}
     return [
@@ -173,7 +173,7 @@ def in_process(call: ToolCall, exchange: Exchange, started: int, ended: int | No
 
 
 def came(exchange: Exchange) -> tuple[Json, TraceFault | None]:
-    """What a tool gave, and what it raised."""
+    """Return the result of a tool, and what it raised."""
     match exchange.outcome:
         case ToolReply(value, None, None):
             return plainly(value), None

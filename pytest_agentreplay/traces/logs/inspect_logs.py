@@ -53,7 +53,7 @@ def _model_names(value: Json) -> dict[str, Any]:
 
 
 def _marked(message: JsonObject) -> JsonObject:
-    """A message in the neutral form, the result of a tool that failed as one."""
+    """Return a message in the neutral form, the result of a tool that failed as one."""
     found, failed = genai.message(_chat_message(message)), bool(message.get("error"))
     return {**found, "parts": [{**part, "is_error": True} for part in objects(found["parts"])]} if failed else found
 
@@ -85,7 +85,7 @@ def _model(event: JsonObject, tables: JsonObject) -> ModelCall:
 
 
 def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
-    """The call in Inspect's own words."""
+    """Return the call by Inspect's own fields, without the provider's bodies."""
     given = arr(event.get("input")) or _referred(event.get("input_refs"), tables.get("messages"))
     output = obj(event.get("output"))
     choice = next(iter(objects(output.get("choices"))), {})
@@ -141,7 +141,7 @@ def _tool(event: JsonObject) -> ToolRun:
 
 
 def _referred(refs: Json, table: Json) -> list[Json]:
-    """The parts of a table that pairs of a beginning and an end name."""
+    """Return the parts of a table that pairs of a beginning and an end name."""
     known = arr(table)
     found: list[Json] = []
     for ref in arr(refs):
@@ -251,7 +251,7 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
 
 
 def _attached(value: Json, attached: JsonObject, lost: list[str]) -> Json:
-    """`value` with the texts that it only names."""
+    """Return `value` with the texts that it only names."""
     if isinstance(value, str):
         if not value.startswith(_ATTACHED):
             return value

@@ -141,7 +141,7 @@ def fault(error: Json) -> TraceFault:
 
 
 def known(row: JsonObject, *names: str) -> str:
-    """The first of these fields of a row, or of its metadata, that says something."""
+    """Return the first of these fields of a row, or of its metadata, that is not empty."""
     return first_named((row, obj(row.get("metadata"))), names)
 
 

@@ -64,7 +64,7 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
 
 
 def _beside(told: Json) -> dict[str, Any]:
-    """What LangChain keeps beside the words of a message."""
+    """Return what LangChain keeps beside the text of a message."""
     said = library_messages.fields(inner_message(obj(told)))
     facts = obj(said.get("response_metadata"))
     return {
@@ -167,7 +167,7 @@ def _body(asked: Json) -> JsonObject:
 
 
 def _called(told: JsonObject) -> JsonObject:
-    """The arguments of a call that was kept as `args` and `kwargs`."""
+    """Return the arguments of a call that was kept as `args` and `kwargs`."""
     kwargs, args = told.get("kwargs"), told.get("args")
     if not isinstance(kwargs, dict) and not isinstance(args, list):
         return told
@@ -223,7 +223,7 @@ def _answer(shape: str, told: Json) -> JsonObject | None:
 
 
 def _in(shape: str, body: JsonObject) -> JsonObject:
-    """The body as the dialect's reader takes it."""
+    """Return the body as the dialect's reader takes it."""
     if shape == "gemini":
         return library_messages.gemini_request(body)
     if shape == "openai_responses" and "input" not in body:
@@ -235,7 +235,7 @@ _WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
 
 
 def given(value: Json) -> Json:
-    """The input of a run: the messages of a state as those of a chat API, a function's only argument, or its names."""
+    """Return the input of a run: messages of a state as those of a chat API, a function's only argument, or its names."""
     value = library_messages.from_text(value)
     if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
         by_order, by_name = arr(value["args"]), obj(value["kwargs"])
@@ -250,7 +250,7 @@ def given(value: Json) -> Json:
 
 
 def final(value: Json) -> Json:
-    """The output of a run: the last words of the assistant in a state, a message or a reply; else the value."""
+    """Return the output of a run: the last text of the assistant in a state, a message or a reply; else the value."""
     value = library_messages.from_text(value)
     told = obj(value)
     alone = next(iter(told)) if len(told) == 1 else ""
@@ -282,7 +282,7 @@ def _text_of(message: Json) -> str:
 
 
 def told(value: Json) -> Json:
-    """What a tool's own record says it gave: what its message says, parsed where that is JSON."""
+    """Return the result in a tool's own record: the content of its message, parsed where that is JSON."""
     inner = obj(value).get("output") if len(obj(value)) == 1 and "output" in obj(value) else value
     if library_messages.kind(inner) in {"tool", "function"}:
         inner = library_messages.fields(inner).get("content")
@@ -293,7 +293,7 @@ _LONGEST = 100_000
 
 
 def literal(text: str) -> Json:
-    """The value of a text that is JSON or the repr of one; else the text. Nothing in it is called, or looked up."""
+    """Return the value of a text that is JSON or the repr of one; else the text. Nothing in it is called."""
     tree = parse(text)
     if not isinstance(tree, NotJson):
         return tree

@@ -65,7 +65,7 @@ def _read(opened: Opened) -> Iterator[Trace]:
 
 
 def _told(told: JsonObject, side: str) -> Json:
-    """What went in or came out; redacted, where that is all that was kept."""
+    """Return the input or the output of a span; redacted, where that is all that was kept."""
     given = told.get(side)
     return given if given not in (None, "", []) else told.get(f"redacted_{side}")
 

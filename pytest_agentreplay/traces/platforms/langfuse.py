@@ -73,7 +73,7 @@ def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject) -> ToolRun:
 
 
 def _bare(given: Json) -> Json:
-    """A result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
+    """Return a result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
     told = obj(given)
     if told.get("type") == "function_result" and "result" in told:
         return parsed(told["result"])
@@ -117,7 +117,7 @@ _UNSET: dict[str, tuple[Json, ...]] = {
 
 
 def _span(told: JsonObject) -> TreeSpan:
-    """An observation as a span."""
+    """Return an observation as a span."""
     noted = langfuse_rows.table(told, "metadata")
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
     kind = _kind(told, held)
@@ -135,7 +135,7 @@ def _span(told: JsonObject) -> TreeSpan:
 
 
 def _invented(told: JsonObject) -> list[str]:
-    """The parameters of an observation that nobody may have set."""
+    """Return the parameters of an observation that nobody may have set."""
     given = langfuse_rows.table(told, "modelParameters")
     return [name for name, value in given.items() if _plain(value) in _UNSET.get(name, ())]
 
@@ -208,7 +208,7 @@ def _with_tools(call: ModelCall, held: JsonObject) -> ModelCall:
 
 
 def _asked(given: Json, held: JsonObject) -> Json:
-    """A request, with the tool definitions that LangChain's handler put among its messages in their own place."""
+    """Return a request with the tool definitions that LangChain's handler put among its messages as `tools`."""
     if "gcp.vertex.agent.llm_request" in held:
         return parsed(held["gcp.vertex.agent.llm_request"])
     items = objects(given) if isinstance(given, list) else objects(obj(given).get("messages"))
@@ -220,7 +220,7 @@ def _asked(given: Json, held: JsonObject) -> Json:
 
 
 def _unwrapped(item: Json) -> Json:
-    """A message whose tool results have no envelope."""
+    """Return a message whose tool results have no envelope."""
     parts = objects(obj(item).get("parts"))
     if not any(part.get("type") == "tool_call_response" for part in parts):
         return item
@@ -241,7 +241,7 @@ def _defines(content: Json) -> bool:
 
 
 def _echoed(asked: Json, answer: Json) -> Json:
-    """A request for a response, with the instructions and tools that the response repeats."""
+    """Return a request for a response, with the instructions and tools that the response repeats."""
     told = obj(answer)
     if told.get("object") != "response" or not isinstance(asked, list | str):
         return asked
@@ -258,7 +258,7 @@ def _parameters(told: JsonObject) -> JsonObject:
 
 
 def _plain(value: Json) -> Json:
-    """A parameter, which may have been made a text."""
+    """Return the value of a parameter, which may have been made a text."""
     return parsed(value) if isinstance(value, str) and value != "Infinity" else value
 
 
@@ -334,7 +334,7 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
 
 
 def _noted(told: JsonObject) -> JsonObject:
-    """The metadata of a trace or an observation, without what OpenTelemetry noted of itself."""
+    """Return the metadata of a trace or an observation, without what OpenTelemetry writes of itself."""
     return rest(langfuse_rows.table(told, "metadata"), *_OTEL)
 
 

@@ -77,7 +77,7 @@ def _child(row: JsonObject, parent: JsonObject) -> JsonObject:
 
 
 def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
-    """A run with what a later request says of it; what the later one leaves empty stays."""
+    """Return a run with what a later request says of it; what the later one leaves empty stays."""
     inner = {name: value for name, value in later.items() if name in {"extra", "metadata"} and isinstance(value, dict)}
     later = later | {name: _merged(obj(known.get(name)), value) for name, value in inner.items()}
     return merge_later(known, later, empty=(None, {}, [], ""))

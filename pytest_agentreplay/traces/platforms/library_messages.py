@@ -101,7 +101,7 @@ def generation(told: Json) -> Json:
 
 
 def _lifted(found: JsonObject) -> JsonObject:
-    """A message of a role whose tool calls are in LangChain's form, or in its place for what it does not know."""
+    """Return a message of a role whose tool calls are in LangChain's form, or in its `additional_kwargs`."""
     if any("function" not in call and "name" in call for call in objects(found.get("tool_calls"))):
         return {**found, "tool_calls": _calls(found)}
     calls = obj(found.get("additional_kwargs")).get("tool_calls")

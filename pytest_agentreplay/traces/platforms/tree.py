@@ -95,7 +95,7 @@ def make_run(
 
 
 def _recognised(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
-    """The spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
+    """Return the spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
     calls = [span.step for span in spans if isinstance(span.step, ModelCall)]
     names = {string(tool.get("name")) for call in calls for tool in call.tools}
     told = (
@@ -124,7 +124,7 @@ def _tells(step: Step) -> bool:
 
 
 def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
-    """The spans in which this one happened, the nearest first."""
+    """Yield the spans in which this one happened, the nearest first."""
     seen = {span.id}
     while (above := known.get(span.parent)) is not None and above.id not in seen:
         seen.add(above.id)
@@ -133,7 +133,7 @@ def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
 
 
 def _ordered(steps: list[Step]) -> list[Step]:
-    """The steps in order of their start, of two at once the shorter first; where any has no start, as they stand."""
+    """Return the steps in order of their start, the shorter of two first; as they stand where any has no start."""
     if any(step.started is None for step in steps):
         return steps
     return sorted(steps, key=lambda step: (step.started or 0, step.ended or step.started or 0))

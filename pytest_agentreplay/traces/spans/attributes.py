@@ -35,7 +35,7 @@ def flat(attributes: JsonObject) -> JsonObject:
 
 
 def at(attributes: JsonObject, *names: str) -> Json:
-    """The value of the first name that has one; None for none."""
+    """Return the value of the first name that has one; None for none."""
     return next((found for name in names if (found := attributes.get(name)) is not None), None)
 
 
@@ -57,7 +57,7 @@ def tree(attributes: JsonObject, *names: str) -> Json:
 
 
 def under(attributes: JsonObject, prefix: str) -> JsonObject:
-    """The attributes whose names begin with `prefix`, without it; what an object among them holds is told by it."""
+    """Return the attributes under `prefix`, without it; of an object among them only the object itself."""
     found = {name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)}
     held = tuple(f"{name}." for name, value in found.items() if isinstance(value, dict))
     return {name: value for name, value in found.items() if not name.startswith(held)} if held else found
@@ -126,7 +126,7 @@ _OPENAI_NAMES = {"stop_sequences": "stop", "choice.count": "n"}
 
 
 def named(provider: str) -> str:
-    """A provider by its name in the conventions, however it was spelled."""
+    """Return a provider by its name in the conventions, however it was spelled."""
     found = provider.lower()
     return _NEW_NAMES.get(found, found if found in _DIALECTS else provider)
 
@@ -169,7 +169,7 @@ _RESOURCE = ("service.name", "service.version", "deployment.environment.name", "
 
 
 def whose(spans: Sequence[Span]) -> dict[str, Any]:
-    """The fields of a `Trace` that say whose it was; the first span that tells one wins, so the root stands first."""
+    """Return the fields of a `Trace` that say whose it was; the first span that has one wins: the root is first."""
     held = [
         # OpenInference keeps JSON under `metadata`.
         span.attributes | {f"metadata.{name}": value for name, value in obj(tree(span.attributes, "metadata")).items()}

@@ -67,7 +67,7 @@ def cut_short(value: Json) -> bool:
 
 
 def _plain(item: Json) -> Json:
-    """A message as genai reads it: finish reasons and empty names aside, old shapes of tool calls in the usual one."""
+    """Return a message as genai reads it: without empty fields, old shapes of tool calls in the usual one."""
     found = obj(item)
     if not found:
         return item
@@ -124,7 +124,7 @@ def tells(event: SpanEvent) -> bool:
 
 
 def joined(spans: Iterable[Span], records: Iterable[SpanEvent]) -> list[Span]:
-    """The spans with what their events and the records of them tell; of a record without its span, a span is made."""
+    """Return the spans with what their events and records say; a record without its span gets a span."""
     told: defaultdict[tuple[str, str], list[SpanEvent]] = defaultdict(list)
     for record in records:
         if tells(record):
@@ -137,7 +137,7 @@ def joined(spans: Iterable[Span], records: Iterable[SpanEvent]) -> list[Span]:
 
 
 def _made(trace: str, known: str, group: list[SpanEvent]) -> list[Span]:
-    """A span for records alone; records that name none are one call each."""
+    """Return a span for records alone; records that name none are one call each."""
     if not known:
         details = [event for event in group if event.name == DETAILS]
         return [_alone(trace, f"{number}", [event]) for number, event in enumerate(details, 1)]
@@ -185,7 +185,7 @@ def _body(event: SpanEvent) -> JsonObject:
 
 
 def _said(body: JsonObject, role: str) -> JsonObject | None:
-    """A message; None where content was not captured."""
+    """Return a message; None where content was not captured."""
     told = {name: body[name] for name in _SAID if body.get(name) is not None}
     calls = [call for call in objects(told.get("tool_calls")) if "arguments" in obj(call.get("function"))]
     if not calls and not told.get("content") and not told.get("parts"):
@@ -202,7 +202,7 @@ def _choice(body: JsonObject) -> JsonObject | None:
 
 
 def _kept(attributes: JsonObject) -> list[SpanEvent]:
-    """The events that an instrumentation wrote into one attribute of the span."""
+    """Return the events that an instrumentation wrote into one attribute of the span."""
     kept = [one for name in _KEPT for one in objects(genai.parsed(attributes.get(name)))]
     return [SpanEvent(name=string(one.get("event.name")), body=one) for one in kept]
 
@@ -221,7 +221,7 @@ _AI_SDK = {
 
 
 def translated(held: JsonObject) -> JsonObject:
-    """The attributes, with those that a framework has named otherwise under the conventions' names, too."""
+    """Return the attributes, with those that a framework has named otherwise under the conventions' names, too."""
     names = " ".join(held)
     found = _adk(held) if _ADK in names else _ai_sdk(held) if "ai.operationId" in held else {}
     return {name: value for name, value in found.items() if value not in (None, "", [])} | held

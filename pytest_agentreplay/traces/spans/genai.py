@@ -130,7 +130,7 @@ def ends(span: Span) -> tuple[Json, Json]:
 
 
 def _whole(found: Json) -> Json:
-    """Messages, unless an exporter cut them short."""
+    """Return messages, unless an exporter cut them short."""
     return None if content.cut_short(found) else found
 
 
@@ -167,7 +167,7 @@ _OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
 
 
 def _traceloop_kind(span: Span) -> Kind:
-    """By the _traceloop_kind that the span says it is; a model call by its attributes."""
+    """Return the kind that the span says it is; that of a model call by its attributes."""
     told = text(span.attributes, "traceloop.span.kind")
     if told:
         return _TRACELOOP_KINDS.get(told, "other")

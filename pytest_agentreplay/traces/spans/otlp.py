@@ -203,7 +203,7 @@ def family(opened: Opened) -> str:
 
 
 def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
-    """The runs in an OTLP file, and in those that were given with it."""
+    """Return the runs in an OTLP file, and in those that were given with it."""
     files = (opened, *beside)
     if name == PROMPTLAYER:
         raise TraceIncomplete(

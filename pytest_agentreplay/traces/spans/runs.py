@@ -112,7 +112,7 @@ class _SpanTree:
 
     @property
     def told(self) -> bool:
-        """Whether anything was captured of what was said."""
+        """Whether any content of messages or tools was captured."""
         calls = [step for step in self.steps if isinstance(step, ModelCall)]
         if calls:
             return any(call.messages or (call.reply and call.reply["parts"]) for call in calls)
@@ -221,7 +221,7 @@ def _called(span: Span) -> str:
 
 
 def _chained(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
-    """Runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
+    """Return runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
     ordered = sorted(trees, key=lambda tree: tree.spans[0].started or 0)
     calls = [step for tree in ordered for step in tree.steps if isinstance(step, ModelCall)]
     homes = {id(step): tree for tree in ordered for step in tree.steps}
@@ -229,7 +229,7 @@ def _chained(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
 
 
 def _one(told: Sequence[Trace]) -> Trace:
-    """The run that goes on over several traces, each of one call."""
+    """Return the run that goes on over several traces, each of one call."""
     first, last = told[0], told[-1]
     steps = tuple(call for trace in told for call in trace.model_calls)
     status: Any = "error" if any(trace.status == "error" for trace in told) else first.status
