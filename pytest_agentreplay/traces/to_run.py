@@ -309,7 +309,7 @@ def _spans(steps: Sequence[Step], causes: Sequence[set[int]]) -> list[tuple[int,
 
 
 def _counted(spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """Return the readings at which each span starts and finishes. What ends in a moment ends before what begins in it."""
+    """Return readings at which each span starts and finishes. What ends at one moment ends before what begins there."""
     events = []
     for at, (begin, end) in enumerate(spans):
         events.append((begin, 1, at, 0))

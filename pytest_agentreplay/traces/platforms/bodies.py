@@ -235,7 +235,7 @@ _WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
 
 
 def given(value: Json) -> Json:
-    """Return the input of a run: messages of a state as those of a chat API, a function's only argument, or its names."""
+    """Return the input of a run: a state's messages as those of a chat API, a function's only argument or its names."""
     value = library_messages.from_text(value)
     if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
         by_order, by_name = arr(value["args"]), obj(value["kwargs"])
