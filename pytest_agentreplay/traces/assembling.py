@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def whole(trace: Trace) -> Trace:
-    """The trace with all that its steps tell of each other: results and arguments, input and output, what it lacks."""
+    """Return the trace with all that its steps say of each other: results, arguments, input, output, gaps."""
     steps, missing = assembled(trace.steps)
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return replace(
@@ -43,7 +43,7 @@ def whole(trace: Trace) -> Trace:
 
 
 def assembled(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
-    """The steps with what each tool was asked and gave as far as any of them says, and what none of them says.
+    """Return the steps with what each tool was asked and gave as far as any of them says, and what none of them says.
 
     A call of a tool without a record of its own comes after the reply that asked for it. `steps` are in order.
     """
@@ -118,7 +118,7 @@ class _Answers:
                 self.unasked += [_UNASKED.format(call_id, number + 1) for call_id in left if call_id not in asked]
 
     def of(self, number: int) -> list[JsonObject | None]:
-        """One answer, or None, for each tool call of the reply to call `number`."""
+        """Return one answer, or None, for each tool call of the reply to call `number`."""
         return [self._found.get((number, at)) for at in range(len(self._requests[number]))]
 
     def _take(self, number: int, responses: Iterable[JsonObject]) -> Iterator[str]:
@@ -196,7 +196,7 @@ def _unrecorded(call: ModelCall, asked: JsonObject) -> ToolRun:
 
 
 def _told(run: ToolRun, answer: JsonObject | None) -> ToolRun:
-    """The run with what the model was told of it. Whoever is told a result has had it made."""
+    """Return the run with the result that the model saw. A result in a request means that the tool ran."""
     if answer is None:
         return run
     seen = genai.parsed(answer.get("response")) if run.seen == UNKNOWN else run.seen

@@ -74,7 +74,7 @@ _IDENTITIES = (
 
 
 def once(rows: Iterable[Json]) -> list[Json]:
-    """The rows without those that repeat one word for word, its id or time included: exported twice, done once."""
+    """Return the rows without those that repeat one exactly, its id or time included: exported twice, done once."""
     seen: set[int] = set()
     kept: list[Json] = []
     for row in rows:
@@ -105,7 +105,7 @@ def layers(opened: Opened) -> Iterator[Opened]:
 
 
 def _held(row: Json) -> list[Json] | None:
-    """What a list holds, or an object under the only name for it; None for any other object."""
+    """Return what a list holds, or an object under the only name for it; None for any other object."""
     if isinstance(row, list):
         return row
     told = row if isinstance(row, dict) else {}
@@ -128,7 +128,7 @@ def find_rows(rows: Iterable[Json], wanted: Callable[[JsonObject], bool], names:
 
 
 def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
-    """The items by what `key` gives of each, in the order in which they stand."""
+    """Return the items by the `key` of each, in the order in which they stand."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
         groups.setdefault(key(item), []).append(item)

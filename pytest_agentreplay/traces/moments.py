@@ -58,14 +58,14 @@ def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
 
 
 def after(start: int | None, milliseconds: Json) -> int | None:
-    """The moment so many milliseconds later; None where either is not known."""
+    """Return the moment `milliseconds` later; None where either is not known."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
     return _known(start + round(milliseconds * 1e6)) if start is not None and 0 <= milliseconds < 1e12 else None
 
 
 def _known(moment: int) -> int | None:
-    """A moment that a snapshot can hold; None for one before 1970, as the year 1 of who knows none, or too late."""
+    """Return a moment that a snapshot can hold; None for one before 1970, as year 1 for unknown, or too late."""
     return moment if 0 <= moment < _LATEST * 10**9 else None
 
 

@@ -1,4 +1,4 @@
-"""The bytes of a trace file as rows of JSON, whatever the file is called.
+"""The bytes of a trace file as rows of JSON, whatever the file is called; and archives to write.
 
 JSON, JSON Lines, values that follow each other, YAML, a zip archive; each also packed by gzip or zstandard, with a byte
 order mark or without. A trace file comes from a stranger: it has bounds in size, depth and number, and is never acted
@@ -24,6 +24,8 @@ from pytest_agentreplay.snapshots.codec import foreign_yaml, parsing
 from pytest_agentreplay.traces.formats import Opened
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 LARGEST = 256 << 20
@@ -47,7 +49,7 @@ _DOTTED = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*
 
 
 def opened(data: bytes, *, file: str) -> Opened:
-    """What `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
+    """Return what `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
     data, members = unpacked(data, file=file)
     if members is not None:
         return Opened(file, data, members=members)
@@ -66,7 +68,7 @@ def opened(data: bytes, *, file: str) -> Opened:
 
 
 def unpacked(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]:
-    """The bytes of a file unpacked, and the files in it where it is an archive. Raises TraceError for a bomb."""
+    """Return the bytes of a file unpacked, and the files in it where it is an archive. Raises TraceError for a bomb."""
     most = min(LARGEST, max(SMALL, RATIO * len(data)))
     data = _unpacked(data, file, most)
     return data, _members(data, file, most) if data.startswith(b"PK\x03\x04") else None
@@ -137,11 +139,9 @@ class _Doubled:
         for members, doubled in self._found.values():
             for name, values in doubled.items():
                 told = [value for value in reversed(values) if value not in (None, "", [], {})]
-                members[name] = max(told, key=lambda value: _times(others, name, value), default=values[-1])
-
-
-def _times(others: Counter[tuple[str, Json]], name: str, value: Json) -> int:
-    return others[name, value] if isinstance(value, str) else 0
+                members[name] = max(
+                    told, key=lambda value: others[name, value] if isinstance(value, str) else 0, default=values[-1]
+                )
 
 
 def _following(text: str, decoder: json.JSONDecoder) -> tuple[list[Json], int]:
@@ -192,7 +192,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def _unpacked(data: bytes, file: str, most: int) -> bytes:
-    """`data` without gzip and zstandard, also where it was packed again, up to `most` bytes."""
+    """Return `data` without gzip and zstandard, also where it was packed again, up to `most` bytes."""
     for _ in range(_LAYERS):
         if data.startswith(_GZIP):
             data = _gunzipped(data, file, most)
@@ -205,7 +205,7 @@ def _unpacked(data: bytes, file: str, most: int) -> bytes:
 
 
 def _gunzipped(data: bytes, file: str, most: int) -> bytes:
-    """The files that were packed and then put one behind the other: log shippers append so."""
+    """Return the bytes of all gzip members in `data`: log shippers append one behind the other."""
     if data.count(_GZIP_DEFLATE) > MEMBERS:
         raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
     try:
@@ -281,3 +281,20 @@ def _yaml(text: str, file: str) -> Json:
 
 def _neither(message: str, *, file: str, place: str = "") -> TraceUnknown:
     return TraceUnknown(f"is neither JSON nor JSON Lines nor an archive; as YAML it {message}", file=file, place=place)
+
+
+BEGINNING = (1980, 1, 1, 0, 0, 0)
+"""The first moment that an archive can tell."""
+PLAIN_FILE = 0o100644 << 16
+UNIX = 3
+
+
+def packed(members: Mapping[str, bytes]) -> bytes:
+    """Return the archive that holds `members`, in order of their names."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:  # what is packed tells which library has packed it
+        for name in sorted(members):
+            info = zipfile.ZipInfo(name, BEGINNING)
+            info.external_attr, info.create_system = PLAIN_FILE, UNIX
+            archive.writestr(info, members[name])
+    return out.getvalue()

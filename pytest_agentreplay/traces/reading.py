@@ -1,6 +1,6 @@
 """The traces in files, whatever wrote them: open, choose, read. The one way in for everybody who imports.
 
-Formats of other packages stand under the entry point `agentreplay.formats`. One that cannot be loaded is told in a
+Formats of other packages stand under the entry point `agentreplay.formats`. One that cannot be loaded is named in a
 warning and left out: a broken package keeps nobody from reading the files of another.
 """
 
@@ -49,7 +49,7 @@ def formats() -> tuple[Format, ...]:
 
 
 def _unwrapped(held: Opened, known: Sequence[Format], wanted: str) -> Opened:
-    """The file as far inside as a format knows it, and as it is where none does."""
+    """Return the innermost layer of the file that a format fits, and the file as it is where none does."""
     asked = [one.fits for one in known if wanted in ("", one.name)]
     return next((layer for layer in layers(held) if any(fits(layer) for fits in asked)), held)
 
@@ -73,7 +73,7 @@ def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
 
 
 def _fits(one: Format, opened: Opened) -> bool:
-    """Whether a format of another package fits; one that fails at the question does not."""
+    """Return whether a format of another package fits; one that fails does not."""
     try:
         return one.fits(opened)
     except Exception as error:

@@ -149,7 +149,7 @@ def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, 
 
 
 def _refused(fault: TraceFault, status: int, told: ConversionNotes) -> Outcome:
-    """What stands for a failed call of a model whose answer was not kept."""
+    """Return the outcome of a failed call of a model whose answer was not kept."""
     if status < ERROR_STATUS:
         return failure_of(fault, fault.message)
     told.losses["the bodies of error replies are not kept: they are written from the message alone"] = None
@@ -182,9 +182,9 @@ def _tool(tool: ToolRun, nth: int, told: ConversionNotes) -> tuple[ToolCall, Out
 
 
 def returned(tool: ToolRun) -> Json:
-    """What the tool gave back; UNKNOWN where nobody knows.
+    """Return the result of the tool; UNKNOWN where there is none.
 
-    What the model was told is the truth. The tool's own record only tells of which type it was, where both mean the
+    What the model saw counts. The tool's own record only gives its type, where both mean the
     same: a dict, and not the text that the agent made of it.
     """
     if UNKNOWN in (tool.seen, tool.result):
@@ -241,7 +241,7 @@ def _case(trace: Trace, told: ConversionNotes) -> JsonObject:
 
 
 def _filled(fields: JsonObject) -> JsonObject:
-    """The fields that say something."""
+    """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
 
@@ -309,7 +309,7 @@ def _spans(steps: Sequence[Step], causes: Sequence[set[int]]) -> list[tuple[int,
 
 
 def _counted(spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
-    """The readings at which each span starts and finishes. What ends in a moment has ended before what begins in it."""
+    """Return readings at which each span starts and finishes. What ends at one moment ends before what begins there."""
     events = []
     for at, (begin, end) in enumerate(spans):
         events.append((begin, 1, at, 0))

@@ -45,8 +45,8 @@ class ModelCall:
 
     `messages` (instructions included, as the role "system") and `reply` (None where none came) are in the form of
     `providers.genai`, `tools` its tool definitions; `parameters` are all other fields of the request under the names of
-    its API. `dialect` is the API that was spoken, by its name in `dialects.FAMILIES` ("" unknown). `finish_reasons` and
-    `usage` are as the dialect reads them (`core.reading.ReplyReading`). `request` and `response` are what was on the
+    its API. `dialect` is the API that was spoken, by its name in `providers` ("" unknown). `finish_reasons` and
+    `usage` are as the dialect reads them (`model.reading.ReplyReading`). `request` and `response` are what was on the
     wire, where the source holds the bytes or the whole JSON of them; `status` is that of HTTP, 0 unknown. Times are
     nanoseconds since the epoch, None unknown. `losses` are sentences for people: what of it could not be read.
     """

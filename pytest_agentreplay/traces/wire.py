@@ -63,7 +63,8 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
 
     A `dialect` among them is that of a body which leaves out what its API demands, and so is not known by its looks.
     """
-    request, response = _kept_request(request), _kept_reply(response)
+    url = redact_url(request.url, lambda *_: _HIDDEN)
+    request, response = replace(request, url=url, headers=kept(request.headers)), _kept_reply(response)
     asked, told = READER.read_call(request), READER.read_reply(request, response)
     if asked.kind == "http" and facts.get("dialect"):
         asked, told = _in(facts["dialect"], request, response, told)
@@ -127,7 +128,7 @@ def without_absent(fields: JsonObject) -> JsonObject:
 
 
 def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
-    """The headers that a snapshot keeps, too."""
+    """Return the headers that a snapshot keeps, too."""
     if reply:
         return tuple(
             (name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), value, frozenset())
@@ -138,7 +139,7 @@ def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
 def _in(
     name: str, request: HttpCall, response: HttpReply | Failure | None, told: ReplyReading
 ) -> tuple[CallReading, ReplyReading]:
-    """A call and its reply, in one piece, as this dialect reads them."""
+    """Return a call and its reply, in one piece, as this dialect reads them."""
     dialect = next(one for one in all_dialects() if one.name == name)
     url = split(request.url)
     asked = dialect.read_call({"messages": [], **obj(content(request.headers, request.body).tree)}, url)
@@ -146,11 +147,6 @@ def _in(
     if isinstance(response, HttpReply):
         told = replace(dialect.read_reply(obj(content(response.headers, response.body).tree)), error=told.error)
     return asked, told
-
-
-def _kept_request(request: HttpCall) -> HttpCall:
-    url = redact_url(request.url, lambda *_: _HIDDEN)
-    return replace(request, url=url, headers=kept(request.headers))
 
 
 def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | None:
@@ -161,7 +157,7 @@ def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | N
 
 
 def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> TraceFault | None:
-    """The error of a reply that breaks off: JSON that is none, or a stream without an end of the reply in it."""
+    """Return the error of a reply that breaks off: JSON that is none, or a stream without an end of the reply in it."""
     if not isinstance(response, HttpReply) or set(told.finish_reasons) - _GOING_ON:
         return None
     kind, held = header(response.headers, "content-type"), content(response.headers, response.body)
@@ -172,7 +168,7 @@ def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> TraceFault
 
 
 def _unread(response: HttpReply | Failure | None, told: ReplyReading) -> bool:
-    """Whether the body of a reply is neither JSON nor a stream of it, as its type says: nothing of it is understood."""
+    """Return whether the body of a reply is neither JSON nor a stream of it, as its type says."""
     if not isinstance(response, HttpReply) or not len(response.body) or response.status >= _ERROR_STATUS:
         return False
     if told.text or told.tool_uses or told.finish_reasons or told.model or told.response_id:

@@ -24,7 +24,6 @@ WRITERS = {
     "runs/fuzz/plan.py": FOLDER,
     "redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next two
     "traces/opening.py": {"import zipfile"},
-    "traces/archives.py": {"import zipfile"},
     "runs/case_files/bundling.py": {"import zipfile"},
     "cli/__init__.py": {"os.open", "os.O_WRONLY"},  # the null device, where nobody reads on
     "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two

@@ -20,7 +20,7 @@ from pytest_agentreplay.report import terminal
 from pytest_agentreplay.runs.case_files.bundling import text_copy
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.traces.archives import packed
+from pytest_agentreplay.traces.opening import packed
 from tests.support.kept_files import contents
 
 pytestmark = pytest.mark.usefixtures("root")  # an empty project, as the working directory

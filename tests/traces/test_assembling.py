@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentreplay.traces import chains
 from pytest_agentreplay.traces.assembling import assembled, conversations, rewritten, whole
-from pytest_agentreplay.traces.duplicates import merge_duplicates
+from pytest_agentreplay.traces.chains import merge_duplicates
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from tests.traces.neutral import asks, gives, text
 

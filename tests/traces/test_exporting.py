@@ -17,9 +17,8 @@ from hypothesis import strategies as st
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.runs.case_files import export
 from pytest_agentreplay.runs.cases import stored_case
-from pytest_agentreplay.traces.exporting import TARGETS, openai_evals, otlp, promptfoo, pytest_file
-from pytest_agentreplay.traces.exporting.retelling import trace_of
-from pytest_agentreplay.traces.exporting.subject import Subject
+from pytest_agentreplay.traces.exporting import TARGETS, evals, otlp, pytest_file
+from pytest_agentreplay.traces.exporting.subject import Subject, trace_of
 from pytest_agentreplay.traces.reading import traces
 from pytest_agentreplay.traces.trace import ModelCall, ToolRun, Trace, TraceFault
 from pytest_agentreplay.traces.trace import Source as TraceSource
@@ -102,7 +101,7 @@ WANTED = [
 
 @pytest.mark.parametrize(("word", "wanted", "told"), WANTED)
 def test_promptfoo_is_told_no_more_and_no_less_than_the_case_wants(word, wanted, told):
-    found = list(promptfoo.assertions(word, wanted))
+    found = list(evals.assertions(word, wanted))
     assert [one if isinstance(one, str) else one["value"].get("args", one["value"]) for one in found] == told
     assert all(one["type"].startswith("not-") == (word == "tool_not_called") for one in found if isinstance(one, dict))
 
@@ -151,7 +150,7 @@ JSON = st.recursive(
 
 @given(JSON)
 def test_what_is_written_as_yaml_is_read_as_the_same(value):
-    assert yaml.safe_load("\n".join(promptfoo.block(value))) == value
+    assert yaml.safe_load("\n".join(evals.block(value))) == value
 
 
 @given(st.text(), st.text(), st.text())
@@ -176,7 +175,7 @@ def test_evals_rows_are_two_forms_and_without_an_ideal_there_is_no_sample():
     assert row["sample"]["output_text"].startswith("Done! I have refunded")
     assert sample["ideal"] == ["refund was not made"]
     assert losses[0].startswith("tools and their frozen results")
-    out = openai_evals.write(Subject(id="x", trace=LITTLE, desired=(("output", {"not_contains": "a"}),)))
+    out = evals.write_openai_evals(Subject(id="x", trace=LITTLE, desired=(("output", {"not_contains": "a"}),)))
     assert [name for name, _ in out.files] == ["x.evals.jsonl"]
     assert any("registry" in loss for loss in out.losses)
 

@@ -33,8 +33,7 @@ from pytest_agentreplay.snapshots.codec.strict_yaml import values_of
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import RESERVED
-from pytest_agentreplay.traces.archives import packed
-from pytest_agentreplay.traces.opening import RATIO, SMALL
+from pytest_agentreplay.traces.opening import RATIO, SMALL, packed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -12,8 +12,7 @@ from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 from pytest_agentreplay.traces.exporting import TARGETS
-from pytest_agentreplay.traces.exporting.retelling import jsonish, trace_of
-from pytest_agentreplay.traces.exporting.subject import Subject
+from pytest_agentreplay.traces.exporting.subject import Subject, jsonish, trace_of
 
 if TYPE_CHECKING:
     from pathlib import Path

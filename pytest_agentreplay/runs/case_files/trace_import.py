@@ -24,8 +24,7 @@ from pytest_agentreplay.runs.redact.trace_headers import edits, without_credenti
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.traces import reading
-from pytest_agentreplay.traces.archives import packed
-from pytest_agentreplay.traces.opening import LARGEST, rows_of, text_of, unpacked
+from pytest_agentreplay.traces.opening import LARGEST, packed, rows_of, text_of, unpacked
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

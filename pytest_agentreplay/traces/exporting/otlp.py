@@ -164,5 +164,5 @@ def dense(value: Json) -> str:
 
 
 def hashed(text: str, size: int) -> str:
-    """An id of so many bytes in hex."""
+    """Return an id of `size` bytes in hex."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:size].hex()

@@ -89,7 +89,7 @@ def lines(half: str, checks: Iterable[Wanted], losses: list[str]) -> list[str]:
 
 
 def asserted(word: str, wanted: Json) -> list[str] | None:
-    """What `run.assert_*` of a word is called with; None for a word of somebody else's."""
+    """Return the arguments of the word's `run.assert_*`; None for a word of somebody else's."""
     match word, wanted:
         case (("status" | "tool_called" | "tool_not_called" | "tool_failed" | "repeated_call"), str()):
             return [repr(wanted)]
@@ -119,11 +119,11 @@ def asserted(word: str, wanted: Json) -> list[str] | None:
 
 
 def named(wanted: Mapping[Any, Any]) -> Iterator[str]:
-    """Keys and values as keyword arguments."""
+    """Return keys and values as keyword arguments."""
     return (f"{name}={value!r}" for name, value in wanted.items())
 
 
 def ordered(items: Json) -> Iterator[str]:
-    """The tools of an order: names, or names with the arguments that matter."""
+    """Yield the tools of an order: names, or names with the arguments that matter."""
     for item in items if isinstance(items, list) else ():
         yield repr((item.get("name"), item.get("arguments", {}))) if isinstance(item, dict) else repr(item)

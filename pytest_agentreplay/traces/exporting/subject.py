@@ -1,15 +1,28 @@
-"""The nouns of an export: what goes out, and what comes of it."""
+"""What an export takes and gives: a case with its frozen run as a trace, and the files that come of it.
+
+A run of ours becomes a trace here, the way back from `to_run`, for whoever takes traces.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeAlias, cast
 
-from pytest_agentreplay.traces.trace import ModelCall, Trace
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.turns import is_model, tool_of, top_level
+from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers.lenient import objects
+from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.traces.assembling import assembled
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.wire import model_call
+from pytest_agentreplay.values.plain import plain
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.traces.trace import Step
 
 Wanted: TypeAlias = "tuple[str, Json]"
 """One check of a case: its word, and what it wants."""
@@ -44,7 +57,7 @@ class Subject:
         if isinstance(given, list):
             return [one for one in given if isinstance(one, dict)]
         first = next((step for step in self.trace.steps if isinstance(step, ModelCall)), None)
-        told = [] if first is None else [plain(message) for message in first.messages]
+        told = [] if first is None else [_chat_message(message) for message in first.messages]
         return [one for one in told if one["role"] != "system"]
 
 
@@ -56,7 +69,7 @@ class Exported:
     losses: tuple[str, ...] = field(default=())
 
 
-def plain(message: JsonObject) -> JsonObject:
+def _chat_message(message: JsonObject) -> JsonObject:
     """A message of `providers.genai` as role and text."""
     parts = message.get("parts")
     texts = [part.get("content") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
@@ -66,3 +79,130 @@ def plain(message: JsonObject) -> JsonObject:
 def unsaid(target: str, half: str, wanted: Wanted) -> str:
     """The loss of a check for which the target has no word."""
     return f"{half} {wanted[0]}: {target} has no word for it, and nothing checks it there"
+
+
+VERDICT = "AssertionError"
+"""What a test says of a run is no fault of the run."""
+
+
+def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002  the field's own name
+    """What `run` tells, as the trace called `id` that came to `output`."""
+    steps: list[Step] = []
+    losses: list[str] = []
+    for exchange in top_level(run):
+        if (step := step_of(exchange, run.header.clock)) is not None:
+            steps.append(step)
+        else:
+            losses.append(f"the call at {exchange.start} ({exchange.call.boundary}) is neither a model's nor a tool's")
+    found, missing = assembled(called(steps))
+    outcome, facts = run.header.outcome, table(run.header.kit, "annotations")
+    fault = None
+    if outcome.get("status") == "failed" and outcome.get("type") != VERDICT:
+        fault = TraceFault(str(outcome.get("type", "")), str(outcome.get("message", "")))
+    return Trace(
+        source=Source(format="snapshot", id=run.header.test, fidelity="bytes"),
+        id=id,
+        name=id,
+        status="error" if fault is not None else "ok",
+        started=min((step.started for step in found if step.started is not None), default=run.header.clock),
+        ended=max((step.ended for step in found if step.ended is not None), default=None),
+        user=str(facts.get("user", "")),
+        session=str(facts.get("session", "")),
+        tenant=str(facts.get("tenant", "")),
+        output=output,
+        fault=fault,
+        steps=found,
+        losses=tuple(losses),
+        missing=missing,
+    )
+
+
+def called(steps: list[Step]) -> list[Step]:
+    """Return the steps with each tool under the name by which the model asks for it, where ours says its module too."""
+    parts = [objects(step.reply["parts"]) for step in steps if isinstance(step, ModelCall) and step.reply]
+    asked = {part.get("name") for one in parts for part in one if part.get("type") == "tool_call"}
+    return [
+        replace(step, name=short)
+        if isinstance(step, ToolRun) and step.name not in asked and (short := step.name.rpartition(".")[2]) in asked
+        else step
+        for step in steps
+    ]
+
+
+def step_of(exchange: Exchange, clock: int) -> Step | None:
+    """One exchange as a step; None for what is neither a model's nor a tool's."""
+    timing = exchange.timing
+    started, ended = clock + timing.start, None if timing.end is None else clock + timing.end
+    call, outcome = exchange.call, exchange.outcome
+    if isinstance(call, HttpCall) and is_model(call, READER):
+        answer = outcome if isinstance(outcome, HttpReply | Failure) else None
+        return model_call(call, answer, started=started, ended=ended, agent=exchange.agent)
+    if isinstance(call, ToolCall) and call.boundary == "model":
+        return in_process(call, exchange, started, ended)
+    tool = tool_of(call, READER)
+    if tool is None:
+        return None
+    arguments = {
+        name: plainly(value) if isinstance(call, ToolCall) else value for name, value in tool.arguments.items()
+    }
+    result, fault = came(exchange)
+    return ToolRun(
+        name=tool.name, arguments=arguments, result=result, fault=fault, started=started, ended=ended,
+        agent=exchange.agent,
+    )  # fmt: skip
+
+
+def in_process(call: ToolCall, exchange: Exchange, started: int, ended: int | None) -> ModelCall:
+    """A model that is a function of the process."""
+    asked, told = READER.read_call(call), READER.read_reply(call, exchange.outcome)
+    return ModelCall(
+        provider=asked.provider,
+        operation=asked.operation or "chat",
+        model=asked.model,
+        parameters=asked.parameters,
+        messages=genai.conversation(asked),
+        tools=genai.tools(asked.tools),
+        reply=genai.reply(told) if exchange.outcome is not None and not told.error else None,
+        usage=told.usage,
+        finish_reasons=told.finish_reasons,
+        fault=TraceFault("", told.error) if told.error else None,
+        started=started,
+        ended=ended,
+        agent=exchange.agent,
+    )
+
+
+def came(exchange: Exchange) -> tuple[Json, TraceFault | None]:
+    """Return the result of a tool, and what it raised."""
+    match exchange.outcome:
+        case ToolReply(value, None, None):
+            return plainly(value), None
+        case ToolReply(_, items, failure):
+            given = [plainly(item) for item in items or ()]
+            return given, None if failure is None else TraceFault(failure.type, failure.message)
+        case Failure(type=kind, message=message):
+            return UNKNOWN, TraceFault(kind, message)
+        case HttpReply() as reply:
+            told = READER.read_reply(exchange.call, reply)
+            return (UNKNOWN, TraceFault("", told.error)) if told.error else (told.result, None)
+        case _:
+            return UNKNOWN, None
+
+
+def plainly(value: Json) -> Json:
+    """A frozen value as plain JSON; what JSON has no form for as its text."""
+    return jsonish(plain(value))
+
+
+def jsonish(value: object) -> Json:
+    """A value as JSON."""
+    match value:
+        case dict():
+            return {str(name): jsonish(inner) for name, inner in value.items()}
+        case list() | tuple() | set() | frozenset():
+            items = [jsonish(item) for item in value]
+            return sorted(items, key=canonical) if isinstance(value, set | frozenset) else items
+        case None | bool() | int() | float() | str():
+            return cast("Json", value)
+        case _:
+            return str(value)

@@ -6,22 +6,19 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.traces.logs import (
     claude_code,
-    codex,
-    copilot,
-    gateways,
     inspect_logs,
-    items,
+    openai_items,
     pairs,
     provider_logs,
     recorded,
-    replaykit,
+    tool_events,
 )
 
 if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Format
 
 FORMATS: tuple[Format, ...] = (
-    *(*gateways.FORMATS, *provider_logs.FORMATS, *recorded.FORMATS, *inspect_logs.FORMATS, *copilot.FORMATS),
-    *(*claude_code.FORMATS, *codex.FORMATS, *replaykit.FORMATS, *pairs.FORMATS, *items.FORMATS),
+    *(*provider_logs.FORMATS, *recorded.FORMATS, *inspect_logs.FORMATS, *tool_events.FORMATS),
+    *(*claude_code.FORMATS, *pairs.FORMATS, *openai_items.FORMATS),
 )
 """The formats of this package."""

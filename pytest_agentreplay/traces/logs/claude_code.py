@@ -210,7 +210,7 @@ def _rows(opened: Opened) -> list[Json]:
 
 
 def _kept(row: Json) -> Json:
-    """A row under the names of a session's file, where `claude -p` has printed it."""
+    """Return a row under the names of a session's file, where `claude -p` has printed it."""
     told = obj(row)
     if "session_id" not in told or "sessionId" in told:
         return row

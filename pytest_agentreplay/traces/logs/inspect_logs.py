@@ -46,12 +46,6 @@ def steps(sample: JsonObject) -> list[Step]:
     return [step for _, step in found]
 
 
-def steps_of_messages(sample: JsonObject, model: Json) -> list[Step]:
-    """The steps that the messages of a sample amount to, which was kept without its events."""
-    said = [LoggedMessage(message=_marked(one)) for one in objects(sample.get("messages"))]
-    return steps_of(said, **_model_names(model))
-
-
 def _model_names(value: Json) -> dict[str, Any]:
     """Provider and model, by Inspect's one name for both."""
     provider, _, model = string(value).partition("/")
@@ -59,7 +53,7 @@ def _model_names(value: Json) -> dict[str, Any]:
 
 
 def _marked(message: JsonObject) -> JsonObject:
-    """A message in the neutral form, the result of a tool that failed as one."""
+    """Return a message in the neutral form, the result of a tool that failed as one."""
     found, failed = genai.message(_chat_message(message)), bool(message.get("error"))
     return {**found, "parts": [{**part, "is_error": True} for part in objects(found["parts"])]} if failed else found
 
@@ -91,7 +85,7 @@ def _model(event: JsonObject, tables: JsonObject) -> ModelCall:
 
 
 def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
-    """The call in Inspect's own words."""
+    """Return the call by Inspect's own fields, without the provider's bodies."""
     given = arr(event.get("input")) or _referred(event.get("input_refs"), tables.get("messages"))
     output = obj(event.get("output"))
     choice = next(iter(objects(output.get("choices"))), {})
@@ -147,7 +141,7 @@ def _tool(event: JsonObject) -> ToolRun:
 
 
 def _referred(refs: Json, table: Json) -> list[Json]:
-    """The parts of a table that pairs of a beginning and an end name."""
+    """Return the parts of a table that pairs of a beginning and an end name."""
     known = arr(table)
     found: list[Json] = []
     for ref in arr(refs):
@@ -212,7 +206,8 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     calls = [step for step in found if isinstance(step, ModelCall)]
     eventless = not calls
     if eventless:
-        found = steps_of_messages(sample, about.get("model")) or found
+        said = [LoggedMessage(message=_marked(message)) for message in objects(sample.get("messages"))]
+        found = steps_of(said, **_model_names(about.get("model"))) or found
     source = Source(
         format="inspect",
         version=str(log.get("version") or ""),
@@ -223,14 +218,14 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     losses = ["neither headers nor the bytes of the wire"]
     losses += [_EVENTLESS] if eventless else []
     losses += [f"{len(lost)} attachments are not in the log"] if lost else []
-    broke = sample.get("error")
+    asked, broke = sample.get("input"), sample.get("error") or log.get("error")
     limit = obj(sample.get("limit"))
     return whole(
         Trace(
             source=source,
             id=string(sample.get("uuid")) or f"{sample.get('id')}-{sample.get('epoch')}",
             name=string(about.get("task")),
-            status="error" if broke or log.get("status") == "error" else ending(log.get("status")),
+            status="error" if sample.get("error") or log.get("status") == "error" else ending(log.get("status")),
             started=moment(sample.get("started_at")),
             ended=moment(sample.get("completed_at")),
             user=known(metadata, "user_id", "user"),
@@ -243,9 +238,9 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
                 "target": sample.get("target"),
                 **metadata,
             },
-            input=_input(sample.get("input")),
+            input=[genai.message(item) for item in asked] if isinstance(asked, list) else asked,
             output=string(obj(sample.get("output")).get("completion")) or None,
-            fault=_fault(broke or log.get("error")),
+            fault=replace(fault(broke), traceback=string(obj(broke).get("traceback"))) if broke else None,
             limits=f"{limit.get('type')} limit {limit.get('limit')}" if limit else "",
             grades={name: obj(score).get("value") for name, score in obj(sample.get("scores")).items()},
             steps=tuple(found),
@@ -255,20 +250,8 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     )
 
 
-def _input(given: Json) -> Json:
-    """What the sample was given: a text, or messages."""
-    return [genai.message(item) for item in given] if isinstance(given, list) else given
-
-
-def _fault(error: Json) -> TraceFault | None:
-    if not error:
-        return None
-    told = fault(error)
-    return replace(told, traceback=string(obj(error).get("traceback")))
-
-
 def _attached(value: Json, attached: JsonObject, lost: list[str]) -> Json:
-    """`value` with the texts that it only names."""
+    """Return `value` with the texts that it only names."""
     if isinstance(value, str):
         if not value.startswith(_ATTACHED):
             return value

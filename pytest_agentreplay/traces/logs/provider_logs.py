@@ -134,7 +134,7 @@ def _is_typed(body: JsonObject) -> bool:
 
 
 def _joined(reply: Json, verb: str) -> Json:
-    """A reply in one piece: the frames of a ConverseStream are joined."""
+    """Return a reply in one piece: the frames of a ConverseStream are joined."""
     if not isinstance(reply, list) or not verb.startswith("converse"):
         return reply
     frames = [(name, value) for chunk in objects(reply) for name, value in obj(chunk.get("chunk", chunk)).items()]

@@ -69,7 +69,7 @@ class RecordedReply:
 
 
 def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
-    """The calls of models, and of tools over MCP; everything else is counted."""
+    """Return the calls of models, and of tools over MCP; everything else is counted."""
     rows: list[LogRow] = []
     others: Counter[str] = Counter()
     exact, packed = True, 0

@@ -1,15 +1,20 @@
-"""A model call from what a platform kept of it: the arguments of a client's function, messages, objects of a library.
+"""What a platform kept of a model call and of a whole run: arguments of a client's function, messages, library objects.
 
-Whatever it is, it is made a body of the API that was spoken, and read as such. Where the platform holds the whole JSON
-of both (`whole`), that JSON is the call; elsewhere only what it says is kept.
+A model call is made a body of the API that was spoken, and read as such. Where the platform holds the whole JSON of
+both (`whole`), that JSON is the call; elsewhere only what it says is kept.
+
+What went into an agent and what came out of it is as the root of a run tells it. Some tracers write the repr of a
+Python value where others write JSON: it is read as what it shows.
 """
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.providers import genai, hosts
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string, unique
 from pytest_agentreplay.traces import wire
@@ -53,12 +58,13 @@ def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = Fal
     if "parameters" in known:
         known["parameters"] = read.parameters | wire.without_absent(known["parameters"])
     if not known.get("dialect", spoken):
-        known["dialect"] = _of_model(string(known.get("model")) or read.model or string(known.get("response_model")))
+        name = string(known.get("model")) or read.model or string(known.get("response_model"))
+        known["dialect"] = next((dialect for maker, dialect in _MAKERS if re.match(maker, name)), "")
     return replace(read, losses=(_PRINTED,) if printed else (), **known)
 
 
 def _beside(told: Json) -> dict[str, Any]:
-    """What LangChain keeps beside the words of a message."""
+    """Return what LangChain keeps beside the text of a message."""
     said = library_messages.fields(inner_message(obj(told)))
     facts = obj(said.get("response_metadata"))
     return {
@@ -69,9 +75,9 @@ def _beside(told: Json) -> dict[str, Any]:
     }
 
 
-def _of_model(name: str) -> str:
-    """The dialect in which a model is spoken to at its maker's; "" for one whose name does not tell the maker."""
-    return next((dialect for known, dialect in _MAKERS if re.match(known, name)), "")
+def with_tools(body: Json, tools: Json) -> Json:
+    """Return a request with the tools that are kept beside it."""
+    return {**body, "tools": tools} if isinstance(body, dict) and arr(tools) else body
 
 
 def is_reply(told: Json) -> bool:
@@ -161,7 +167,7 @@ def _body(asked: Json) -> JsonObject:
 
 
 def _called(told: JsonObject) -> JsonObject:
-    """The arguments of a call that was kept as `args` and `kwargs`."""
+    """Return the arguments of a call that was kept as `args` and `kwargs`."""
     kwargs, args = told.get("kwargs"), told.get("args")
     if not isinstance(kwargs, dict) and not isinstance(args, list):
         return told
@@ -217,9 +223,86 @@ def _answer(shape: str, told: Json) -> JsonObject | None:
 
 
 def _in(shape: str, body: JsonObject) -> JsonObject:
-    """The body as the dialect's reader takes it."""
+    """Return the body as the dialect's reader takes it."""
     if shape == "gemini":
         return library_messages.gemini_request(body)
     if shape == "openai_responses" and "input" not in body:
         return {**rest(body, "messages"), "input": body.get("messages", [])}
     return {"max_tokens": None, **body} if shape == "anthropic" else body
+
+
+_WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
+
+
+def given(value: Json) -> Json:
+    """Return the input of a run: a state's messages as those of a chat API, a function's only argument or its names."""
+    value = library_messages.from_text(value)
+    if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
+        by_order, by_name = arr(value["args"]), obj(value["kwargs"])
+        alone = len(by_order) == 1 and not by_name
+        value = by_order[0] if alone else value if by_order else by_name
+    told = obj(value)
+    if _messages(value):
+        return {"messages": messages_of(value)}
+    if _messages(told.get("messages")):
+        return {**told, "messages": messages_of(told["messages"])}
+    return value
+
+
+def final(value: Json) -> Json:
+    """Return the output of a run: the last text of the assistant in a state, a message or a reply; else the value."""
+    value = library_messages.from_text(value)
+    told = obj(value)
+    alone = next(iter(told)) if len(told) == 1 else ""
+    if alone in _WRAPPERS:
+        return final(told[alone])
+    messages = value if _messages(value) else told.get("messages") if _messages(told.get("messages")) else None
+    if messages is None and (library_messages.kind(told) or string(told.get("role"))):
+        messages = [value]
+    if messages is None and (
+        objects(told.get("choices")) or objects(told.get("candidates")) or told.get("object") == "response"
+    ):
+        return _text_of(model_call({}, value).reply) or value
+    if messages is None:
+        return value
+    return _text_of(message(messages)) or value
+
+
+def _messages(value: Json) -> bool:
+    items = arr(value)
+    return bool(items) and all(map(library_messages.is_message, items))
+
+
+def _text_of(message: Json) -> str:
+    """The text of a message; of one that asks for tools none, for it is no end."""
+    parts = objects(obj(message).get("parts"))
+    if any(part.get("type") == "tool_call" for part in parts):
+        return ""
+    return "\n".join(string(part.get("content")) for part in parts if part.get("type") == "text")
+
+
+def told(value: Json) -> Json:
+    """Return the result in a tool's own record: the content of its message, parsed where that is JSON."""
+    inner = obj(value).get("output") if len(obj(value)) == 1 and "output" in obj(value) else value
+    if library_messages.kind(inner) in {"tool", "function"}:
+        inner = library_messages.fields(inner).get("content")
+    return genai.parsed(inner)
+
+
+_LONGEST = 100_000
+
+
+def literal(text: str) -> Json:
+    """Return the value of a text that is JSON or the repr of one; else the text. Nothing in it is called."""
+    tree = parse(text)
+    if not isinstance(tree, NotJson):
+        return tree
+    if not text.startswith(("{", "[", "(")) or len(text) > _LONGEST:
+        return text
+    try:
+        value = ast.literal_eval(text)
+        canonical(value)
+    except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+        return text
+    found: Json = value
+    return found

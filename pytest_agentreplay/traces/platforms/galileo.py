@@ -8,16 +8,16 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.platforms import bodies, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall
+    from pytest_agentreplay.traces.trace import Step, Trace
 
 _LOST = (
     "Galileo keeps no parameter but the temperature, no response id and no fingerprint",
@@ -43,83 +43,74 @@ def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
-    for number, told in enumerate(_traces(opened.rows), 1):
-        yield _trace(told, string(told.get("id")) or f"trace {number}", opened.file)
-
-
-def _trace(told: JsonObject, known: str, file: str) -> Trace:
-    failed = _fault(told)
-    trace = Trace(
-        source=Source(format="galileo", file=file, id=string(told.get("id"))),
-        id=known,
-        name=string(told.get("name")),
-        status="error" if failed else "ok" if told.get("status_code") else "",
-        started=moment(told.get("created_at")),
-        ended=moment(told.get("created_at")),
-        tags=span_facts.texts(told.get("tags")),
-        input=finals.given(_told(told, "input")),
-        output=finals.final(_told(told, "output")),
-        fault=failed,
-        losses=_LOST,
-        **span_facts.about(
-            obj(told.get("user_metadata")) | obj(told.get("metadata")), session=string(told.get("session_id"))
-        ),
-    )
-    return run(trace, [*_spans(told)], hint=_HINT)
+    for number, row in enumerate(_traces(opened.rows), 1):
+        yield make_run(
+            [*_spans(row)],
+            Source(format="galileo", file=opened.file, id=string(row.get("id"))),
+            hint=_HINT,
+            is_done=row.get("status_code"),
+            id=string(row.get("id")) or f"trace {number}",
+            name=string(row.get("name")),
+            started=moment(row.get("created_at")),
+            ended=moment(row.get("created_at")),
+            tags=span_facts.texts(row.get("tags")),
+            input=bodies.given(_told(row, "input")),
+            output=bodies.final(_told(row, "output")),
+            fault=_fault(row),
+            losses=_LOST,
+            **span_facts.about(
+                obj(row.get("user_metadata")) | obj(row.get("metadata")), session=string(row.get("session_id"))
+            ),
+        )
 
 
 def _told(told: JsonObject, side: str) -> Json:
-    """What went in or came out; redacted, where that is all that was kept."""
+    """Return the input or the output of a span; redacted, where that is all that was kept."""
     given = told.get(side)
     return given if given not in (None, "", []) else told.get(f"redacted_{side}")
 
 
 def _spans(root: JsonObject) -> Iterator[TreeSpan]:
     """The spans of a tree, parents first. Ids are optional in it: where there is none, the place is one."""
-    waiting = [(one, f"{at}", "") for at, one in reversed([*enumerate(objects(root.get("spans")), 1)])]
+    waiting = [(root, "", "")]
     while waiting:
-        told, place, parent = waiting.pop()
-        known = string(told.get("id")) or f"span {place}"
-        yield _span(told, known, parent)
-        children = reversed([*enumerate(objects(told.get("spans")), 1)])
-        waiting += [(one, f"{place}.{at}", known) for at, one in children]
+        row, place, parent = waiting.pop()
+        span_id = (string(row.get("id")) or f"span {place}") if place else ""
+        if place:
+            yield _read_span(row, span_id, parent)
+        children = reversed([*enumerate(objects(row.get("spans")), 1)])
+        waiting += [(child, f"{place}.{number}".lstrip("."), span_id) for number, child in children]
 
 
-def _span(told: JsonObject, known: str, parent: str) -> TreeSpan:
-    kind = told.get("type")
+def _read_span(row: JsonObject, span_id: str, parent: str) -> TreeSpan:
+    kind, failure, asked, output = row.get("type"), _fault(row), _told(row, "input"), _told(row, "output")
+    step: Step | None = None
+    if kind == "tool":
+        step = ToolRun(
+            name=string(row.get("name")),
+            call_id=string(row.get("tool_call_id")),
+            arguments=genai.parsed(asked),
+            result=UNKNOWN if output is None or failure else genai.parsed(output),
+            fault=failure,
+        )
+    elif kind == "llm":
+        temperature = row.get("temperature")
+        step = bodies.model_call(
+            bodies.with_tools({"messages": arr(asked) or [asked]}, row.get("tools")),
+            {**obj(output), "finish_reason": row.get("finish_reason")} if obj(output) else output,
+            model=string(row.get("model")),
+            response_model=string(row.get("model")),
+            parameters={} if temperature is None else {"temperature": temperature},
+            usage=span_facts.usage(row.get("metrics")),
+            **span_facts.call_fields(failure),
+        )
     return TreeSpan(
-        id=known,
+        id=span_id,
         parent=parent,
-        agent=string(told.get("name")) if kind == "agent" else "",
+        agent=string(row.get("name")) if kind == "agent" else "",
         started=None,  # `created_at` is when the span was logged, which is after its end: the tree has the order
-        ended=moment(told.get("created_at")),
-        step=_model_call(told) if kind == "llm" else _tool_run(told) if kind == "tool" else None,
-    )
-
-
-def _model_call(told: JsonObject) -> ModelCall:
-    temperature: JsonObject = {"temperature": told["temperature"]} if told.get("temperature") is not None else {}
-    asked = _told(told, "input")
-    answer = obj(_told(told, "output"))
-    return bodies.model_call(
-        {"messages": arr(asked) or [asked], **({"tools": told["tools"]} if arr(told.get("tools")) else {})},
-        {**answer, "finish_reason": told.get("finish_reason")} if answer else _told(told, "output"),
-        model=string(told.get("model")),
-        response_model=string(told.get("model")),
-        parameters=temperature,
-        usage=span_facts.usage(told.get("metrics")),
-        **span_facts.call_fields(_fault(told)),
-    )
-
-
-def _tool_run(told: JsonObject) -> ToolRun:
-    failed, given = _fault(told), _told(told, "output")
-    return ToolRun(
-        name=string(told.get("name")),
-        call_id=string(told.get("tool_call_id")),
-        arguments=genai.parsed(_told(told, "input")),
-        result=UNKNOWN if given is None or failed else genai.parsed(given),
-        fault=failed,
+        ended=moment(row.get("created_at")),
+        step=step,
     )
 
 

@@ -15,22 +15,23 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.traces.duplicates import fill_up
+from pytest_agentreplay.traces.chains import fill_up
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, langfuse_rows, library_messages, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
+from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, library_messages, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
 from pytest_agentreplay.traces.spans import genai as conventions
 from pytest_agentreplay.traces.spans import openinference
 from pytest_agentreplay.traces.spans.attributes import at, text
 from pytest_agentreplay.traces.spans.span import Span as OtelSpan
-from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
+    from pytest_agentreplay.traces.trace import Trace
 
 _TOOL_NAME = re.compile(
     r"^(?:execute_tool|running tool:?|tool call:?|ai\.toolCall|mcp[._]tool[._]call)\s+(.+)$", re.IGNORECASE
@@ -60,7 +61,7 @@ def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject) -> ToolRun:
     said = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
     kept = at(held, *_RESULTS)
     failed = _failure(told) or (span_facts.fault(said.get("content")) if said.get("status") == "error" else None)
-    result = _bare(finals.told(output if output is not None else kept))
+    result = _bare(bodies.told(output if output is not None else kept))
     named = _TOOL_NAME.match(string(told.get("name")))
     return ToolRun(
         name=text(held, *_NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
@@ -72,7 +73,7 @@ def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject) -> ToolRun:
 
 
 def _bare(given: Json) -> Json:
-    """A result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
+    """Return a result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
     told = obj(given)
     if told.get("type") == "function_result" and "result" in told:
         return parsed(told["result"])
@@ -89,7 +90,7 @@ def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject) -> Json:
     given = told.get("input")
     if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
         return noted["inputs"]
-    read = finals.literal(given) if isinstance(given, str) else given
+    read = bodies.literal(given) if isinstance(given, str) else given
     return read["args"] if isinstance(read, dict) and read.keys() == {"id", "name", "args"} else read
 
 
@@ -116,11 +117,11 @@ _UNSET: dict[str, tuple[Json, ...]] = {
 
 
 def _span(told: JsonObject) -> TreeSpan:
-    """An observation as a span."""
+    """Return an observation as a span."""
     noted = langfuse_rows.table(told, "metadata")
     held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
     kind = _kind(told, held)
-    run = _tool_run(told, noted, held)
+    tool = _tool_run(told, noted, held)
     call = _model_call(told, noted, held) if kind == "model" else None
     return TreeSpan(
         id=string(told.get("id")),
@@ -128,13 +129,13 @@ def _span(told: JsonObject) -> TreeSpan:
         agent=_agent(told, held) if kind == "agent" else "",
         started=moment(told.get("startTime")),
         ended=moment(told.get("endTime")),
-        step=run if kind == "tool" else call,
-        tool=run if kind == "" else None,
+        step=tool if kind == "tool" else call,
+        tool=tool if kind == "" else None,
     )
 
 
 def _invented(told: JsonObject) -> list[str]:
-    """The parameters of an observation that nobody may have set."""
+    """Return the parameters of an observation that nobody may have set."""
     given = langfuse_rows.table(told, "modelParameters")
     return [name for name, value in given.items() if _plain(value) in _UNSET.get(name, ())]
 
@@ -207,7 +208,7 @@ def _with_tools(call: ModelCall, held: JsonObject) -> ModelCall:
 
 
 def _asked(given: Json, held: JsonObject) -> Json:
-    """A request, with the tool definitions that LangChain's handler put among its messages in their own place."""
+    """Return a request with the tool definitions that LangChain's handler put among its messages as `tools`."""
     if "gcp.vertex.agent.llm_request" in held:
         return parsed(held["gcp.vertex.agent.llm_request"])
     items = objects(given) if isinstance(given, list) else objects(obj(given).get("messages"))
@@ -219,7 +220,7 @@ def _asked(given: Json, held: JsonObject) -> Json:
 
 
 def _unwrapped(item: Json) -> Json:
-    """A message whose tool results have no envelope."""
+    """Return a message whose tool results have no envelope."""
     parts = objects(obj(item).get("parts"))
     if not any(part.get("type") == "tool_call_response" for part in parts):
         return item
@@ -240,7 +241,7 @@ def _defines(content: Json) -> bool:
 
 
 def _echoed(asked: Json, answer: Json) -> Json:
-    """A request for a response, with the instructions and tools that the response repeats."""
+    """Return a request for a response, with the instructions and tools that the response repeats."""
     told = obj(answer)
     if told.get("object") != "response" or not isinstance(asked, list | str):
         return asked
@@ -257,7 +258,7 @@ def _parameters(told: JsonObject) -> JsonObject:
 
 
 def _plain(value: Json) -> Json:
-    """A parameter, which may have been made a text."""
+    """Return the value of a parameter, which may have been made a text."""
     return parsed(value) if isinstance(value, str) and value != "Infinity" else value
 
 
@@ -307,15 +308,19 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
     own = [told.get(side) for side in ("input", "output")]
     taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
     names = dict.fromkeys(name for one in found for name in _invented(one))
-    trace = Trace(
-        source=Source(format="langfuse", version=_version(root), file=file, id=known),
-        id=known,
+    scope = obj(langfuse_rows.table(root, "metadata").get("scope"))
+    version = f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
+    return make_run(
+        [_span(row) for row in found],
+        Source(format="langfuse", version=version, file=file, id=known),
+        hint=_HINT,
+        root=string(root.get("id")) if taken else "",
         name=string(told.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
         started=moment(told.get("timestamp")),
         tags=span_facts.texts(told.get("tags")),
-        input=finals.given(ends[0] if own[0] is None else own[0]),
-        output=finals.final(ends[1] if own[1] is None else own[1]),
+        input=bodies.given(ends[0] if own[0] is None else own[0]),
+        output=bodies.final(ends[1] if own[1] is None else own[1]),
         fault=failed,
         grades=langfuse_rows.scores(told),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),
@@ -326,19 +331,11 @@ def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> 
             session=string(told.get("sessionId")),
         ),
     )
-    spans = [_span(one) for one in found]
-    return run(trace, spans, hint=_HINT, root=string(root.get("id")) if taken else "")
 
 
 def _noted(told: JsonObject) -> JsonObject:
-    """The metadata of a trace or an observation, without what OpenTelemetry noted of itself."""
+    """Return the metadata of a trace or an observation, without what OpenTelemetry writes of itself."""
     return rest(langfuse_rows.table(told, "metadata"), *_OTEL)
-
-
-def _version(root: JsonObject) -> str:
-    """The library that made the trace, and its version."""
-    scope = obj(langfuse_rows.table(root, "metadata").get("scope"))
-    return f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
 
 
 LANGFUSE = Format("langfuse", "traces of Langfuse", 9, _fits, _read, together="langfuse")

@@ -31,13 +31,13 @@ _EVENTS = ("-create", "-update")
 
 
 def fits(rows: Iterable[Json]) -> bool:
-    """Whether the rows hold observations, or a trace that names its own."""
+    """Return whether the rows hold observations, or a trace that names its own."""
     traces, observations = read(rows)
     return bool(observations) or any(isinstance(one.get("observations"), list) for one in traces.values())
 
 
 def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
-    """Traces and observations by their ids."""
+    """Return traces and observations by their ids."""
     traces: dict[str, JsonObject] = {}
     observations: dict[str, JsonObject] = {}
     waiting = [*rows][::-1]
@@ -86,17 +86,17 @@ def _keep_event(event: JsonObject, traces: dict[str, JsonObject], observations: 
 
 
 def plain(observations: Iterable[JsonObject]) -> bool:
-    """Whether values stand in the file as they are, and not as JSON texts: then a text is somebody's words."""
+    """Return whether values are in the file as JSON, and not as JSON texts: then a text is only a text."""
     return any(isinstance(one.get(name), dict | list) for one in observations for name in ("input", "output"))
 
 
 def decoded(told: JsonObject) -> JsonObject:
-    """An observation whose input and output are what their JSON texts say."""
+    """Return an observation with its input and output parsed from their JSON texts."""
     return told | {name: _value(told.get(name)) for name in ("input", "output")}
 
 
 def decoded_twice(trace: JsonObject) -> JsonObject:
-    """The same of a trace, whose values the page's download has as the JSON text of a JSON text."""
+    """Return the same of a trace, whose values the page's download has as the JSON text of a JSON text."""
     once = decoded(trace)
     texts = {name: once[name] for name in ("input", "output") if once[name] is not trace.get(name)}
     return once | {name: _value(text) for name, text in texts.items() if string(text).startswith(("{", "["))}

@@ -6,29 +6,24 @@ A file has a row each, nested in each other, in a list, or as the requests that 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, library_messages, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall
+    from pytest_agentreplay.traces.trace import ModelCall, Step, Trace
 
 _MARKS = ("dotted_order", "parent_run_id", "child_runs", "child_run_ids", "session_name", "session_id", "trace_id")
 _LISTS = ("runs", "post", "patch", "data", "items")
-
-
-def _is_run(row: JsonObject) -> bool:
-    """Whether a row is a run."""
-    return string(row.get("run_type")) != "" and any(name in row for name in _MARKS)
 
 
 def _runs_by_trace(rows: Iterable[Json]) -> dict[str, list[JsonObject]]:
@@ -82,7 +77,7 @@ def _child(row: JsonObject, parent: JsonObject) -> JsonObject:
 
 
 def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
-    """A run with what a later request says of it; what the later one leaves empty stays."""
+    """Return a run with what a later request says of it; what the later one leaves empty stays."""
     inner = {name: value for name, value in later.items() if name in {"extra", "metadata"} and isinstance(value, dict)}
     later = later | {name: _merged(obj(known.get(name)), value) for name, value in inner.items()}
     return merge_later(known, later, empty=(None, {}, [], ""))
@@ -102,13 +97,14 @@ _ELSEWHERE = (
 
 
 def _fits(opened: Opened) -> bool:
-    return any(_is_run(told) for told in _flat(opened.rows[:SNIFFED]))
+    runs = (run for run in _flat(opened.rows[:SNIFFED]) if string(run.get("run_type")))
+    return any(name in run for run in runs for name in _MARKS)
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
     for trace_id, runs in _runs_by_trace(opened.rows).items():
         runs.sort(key=_order)
-        yield _trace(trace_id, runs, opened.file)
+        yield _read_run(trace_id, runs, opened.file)
 
 
 def _order(told: JsonObject) -> tuple[str, int]:
@@ -116,31 +112,28 @@ def _order(told: JsonObject) -> tuple[str, int]:
     return (order if _ORDER.match(order) else "", moment(told.get("start_time")) or 0)
 
 
-def _trace(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
+def _read_run(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
     root = root_of(runs, "id", "parent_run_id")
-    elsewhere = any(obj(one.get(name)) for one in runs for name in ("inputs_s3_urls", "outputs_s3_urls", "s3_urls"))
-    trace = Trace(
-        source=Source(
-            format="langsmith-runs",
-            version=string(obj(obj(root.get("extra")).get("runtime")).get("sdk_version")),
-            file=file,
-            id=trace_id,
-        ),
-        id=trace_id,
+    is_elsewhere = any(obj(run.get(name)) for run in runs for name in ("inputs_s3_urls", "outputs_s3_urls", "s3_urls"))
+    version = string(obj(obj(root.get("extra")).get("runtime")).get("sdk_version"))
+    is_done = root.get("status") == "success" or root.get("end_time")
+    return make_run(
+        [_read_span(run) for run in runs],
+        Source(format="langsmith-runs", version=version, file=file, id=trace_id),
+        hint=_ELSEWHERE if is_elsewhere else _HIDDEN,
+        root=string(root.get("id")),
         name=string(root.get("name")),
-        status=_status(root),
+        status="error" if root.get("status") == "error" or root.get("error") else "ok" if is_done else "",
         started=moment(root.get("start_time")),
         ended=moment(root.get("end_time")),
         tags=span_facts.texts(root.get("tags")),
-        input=finals.given(root.get("inputs")) or None,
-        output=finals.final(root.get("outputs")) or None,
+        input=bodies.given(root.get("inputs")) or None,
+        output=bodies.final(root.get("outputs")) or None,
         fault=span_facts.fault(root.get("error")),
         grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
         **span_facts.about(_metadata(root), *map(_metadata, runs)),
     )
-    hint = _ELSEWHERE if elsewhere else _HIDDEN
-    return run(trace, [_span(one) for one in runs], hint=hint, root=string(root.get("id")))
 
 
 def _losses(runs: list[JsonObject]) -> tuple[str, ...]:
@@ -154,26 +147,20 @@ def _metadata(told: JsonObject) -> JsonObject:
     return obj(obj(told.get("extra")).get("metadata"))
 
 
-def _status(told: JsonObject) -> Literal["ok", "error", ""]:
-    if told.get("status") == "error" or told.get("error"):
-        return "error"
-    return "ok" if told.get("status") == "success" or told.get("end_time") else ""
-
-
-def _span(told: JsonObject) -> TreeSpan:
-    step: ModelCall | ToolRun | None = None
-    if told.get("run_type") == "llm":
-        step = _chained_call(told) if _of_langchain(told) else _wrapped_call(told)
-    elif told.get("run_type") == "tool":
-        step = _tool_run(told)
+def _read_span(run: JsonObject) -> TreeSpan:
+    kind = run.get("run_type")
+    tool = _tool_run(run) if kind in {"tool", "chain"} else None
+    step: Step | None = tool if kind == "tool" else None
+    if kind == "llm":
+        step = _chained_call(run) if _of_langchain(run) else _wrapped_call(run)
     return TreeSpan(
-        id=string(told.get("id")),
-        parent=string(told.get("parent_run_id")),
-        agent=string(_metadata(told).get("lc_agent_name")) if told.get("run_type") == "chain" else "",
-        started=moment(told.get("start_time")),
-        ended=moment(told.get("end_time")),
+        id=string(run.get("id")),
+        parent=string(run.get("parent_run_id")),
+        agent=string(_metadata(run).get("lc_agent_name")) if kind == "chain" else "",
+        started=moment(run.get("start_time")),
+        ended=moment(run.get("end_time")),
         step=step,
-        tool=_tool_run(told) if told.get("run_type") == "chain" else None,
+        tool=tool,
     )
 
 
@@ -229,7 +216,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
     outputs, failed = obj(told.get("outputs")), span_facts.fault(told.get("error"))
     given = outputs.get("output") if set(outputs) == {"output"} else outputs
     said = library_messages.fields(given) if library_messages.kind(given) else {}
-    result = UNKNOWN if not outputs or (given is None and failed) else finals.told(given)
+    result = UNKNOWN if not outputs or (given is None and failed) else bodies.told(given)
     if failed is None and said.get("status") == "error":
         failed = span_facts.fault(said.get("content")) or TraceFault()
     return ToolRun(
@@ -244,7 +231,7 @@ def _tool_run(told: JsonObject) -> ToolRun:
 def _arguments(inputs: JsonObject) -> Json:
     """The arguments of a tool; older versions of LangChain wrote them as one text."""
     alone = inputs.get("input") if set(inputs) == {"input"} else None
-    read = finals.literal(alone) if isinstance(alone, str) else None
+    read = bodies.literal(alone) if isinstance(alone, str) else None
     return read if isinstance(read, dict) else inputs
 
 

@@ -100,7 +100,7 @@ def generation(told: Json) -> Json:
 
 
 def _lifted(found: JsonObject) -> JsonObject:
-    """A message of a role whose tool calls are in LangChain's form, or in its place for what it does not know."""
+    """Return a message of a role whose tool calls are in LangChain's form, or in its `additional_kwargs`."""
     if any("function" not in call and "name" in call for call in objects(found.get("tool_calls"))):
         return {**found, "tool_calls": _calls(found)}
     calls = obj(found.get("additional_kwargs")).get("tool_calls")
@@ -183,7 +183,8 @@ def gemini_request(told: JsonObject) -> JsonObject:
     instruction = config.pop("systemInstruction", None) or asked.pop("systemInstruction", None)
     if instruction is not None:
         whole = isinstance(instruction, dict)
-        asked["systemInstruction"] = instruction if whole else {"parts": [{"text": one} for one in _texts(instruction)]}
+        texts = [part if isinstance(part, str) else obj(part).get("text") for part in arr(instruction) or [instruction]]
+        asked["systemInstruction"] = instruction if whole else {"parts": [{"text": text} for text in texts]}
     for name in _TOP:
         if name in config:
             asked.setdefault(name, config.pop(name))
@@ -210,10 +211,6 @@ def gemini_model(told: JsonObject) -> str:
 
 def _content(given: Json) -> Json:
     return {"role": "user", "parts": [{"text": given}]} if isinstance(given, str) else given
-
-
-def _texts(given: Json) -> list[Json]:
-    return [one if isinstance(one, str) else obj(one).get("text") for one in arr(given) or [given]]
 
 
 def _end(given: Json) -> Json:

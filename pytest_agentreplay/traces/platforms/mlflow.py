@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.providers.lenient import obj, objects, string
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.platforms import bodies, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall
+    from pytest_agentreplay.traces.trace import Step, Trace
 
 _LOST = "MLflow keeps no headers and no status of HTTP; a request is the arguments of the client's function"
 _MODELS = frozenset({"CHAT_MODEL", "LLM"})
-_STATES: dict[str, Literal["ok", "error"]] = {"OK": "ok", "ERROR": "error"}
+_STATES = {"OK": "ok", "ERROR": "error"}
 _HINT = (
     "its spans are not in the file. Get the trace whole with mlflow.get_trace(ID).to_json() or "
     "mlflow.search_traces(include_spans=True), after mlflow.flush_trace_async_logging(), with mlflow.LIBRARY.autolog()"
@@ -65,28 +65,32 @@ def _traces(row: Json) -> list[JsonObject]:
 
 def _read(opened: Opened) -> Iterator[Trace]:
     seen: set[str] = set()
-    for trace in (one for row in opened.rows for one in _traces(row) if _is_trace(one)):
+    for trace in (trace for row in opened.rows for trace in _traces(row) if _is_trace(trace)):
         info = obj(trace["info"])
-        known = string(info.get("trace_id")) or string(info.get("request_id"))
-        if known not in seen:
-            seen.add(known)
-            yield _trace(known, info, objects(obj(trace["data"]).get("spans")), opened.file)
+        trace_id = string(info.get("trace_id")) or string(info.get("request_id"))
+        if trace_id not in seen:
+            seen.add(trace_id)
+            yield _read_run(trace_id, info, objects(obj(trace["data"]).get("spans")), opened.file)
 
 
-def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> Trace:
+def _read_run(trace_id: str, info: JsonObject, spans: list[JsonObject], file: str) -> Trace:
     notes = _notes(info)
-    root = next((one for one in spans if not _parent(one)), {})
+    root = next((span for span in spans if not _parent(span)), {})
     attributes = _attributes(root)
-    started = moment(info.get("request_time")) or moment(info.get("timestamp_ms"))
-    trace = Trace(
-        source=Source(format="mlflow", version=string(notes.get("mlflow.trace_schema.version")), file=file, id=known),
-        id=known,
+    state = string(info.get("state")) or string(info.get("status"))
+    requested = moment(info.get("request_time")) or moment(info.get("timestamp_ms"))
+    version = string(notes.get("mlflow.trace_schema.version"))
+    return make_run(
+        [_read_span(span) for span in spans],
+        Source(format="mlflow", version=version, file=file, id=trace_id),
+        hint=_HINT,
+        root=_id(root),
         name=string(notes.get("mlflow.traceName")) or string(root.get("name")),
-        status=_status(info),
-        started=_time(root, "start") or started,
+        status=_STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper(), ""),
+        started=_time(root, "start") or requested,
         ended=_time(root, "end"),
-        input=finals.given(attributes.get("mlflow.spanInputs")),
-        output=finals.final(attributes.get("mlflow.spanOutputs")),
+        input=bodies.given(attributes.get("mlflow.spanInputs")),
+        output=bodies.final(attributes.get("mlflow.spanOutputs")),
         fault=_fault(root),
         grades=_grades(info),
         losses=(_LOST,),
@@ -96,12 +100,6 @@ def _trace(known: str, info: JsonObject, spans: list[JsonObject], file: str) -> 
             session=string(notes.get("mlflow.trace.session")),
         ),
     )
-    return run(trace, [_span(one) for one in spans], hint=_HINT, root=_id(root))
-
-
-def _status(info: JsonObject) -> Literal["ok", "error", ""]:
-    state = string(info.get("state")) or string(info.get("status"))
-    return _STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper(), "")
 
 
 def _grades(info: JsonObject) -> JsonObject:
@@ -131,46 +129,37 @@ def _time(span: JsonObject, which: str) -> int | None:
     return moment(span.get(f"{which}_time_unix_nano")) or moment(span.get(f"{which}_time"))
 
 
-def _span(told: JsonObject) -> TreeSpan:
-    attributes = _attributes(told)
-    kind = string(attributes.get("mlflow.spanType")) or string(told.get("span_type"))
-    run_of_tool = _tool_run(told, attributes)
+def _read_span(row: JsonObject) -> TreeSpan:
+    attributes, failure = _attributes(row), _fault(row)
+    kind = string(attributes.get("mlflow.spanType")) or string(row.get("span_type"))
+    asked, output = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs", UNKNOWN)
+    tool = ToolRun(
+        name=string(row.get("name")),
+        call_id=string(attributes.get("tool_call_id")) or string(obj(asked).get("tool_call_id")),
+        arguments=obj(asked),
+        result=UNKNOWN if output is None and failure else bodies.told(output),
+        fault=failure,
+    )
+    step: Step | None = tool if kind == "TOOL" else None
+    if kind in _MODELS:
+        answer = attributes.get("mlflow.spanOutputs")
+        step = bodies.model_call(
+            asked if "tools" in obj(asked) else bodies.with_tools(asked, attributes.get("mlflow.chat.tools")),
+            answer,
+            whole=bodies.is_reply(answer),
+            model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
+            provider=string(attributes.get("mlflow.llm.provider")),
+            usage=span_facts.usage(attributes.get("mlflow.chat.tokenUsage")),
+            **span_facts.call_fields(failure),
+        )
     return TreeSpan(
-        id=_id(told),
-        parent=_parent(told),
-        agent=string(told.get("name")) if kind == "AGENT" else "",
-        started=_time(told, "start"),
-        ended=_time(told, "end"),
-        step=_model_call(told, attributes) if kind in _MODELS else run_of_tool if kind == "TOOL" else None,
-        tool=run_of_tool,
-    )
-
-
-def _model_call(told: JsonObject, attributes: JsonObject) -> ModelCall:
-    asked, answer = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs")
-    if "tools" not in obj(asked) and isinstance(asked, dict) and arr(attributes.get("mlflow.chat.tools")):
-        asked = {**asked, "tools": attributes["mlflow.chat.tools"]}
-    return bodies.model_call(
-        asked,
-        answer,
-        whole=bodies.is_reply(answer),
-        model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
-        provider=string(attributes.get("mlflow.llm.provider")),
-        usage=span_facts.usage(attributes.get("mlflow.chat.tokenUsage")),
-        **span_facts.call_fields(_fault(told)),
-    )
-
-
-def _tool_run(told: JsonObject, attributes: JsonObject) -> ToolRun:
-    asked = obj(attributes.get("mlflow.spanInputs"))
-    failed = _fault(told)
-    given = attributes.get("mlflow.spanOutputs", UNKNOWN)
-    return ToolRun(
-        name=string(told.get("name")),
-        call_id=string(attributes.get("tool_call_id")) or string(asked.get("tool_call_id")),
-        arguments=asked,
-        result=UNKNOWN if given is None and failed else finals.told(given),
-        fault=failed,
+        id=_id(row),
+        parent=_parent(row),
+        agent=string(row.get("name")) if kind == "AGENT" else "",
+        started=_time(row, "start"),
+        ended=_time(row, "end"),
+        step=step,
+        tool=tool,
     )
 
 

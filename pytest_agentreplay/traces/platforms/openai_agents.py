@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import obj, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace, TraceFault
+from pytest_agentreplay.traces.platforms import bodies, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall, Step
+    from pytest_agentreplay.traces.trace import Step, Trace
 
 _LOST = (
     "the Agents SDK keeps no tool definitions, finish reasons, response ids and fingerprints of its model calls",
@@ -48,7 +48,8 @@ def _read(opened: Opened) -> Iterator[Trace]:
         elif row.get("object") == "trace.span":
             spans.setdefault(string(row.get("trace_id")), {})[string(row.get("id"))] = row
     for trace_id in dict.fromkeys((*traces, *spans)):
-        yield _trace(trace_id, traces.get(trace_id, {}), [*spans.get(trace_id, {}).values()], opened.file)
+        source = Source(format="openai-agents", file=opened.file, id=trace_id)
+        yield _read_run(traces.get(trace_id, {}), [*spans.get(trace_id, {}).values()], source)
 
 
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:
@@ -56,24 +57,24 @@ def _rows(rows: Iterable[Json]) -> list[JsonObject]:
     return [*find_rows(rows, lambda row: string(row.get("object")) in _TRACES, ("body", "data", "items"))]
 
 
-def _trace(trace_id: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
-    root = next((one for one in spans if not one.get("parent_id")), {})
-    failed = _fault(root) or next((found for one in spans if _kind(one) == "agent" and (found := _fault(one))), None)
-    trace = Trace(
-        source=Source(format="openai-agents", file=file, id=trace_id),
-        id=trace_id,
-        name=string(told.get("workflow_name")) or string(_data(root).get("name")),
-        status="error" if failed else "ok" if root.get("ended_at") else "",
+def _read_run(row: JsonObject, spans: list[JsonObject], source: Source) -> Trace:
+    root = next((span for span in spans if not span.get("parent_id")), {})
+    agent_faults = (fault for span in spans if _kind(span) == "agent" and (fault := _fault(span)))
+    tree = [_read_span(span) for span in spans]
+    is_silent = not any(isinstance(span.step, ModelCall) and span.step.messages for span in tree)
+    return make_run(
+        tree,
+        source,
+        hint=_HINT,
+        is_silent=is_silent and any(_kind(span) == "response" for span in spans),
+        is_done=root.get("ended_at"),
+        name=string(row.get("workflow_name")) or string(obj(root.get("span_data")).get("name")),
         started=moment(root.get("started_at")),
         ended=moment(root.get("ended_at")),
-        fault=failed,
+        fault=_fault(root) or next(agent_faults, None),
         losses=_losses(spans),
-        **span_facts.about(obj(told.get("metadata")), session=string(told.get("group_id"))),
+        **span_facts.about(obj(row.get("metadata")), session=string(row.get("group_id"))),
     )
-    made = [_span(one) for one in spans]
-    responses = any(_kind(one) == "response" for one in spans)
-    silent = all(span.step is None or isinstance(span.step, ToolRun) or not span.step.messages for span in made)
-    return run(trace, made, hint=_HINT, untold=responses and silent)
 
 
 def _losses(spans: list[JsonObject]) -> tuple[str, ...]:
@@ -83,70 +84,55 @@ def _losses(spans: list[JsonObject]) -> tuple[str, ...]:
     return (*chat, *([_ECHOED] if "response" in kinds else []), *([_REDACTED] if redacted else []))
 
 
-def _data(told: JsonObject) -> JsonObject:
-    return obj(told.get("span_data"))
+def _kind(row: JsonObject) -> str:
+    return string(obj(row.get("span_data")).get("type"))
 
 
-def _kind(told: JsonObject) -> str:
-    return string(_data(told).get("type"))
-
-
-def _span(told: JsonObject) -> TreeSpan:
-    data = _data(told)
-    readers: dict[str, Callable[..., Step]] = {
-        "generation": _generation,
-        "response": _response,
-        "function": _tool_run,
-    }
-    read = readers.get(_kind(told))
+def _read_span(row: JsonObject) -> TreeSpan:
+    data, kind, fault = obj(row.get("span_data")), _kind(row), _fault(row)
+    asked, output = data.get("input"), data.get("output")
+    step: Step | None = None
+    if kind == "function":
+        step = ToolRun(
+            name=string(data.get("name")),
+            arguments=bodies.literal(asked) if isinstance(asked, str) else asked,
+            result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
+            fault=fault,
+        )
+    elif kind in {"generation", "response"}:
+        facts = {
+            "model": string(data.get("model")),
+            "usage": span_facts.usage(data.get("usage")),
+            **span_facts.call_fields(fault),
+        }
+        step = _read_chat(data, facts) if kind == "generation" else _read_response(data, facts)
     return TreeSpan(
-        id=string(told.get("id")),
-        parent=string(told.get("parent_id")),
-        agent=string(data.get("name")) if _kind(told) == "agent" else "",
-        started=moment(told.get("started_at")),
-        ended=moment(told.get("ended_at")),
-        step=read(told, data) if read is not None else None,
+        id=string(row.get("id")),
+        parent=string(row.get("parent_id")),
+        agent=string(data.get("name")) if kind == "agent" else "",
+        started=moment(row.get("started_at")),
+        ended=moment(row.get("ended_at")),
+        step=step,
     )
 
 
-def _generation(told: JsonObject, data: JsonObject) -> ModelCall:
+def _read_chat(data: JsonObject, facts: dict[str, Any]) -> ModelCall:
     """A call of a chat model: its messages, and the message that came back."""
     config = obj(data.get("model_config"))
+    sent = {name: value for name, value in config.items() if name not in _CLIENT and value is not None}
     return bodies.model_call(
-        data.get("input"),
-        data.get("output") or None,
-        model=string(data.get("model")),
-        dialect="openai_chat",
-        parameters={name: value for name, value in config.items() if name not in _CLIENT and value is not None},
-        usage=span_facts.usage(data.get("usage")),
-        **span_facts.call_fields(_fault(told)),
+        data.get("input"), data.get("output") or None, dialect="openai_chat", parameters=sent, **facts
     )
 
 
-def _response(told: JsonObject, data: JsonObject) -> ModelCall:
+def _read_response(data: JsonObject, facts: dict[str, Any]) -> ModelCall:
     """A call of the Responses model; its messages stand in it only where a processor has put them there."""
     reply = obj(data.get("response"))
     asked: JsonObject = {"input": data.get("input")} if isinstance(data.get("input"), str | list) else {}
     echoed = {name: reply[name] for name in ("instructions", "tools", "model") if reply.get(name)}
-    return bodies.model_call(
-        {**echoed, **asked} if asked else {},
-        reply or None,
-        model=string(data.get("model")),
-        dialect="openai_responses",
-        response_id=string(data.get("response_id")),
-        usage=span_facts.usage(data.get("usage")),
-        **span_facts.call_fields(_fault(told)),
-    )
-
-
-def _tool_run(told: JsonObject, data: JsonObject) -> ToolRun:
-    given, output = data.get("input"), data.get("output")
-    return ToolRun(
-        name=string(data.get("name")),
-        arguments=finals.literal(given) if isinstance(given, str) else given,
-        result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
-        fault=_fault(told),
-    )
+    response_id = string(data.get("response_id"))
+    body = {**echoed, **asked} if asked else {}
+    return bodies.model_call(body, reply or None, dialect="openai_responses", response_id=response_id, **facts)
 
 
 def _fault(told: JsonObject) -> TraceFault | None:

@@ -8,16 +8,16 @@ from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
 from pytest_agentreplay.traces.formats import Format, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace
+from pytest_agentreplay.traces.platforms import bodies, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall
+    from pytest_agentreplay.traces.trace import Step, Trace
 
 _LOST = (
     "Opik names no model but the one that answered",
@@ -82,80 +82,70 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
 def _read(opened: Opened) -> Iterator[Trace]:
     traces, spans = _rows(opened.rows)
     runs = grouped(spans.values(), lambda span: string(span.get("trace_id")))
-    for known in dict.fromkeys((*traces, *runs)):
-        yield _trace(known, traces.get(known, {}), runs.get(known, []), opened.file)
+    for trace_id in dict.fromkeys((*traces, *runs)):
+        rows = runs.get(trace_id, [])
+        top = next((span for span in rows if not span.get("parent_span_id")), {})
+        root = merge_later(top, traces.get(trace_id, {}), empty=_EMPTY)
+        yield make_run(
+            [_read_span(span) for span in rows],
+            Source(format="opik", file=opened.file, id=trace_id),
+            hint=_HINT,
+            root="" if traces.get(trace_id) else string(top.get("id")),
+            is_done=root.get("end_time"),
+            name=string(root.get("name")),
+            started=moment(root.get("start_time")),
+            ended=moment(root.get("end_time")),
+            tags=span_facts.texts(root.get("tags")),
+            input=bodies.given(root.get("input")) or None,
+            output=bodies.final(root.get("output")) or None,
+            fault=span_facts.fault(root.get("error_info")),
+            grades={string(score.get("name")): score.get("value") for score in objects(root.get("feedback_scores"))},
+            losses=_LOST,
+            **span_facts.about(
+                *(obj(row.get("metadata")) for row in (root, *rows)), session=string(root.get("thread_id"))
+            ),
+        )
 
 
-def _trace(known: str, told: JsonObject, spans: list[JsonObject], file: str) -> Trace:
-    root = next((one for one in spans if not one.get("parent_span_id")), {})
-    taken = "" if told else string(root.get("id"))
-    told = merge_later(root, told, empty=_EMPTY)
-    failed = span_facts.fault(told.get("error_info"))
-    scores = {string(one.get("name")): one.get("value") for one in objects(told.get("feedback_scores"))}
-    trace = Trace(
-        source=Source(format="opik", file=file, id=known),
-        id=known,
-        name=string(told.get("name")),
-        status="error" if failed else "ok" if told.get("end_time") else "",
-        started=moment(told.get("start_time")),
-        ended=moment(told.get("end_time")),
-        tags=span_facts.texts(told.get("tags")),
-        input=finals.given(told.get("input")) or None,
-        output=finals.final(told.get("output")) or None,
-        fault=failed,
-        grades=scores,
-        losses=_LOST,
-        **span_facts.about(
-            *(obj(one.get("metadata")) for one in (told, *spans)), session=string(told.get("thread_id"))
-        ),
+def _read_span(row: JsonObject) -> TreeSpan:
+    """A span; the request of a model stands in `input` and `metadata`, its reply in `output` and `metadata`."""
+    kind, metadata, output = row.get("type"), obj(row.get("metadata")), row.get("output")
+    result = obj(output)["output"] if set(obj(output)) == {"output"} else output
+    failure = span_facts.fault(row.get("error_info"))
+    tool = ToolRun(
+        name=string(row.get("name")),
+        call_id=string(metadata.get("tool_call_id")),
+        arguments=_arguments(parsed(row.get("input"))),
+        result=UNKNOWN if result is None else bodies.told(result),
+        fault=failure,
     )
-    return run(trace, [_span(one) for one in spans], hint=_HINT, root=taken)
-
-
-def _span(told: JsonObject) -> TreeSpan:
-    kind, run_of_tool = told.get("type"), _tool_run(told)
+    step: Step | None = tool if kind == "tool" else None
+    if kind == "llm":
+        body = row["input"] if isinstance(row.get("input"), dict) else {"messages": row.get("input")}
+        answered: JsonObject = {name: metadata[name] for name in _ANSWERED if name in metadata}
+        is_chat = objects(obj(output).get("choices"))
+        step = bodies.model_call(
+            bodies.with_tools(body, metadata.get("tools")),
+            answered | {"model": row.get("model")} | obj(output) if is_chat else output or None,
+            provider=string(row.get("provider")),
+            model=string(row.get("model")),
+            response_model=string(metadata.get("model")) or string(row.get("model")),
+            response_id=string(metadata.get("id")),
+            parameters={
+                name: value
+                for name, value in metadata.items()
+                if name not in _REPLY and not name.startswith("_") and isinstance(value, int | float | str | dict)
+            },
+            usage=span_facts.usage(row.get("usage"), metadata.get("usage")),
+            **span_facts.call_fields(failure),
+        )
     return TreeSpan(
-        id=string(told.get("id")),
-        parent=string(told.get("parent_span_id")),
-        started=moment(told.get("start_time")),
-        ended=moment(told.get("end_time")),
-        step=_model_call(told) if kind == "llm" else run_of_tool if kind == "tool" else None,
-        tool=run_of_tool,
-    )
-
-
-def _model_call(told: JsonObject) -> ModelCall:
-    """A call whose request stands in `input` and `metadata`, and whose reply in `output` and `metadata`."""
-    noted, asked, answer = obj(told.get("metadata")), told.get("input"), told.get("output")
-    body = asked if isinstance(asked, dict) else {"messages": asked}
-    known: JsonObject = {name: noted[name] for name in _ANSWERED if name in noted}
-    chat = objects(obj(answer).get("choices"))
-    return bodies.model_call(
-        {**body, **({"tools": noted["tools"]} if arr(noted.get("tools")) else {})},
-        known | {"model": told.get("model")} | obj(answer) if chat else answer or None,
-        provider=string(told.get("provider")),
-        model=string(told.get("model")),
-        response_model=string(noted.get("model")) or string(told.get("model")),
-        response_id=string(noted.get("id")),
-        parameters={
-            name: value
-            for name, value in noted.items()
-            if name not in _REPLY and not name.startswith("_") and isinstance(value, int | float | str | dict)
-        },
-        usage=span_facts.usage(told.get("usage"), noted.get("usage")),
-        **span_facts.call_fields(span_facts.fault(told.get("error_info"))),
-    )
-
-
-def _tool_run(told: JsonObject) -> ToolRun:
-    given = told.get("output")
-    alone = obj(given)["output"] if set(obj(given)) == {"output"} else given
-    return ToolRun(
-        name=string(told.get("name")),
-        call_id=string(obj(told.get("metadata")).get("tool_call_id")),
-        arguments=_arguments(parsed(told.get("input"))),
-        result=UNKNOWN if alone is None else finals.told(alone),
-        fault=span_facts.fault(told.get("error_info")),
+        id=string(row.get("id")),
+        parent=string(row.get("parent_span_id")),
+        started=moment(row.get("start_time")),
+        ended=moment(row.get("end_time")),
+        step=step,
+        tool=tool,
     )
 
 
@@ -164,7 +154,7 @@ def _arguments(given: Json) -> Json:
     told = obj(given)
     if isinstance(text := told.get("input_str"), str):  # of LangChain: what Python shows of the arguments, and these
         named = rest(told, "input_str")
-        return named if named.keys() - {"input"} else finals.literal(text)
+        return named if named.keys() - {"input"} else bodies.literal(text)
     for name in ("kw", "kwargs"):
         if name in told and isinstance(told[name], dict) and not any(arr(one) for one in rest(told, name).values()):
             return {**rest(told, name, "args"), **obj(told[name])}

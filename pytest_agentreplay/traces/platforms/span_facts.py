@@ -111,7 +111,7 @@ def usage(*told: Json) -> dict[str, int]:
 
 
 def restored(reply: JsonObject, told: Json) -> JsonObject:
-    """A reply with the usage that its API would have told, made of LangChain's `usage_metadata`."""
+    """Return a reply with the usage that its API would have sent, made of LangChain's `usage_metadata`."""
     read = _counted(obj(told))
     if "usage" in reply or not {"input_tokens", "output_tokens"} <= read.keys():
         return reply
@@ -214,7 +214,7 @@ def _of_line(text: str) -> TraceFault:
 
 
 def _plain(message: str) -> str:
-    """The message in a repr's parentheses: the text between the quotes, where it is one text."""
+    """Return the message in a repr's parentheses: the text between the quotes, where it is one text."""
     quote = message[:1]
     if quote in {"'", '"'} and len(message) > 1 and message.endswith(quote) and f"{quote}, " not in message:
         return message[1:-1].replace("\\n", "\n").replace(f"\\{quote}", quote)

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import objects, string
 from pytest_agentreplay.traces import assembling
-from pytest_agentreplay.traces.duplicates import merge_duplicates
-from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
+from pytest_agentreplay.traces.chains import merge_duplicates
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.model.exchanges import JsonObject
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.trace import Source, Step
 
 SNIFFED = 500
 """How many rows are looked at to know a format: what a file is stands near its beginning."""
@@ -46,12 +46,24 @@ def root_of(rows: Sequence[JsonObject], id_name: str, parent: str | Callable[[Js
     return next((row for row in rows if above(row) not in ids), next(iter(rows), {}))
 
 
-def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = False, root: str = "") -> Trace:
-    """The trace with the steps that `spans` tell.
+def make_run(
+    spans: Sequence[TreeSpan],
+    source: Source,
+    *,
+    hint: str,
+    is_silent: bool = False,
+    root: str = "",
+    is_done: object = None,
+    **facts: Any,
+) -> Trace:
+    """Return the run that `spans` amount to; `facts` are fields of `Trace`.
 
-    Where they tell nothing, or too little (`untold`), `hint` names the setting that was off. `root` is the id of the
-    span whose input and output the trace has: those of a model call are not those of the run.
+    Where the spans say nothing, or too little (`is_silent`), `hint` names the setting that was off. `root` is the id of
+    the span whose input and output the run has: those of a model call are not those of the run. `is_done` says that the
+    root has ended, for a platform without a status.
     """
+    status = "error" if facts.get("fault") else "ok" if is_done else ""
+    trace = Trace(**{"source": source, "id": source.id, "status": status, **facts})
     spans = _recognised(spans)
     known = {span.id: span for span in spans if span.id}
     if root in known and known[root].step is not None:
@@ -63,7 +75,7 @@ def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = Fa
     holders = {span.parent for span in spans}
     unused = sum(span.step is None and not span.agent and span.id not in holders for span in spans)
     losses += [f"{unused} records of neither a model nor a tool are left out"] if unused else []
-    if untold or not any(_tells(step) for step in steps):
+    if is_silent or not any(_tells(step) for step in steps):
         what = "no model call tells what was asked and answered" if steps else "there is no call of a model or a tool"
         raise TraceIncomplete(
             f"the run {trace.id or trace.name} has {len(spans)} spans, but {what}: {hint}", file=trace.source.file
@@ -83,7 +95,7 @@ def run(trace: Trace, spans: Sequence[TreeSpan], *, hint: str, untold: bool = Fa
 
 
 def _recognised(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
-    """The spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
+    """Return the spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
     calls = [span.step for span in spans if isinstance(span.step, ModelCall)]
     names = {string(tool.get("name")) for call in calls for tool in call.tools}
     told = (
@@ -101,7 +113,7 @@ def _recognised(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
 
 def _placed(span: TreeSpan, known: dict[str, TreeSpan]) -> Step:
     assert span.step is not None
-    agent = span.step.agent or _agent(span, known)
+    agent = span.step.agent or next((above.agent for above in _above(span, known) if above.agent), "")
     return replace(span.step, id=span.id, parent=span.parent, agent=agent, started=span.started, ended=span.ended)
 
 
@@ -112,7 +124,7 @@ def _tells(step: Step) -> bool:
 
 
 def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
-    """The spans in which this one happened, the nearest first."""
+    """Yield the spans in which this one happened, the nearest first."""
     seen = {span.id}
     while (above := known.get(span.parent)) is not None and above.id not in seen:
         seen.add(above.id)
@@ -120,12 +132,8 @@ def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
         span = above
 
 
-def _agent(span: TreeSpan, known: dict[str, TreeSpan]) -> str:
-    return next((above.agent for above in _above(span, known) if above.agent), "")
-
-
 def _ordered(steps: list[Step]) -> list[Step]:
-    """The steps in order of their start, of two at once the shorter first; where any has no start, as they stand."""
+    """Return the steps in order of their start, the shorter of two first; as they stand where any has no start."""
     if any(step.started is None for step in steps):
         return steps
     return sorted(steps, key=lambda step: (step.started or 0, step.ended or step.started or 0))

@@ -8,16 +8,16 @@ from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.traces.formats import Format, find_rows, grouped
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, finals, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, root_of, run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, Trace
+from pytest_agentreplay.traces.platforms import bodies, span_facts
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall
+    from pytest_agentreplay.traces.trace import Step, Trace
 
 _LOST = (
     "Weave leaves out what is null in a reply",
@@ -52,34 +52,31 @@ def _calls(rows: Iterable[Json]) -> list[JsonObject]:
 
 
 def _read(opened: Opened) -> Iterator[Trace]:
-    for known, held in grouped(_calls(opened.rows), lambda call: string(call.get("trace_id"))).items():
-        held.sort(key=lambda call: moment(call.get("started_at")) or 0)
-        yield _trace(known, held, opened.file)
-
-
-def _trace(known: str, calls: list[JsonObject], file: str) -> Trace:
-    root = root_of(calls, "id", "parent_id")
-    failed = span_facts.fault(root.get("exception"))
-    if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
-        raise TraceIncomplete(_REFERENCES, file=file, place=f"run {known}")
-    trace = Trace(
-        source=Source(format="weave", version=string(_weave(root).get("client_version")), file=file, id=known),
-        id=known,
-        name=_name(root),
-        status="error" if failed else "ok" if root.get("ended_at") else "",
-        started=moment(root.get("started_at")),
-        ended=moment(root.get("ended_at")),
-        input=finals.given(_arguments(root)) or None,
-        output=finals.final(root.get("output")),
-        fault=failed,
-        losses=_LOST,
-        **span_facts.about(
-            *(obj(call.get("attributes")) for call in (root, *calls)),
-            {"user": string(root.get("wb_user_id"))},
-            session=string(root.get("thread_id")),
-        ),
-    )
-    return run(trace, [_span(call) for call in calls], hint=_HINT, root=string(root.get("id")))
+    for trace_id, calls in grouped(_calls(opened.rows), lambda call: string(call.get("trace_id"))).items():
+        calls.sort(key=lambda call: moment(call.get("started_at")) or 0)
+        root = root_of(calls, "id", "parent_id")
+        if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
+            raise TraceIncomplete(_REFERENCES, file=opened.file, place=f"run {trace_id}")
+        version = string(_weave(root).get("client_version"))
+        yield make_run(
+            [_read_span(call) for call in calls],
+            Source(format="weave", version=version, file=opened.file, id=trace_id),
+            hint=_HINT,
+            root=string(root.get("id")),
+            is_done=root.get("ended_at"),
+            name=_name(root),
+            started=moment(root.get("started_at")),
+            ended=moment(root.get("ended_at")),
+            input=bodies.given(_arguments(root)) or None,
+            output=bodies.final(root.get("output")),
+            fault=span_facts.fault(root.get("exception")),
+            losses=_LOST,
+            **span_facts.about(
+                *(obj(call.get("attributes")) for call in (root, *calls)),
+                {"user": string(root.get("wb_user_id"))},
+                session=string(root.get("thread_id")),
+            ),
+        )
 
 
 def _weave(call: JsonObject) -> JsonObject:
@@ -97,47 +94,40 @@ def _of_model(call: JsonObject) -> bool:
     return client or (_weave(call).get("kind") == "llm" and "messages" in obj(call.get("inputs")))
 
 
-def _span(call: JsonObject) -> TreeSpan:
-    kind = string(_weave(call).get("kind"))
-    run_of_tool = _tool_run(call)
+def _arguments(call: JsonObject) -> JsonObject:
+    """What an operation was called with, without the object whose method it is."""
+    return rest(obj(call.get("inputs")), "self")
+
+
+def _read_span(call: JsonObject) -> TreeSpan:
+    kind, output = string(_weave(call).get("kind")), call.get("output")
+    failure = span_facts.fault(call.get("exception"))
+    is_unknown = (output is None and failure is not None) or _refers(output)
+    tool = ToolRun(
+        name=_name(call),
+        call_id=string(obj(call.get("attributes")).get("tool_call_id")),
+        arguments=_arguments(call),
+        result=UNKNOWN if is_unknown else bodies.told(output),
+        fault=failure,
+    )
+    step: Step | None = tool if kind == "tool" else None
+    if _of_model(call):
+        step = bodies.model_call(
+            _arguments(call),
+            rest(obj(output), "request_id") or output,
+            whole=bodies.is_reply(output),
+            usage=span_facts.usage(next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)),
+            **span_facts.call_fields(failure),
+        )
     return TreeSpan(
         id=string(call.get("id")),
         parent=string(call.get("parent_id")),
         agent=_name(call) if kind == "agent" else "",
         started=moment(call.get("started_at")),
         ended=moment(call.get("ended_at")),
-        step=_model_call(call) if _of_model(call) else run_of_tool if kind == "tool" else None,
-        tool=run_of_tool,
+        step=step,
+        tool=tool,
     )
-
-
-def _model_call(call: JsonObject) -> ModelCall:
-    answer = call.get("output")
-    counted = next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)
-    return bodies.model_call(
-        _arguments(call),
-        rest(obj(answer), "request_id") or answer,
-        whole=bodies.is_reply(answer),
-        usage=span_facts.usage(counted),
-        **span_facts.call_fields(span_facts.fault(call.get("exception"))),
-    )
-
-
-def _tool_run(call: JsonObject) -> ToolRun:
-    failed, given = span_facts.fault(call.get("exception")), call.get("output")
-    unknown = (given is None and failed is not None) or _refers(given)
-    return ToolRun(
-        name=_name(call),
-        call_id=string(obj(call.get("attributes")).get("tool_call_id")),
-        arguments=_arguments(call),
-        result=UNKNOWN if unknown else finals.told(given),
-        fault=failed,
-    )
-
-
-def _arguments(call: JsonObject) -> JsonObject:
-    """What an operation was called with, without the object whose method it is."""
-    return rest(obj(call.get("inputs")), "self")
 
 
 def _refers(value: Json) -> bool:
@@ -147,12 +137,9 @@ def _refers(value: Json) -> bool:
         one = waiting.pop()
         if isinstance(one, str) and one.startswith(_MARKS):
             return True
-        if isinstance(one, dict):
-            if one.get("_type") == "CustomWeaveType":
-                return True
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        if isinstance(one, dict) and one.get("_type") == "CustomWeaveType":
+            return True
+        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
     return False
 
 

@@ -1,10 +1,10 @@
 """Span trees, whatever instrumentation wrote them and whatever file they are in.
 
-span, attributes                  the nouns, and their attributes by dotted names: providers, tokens, people
-otlp, flat_json                   files -> spans and events
-events, content                   log records and own names -> names of the conventions; messages in any form
-genai, openinference, langfuse    attributes -> model calls, tools, agents; `Family` is what one is
-runs                              spans -> traces, or which setting brings what is missing
+span, attributes        the nouns, and their attributes by dotted names: providers, tokens, people
+otlp, flat_json         files -> spans and events
+content                 messages in any form; log records and own names -> names of the conventions
+genai, openinference    attributes -> model calls, tools, agents; `Family` is what one is
+runs                    spans -> traces, or which setting brings what is missing
 """
 
 from __future__ import annotations

@@ -10,9 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import obj, string
+from pytest_agentreplay.providers.lenient import arr, obj, string
 from pytest_agentreplay.traces.platforms.span_facts import NAMES, first_named, usage
-from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.wire import without_absent
 
 if TYPE_CHECKING:
@@ -36,7 +35,7 @@ def flat(attributes: JsonObject) -> JsonObject:
 
 
 def at(attributes: JsonObject, *names: str) -> Json:
-    """The value of the first name that has one; None for none."""
+    """Return the value of the first name that has one; None for none."""
     return next((found for name in names if (found := attributes.get(name)) is not None), None)
 
 
@@ -58,7 +57,7 @@ def tree(attributes: JsonObject, *names: str) -> Json:
 
 
 def under(attributes: JsonObject, prefix: str) -> JsonObject:
-    """The attributes whose names begin with `prefix`, without it; what an object among them holds is told by it."""
+    """Return the attributes under `prefix`, without it; of an object among them only the object itself."""
     found = {name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)}
     held = tuple(f"{name}." for name, value in found.items() if isinstance(value, dict))
     return {name: value for name, value in found.items() if not name.startswith(held)} if held else found
@@ -127,7 +126,7 @@ _OPENAI_NAMES = {"stop_sequences": "stop", "choice.count": "n"}
 
 
 def named(provider: str) -> str:
-    """A provider by its name in the conventions, however it was spelled."""
+    """Return a provider by its name in the conventions, however it was spelled."""
     found = provider.lower()
     return _NEW_NAMES.get(found, found if found in _DIALECTS else provider)
 
@@ -170,8 +169,12 @@ _RESOURCE = ("service.name", "service.version", "deployment.environment.name", "
 
 
 def whose(spans: Sequence[Span]) -> dict[str, Any]:
-    """The fields of a `Trace` that say whose it was; the first span that tells one wins, so the root stands first."""
-    held = [span.attributes | _metadata(span.attributes) for span in spans]
+    """Return the fields of a `Trace` that say whose it was; the first span that has one wins: the root is first."""
+    held = [
+        # OpenInference keeps JSON under `metadata`.
+        span.attributes | {f"metadata.{name}": value for name, value in obj(tree(span.attributes, "metadata")).items()}
+        for span in spans
+    ]
     resource = next((span.resource for span in spans if span.resource), {})
     tags = next((found for one in held if (found := tree(one, *_TAGS)) is not None), None)
     metadata = {
@@ -179,17 +182,17 @@ def whose(spans: Sequence[Span]) -> dict[str, Any]:
     }
     return {
         **{field: _word((*held, resource), names) for field, names in _SUBJECT.items()},
-        "tags": content.words(tags),
+        "tags": words(tags),
         "metadata": {name: tree({"": value}, "") for name, value in metadata.items()}
         | {name: resource[name] for name in _RESOURCE if name in resource},
     }
 
 
-def _metadata(held: JsonObject) -> JsonObject:
-    """What OpenInference keeps as JSON under `metadata`, by dotted names."""
-    return {f"metadata.{name}": value for name, value in obj(tree(held, "metadata")).items()}
-
-
 def _word(held: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
     word = first_named(held, names)
     return str(tree({"": word}, "")) if word.startswith('"') else word
+
+
+def words(found: Json) -> tuple[str, ...]:
+    """The texts in a list, or a text alone."""
+    return tuple(filter(None, map(string, arr(found) or [found])))

@@ -59,7 +59,7 @@ def is_trace_list(opened: Opened) -> bool:
 
 
 def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
-    """The runs in spans that stand by themselves, pages or not."""
+    """Return the runs in spans that are in no envelope of OTLP, pages or not."""
     files = (opened, *beside)
     held = [one for file in files for one in (*_paged(file), *_rows(file))]
     spans = [otlp.span(one) if _is_otlp(one) else span(one) for one in held if "data" not in one and not _is_log(one)]

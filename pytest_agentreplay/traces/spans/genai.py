@@ -1,18 +1,18 @@
-"""Attributes of the OTel GenAI conventions, old and new names alike: `gen_ai.*`; and what OpenLLMetry adds to them.
+"""Attributes of the OTel GenAI conventions, old and new names alike: `gen_ai.*`; those of OpenLLMetry and of Langfuse.
 
-The messages stand in attributes as JSON text or as real arrays; where log records hold them, `events` has put them into
-the attributes of their span before this reads it. OpenLLMetry has older names of its own, and `traceloop.*` around
-them.
+The messages stand in attributes as JSON text or as real arrays; where log records hold them, `content` has put them
+into the attributes of their span before this reads it. OpenLLMetry has older names of its own, and `traceloop.*` around
+them. The SDK of Langfuse writes `langfuse.observation.*`, each value a text of JSON, and `langfuse.trace.*`.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string, unique
-from pytest_agentreplay.traces.platforms import finals
+from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string, unique
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import (
     at,
@@ -25,6 +25,7 @@ from pytest_agentreplay.traces.spans.attributes import (
     tree,
     under,
     usage_under,
+    words,
 )
 from pytest_agentreplay.traces.spans.span import Family, placed
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
@@ -129,7 +130,7 @@ def ends(span: Span) -> tuple[Json, Json]:
 
 
 def _whole(found: Json) -> Json:
-    """Messages, unless an exporter cut them short."""
+    """Return messages, unless an exporter cut them short."""
     return None if content.cut_short(found) else found
 
 
@@ -146,7 +147,7 @@ def _parameters(held: JsonObject) -> JsonObject:
 
 
 def _finish_reasons(held: JsonObject, told: Json, spoken: str) -> tuple[str, ...]:
-    listed = content.words(tree(held, "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"))
+    listed = words(tree(held, "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"))
     listed = listed or tuple(string(one.get("finish_reason")) for one in arr(told) if isinstance(one, dict))
     return unique(finish_reason(spoken, word) for word in listed)
 
@@ -166,7 +167,7 @@ _OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
 
 
 def _traceloop_kind(span: Span) -> Kind:
-    """By the _traceloop_kind that the span says it is; a model call by its attributes."""
+    """Return the kind that the span says it is; that of a model call by its attributes."""
     told = text(span.attributes, "traceloop.span.kind")
     if told:
         return _TRACELOOP_KINDS.get(told, "other")
@@ -196,7 +197,7 @@ def _traceloop_ends(span: Span) -> tuple[Json, Json]:
     held = span.attributes
     given = genai.parsed(at(held, "traceloop.entity.input"))
     told = genai.parsed(at(held, "traceloop.entity.output"))
-    return finals.given(given), finals.final(told)
+    return bodies.given(given), bodies.final(told)
 
 
 def _traceloop_arguments(given: JsonObject) -> Json:
@@ -221,5 +222,62 @@ OPENLLMETRY = Family(
     losses=(
         "seed, response_format, tool_choice and headers are not recorded",
         "records of tools have no id: they are joined to the model's calls by name, arguments and order",
+    ),
+)
+
+
+_LANGFUSE_KINDS: dict[str, Kind] = {
+    "generation": "model",
+    "tool": "tool",
+    "agent": "agent",
+    "chain": "chain",
+    "span": "chain",
+}
+_LANGFUSE = "langfuse.observation"
+
+
+def _langfuse_kind(span: Span) -> Kind:
+    """By the type of the observation."""
+    told = text(span.attributes, f"{_LANGFUSE}.type").lower()
+    return _LANGFUSE_KINDS.get(told, "other") if told else ""
+
+
+def _langfuse_model_call(span: Span) -> ModelCall:
+    """A generation: its input is a list of messages, the arguments of a call, or a text."""
+    held = span.attributes
+    model, used = text(held, f"{_LANGFUSE}.model.name"), span_facts.usage(tree(held, f"{_LANGFUSE}.usage_details"))
+    given = rest(obj(tree(held, f"{_LANGFUSE}.model.parameters")), "model")
+    asked, told = tree(held, f"{_LANGFUSE}.input"), tree(held, f"{_LANGFUSE}.output")
+    spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}
+    read = bodies.model_call(asked, told, parameters=given, usage=used, response_model=model, **spoken, **placed(span))
+    return replace(read, model=read.model or model)
+
+
+def _langfuse_tool_run(span: Span) -> ToolRun:
+    """The execution of a tool."""
+    held = span.attributes
+    result = at(held, f"{_LANGFUSE}.output")
+    known = tree(held, f"{_LANGFUSE}.metadata.tool_call_id")
+    return ToolRun(
+        name=span.name,
+        call_id=known if isinstance(known, str) else "",
+        arguments=tree(held, f"{_LANGFUSE}.input"),
+        result=UNKNOWN if result is None else genai.parsed(result),
+        **placed(span),
+    )
+
+
+def _langfuse_ends(span: Span) -> tuple[Json, Json]:
+    """What went into the observation and came out; the trace's own word wins."""
+    held = span.attributes
+    asked = tree(held, "langfuse.trace.input", f"{_LANGFUSE}.input")
+    return bodies.given(asked), bodies.final(tree(held, "langfuse.trace.output", f"{_LANGFUSE}.output"))
+
+
+LANGFUSE = Family(
+    *("langfuse", _langfuse_kind, _langfuse_model_call, _langfuse_tool_run, _langfuse_ends),
+    losses=(
+        "the name of the model is that of the reply; response id, fingerprint and finish reason are not recorded",
+        "parameters hold defaults that were never sent (top_p, frequency_penalty, presence_penalty, service_tier)",
     ),
 )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.traces.platforms import finals, library_messages, span_facts
+from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import at, dialect, grown, named, parameters, text, tree, usage_under
 from pytest_agentreplay.traces.spans.genai import tools
@@ -57,27 +57,24 @@ def tool_run(span: Span) -> ToolRun:
     """The execution of a tool."""
     held = span.attributes
     given = _value(held, "input")
-    arguments = given if isinstance(given, dict) else _given(tree(held, "tool.parameters"))
+    arguments = given if isinstance(given, dict) else tree(held, "tool.parameters")
+    if isinstance(arguments, dict) and "properties" in arguments and arguments is not given:
+        arguments = None  # the schema of the parameters: instrumentations differ
     result = _value(held, "output")
     said = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
-    failed = span_facts.fault(finals.told(result)) if said.get("status") == "error" else None
+    failed = span_facts.fault(bodies.told(result)) if said.get("status") == "error" else None
     return ToolRun(
         name=text(held, "tool.name", "tool_call.function.name") or span.name,
         call_id=text(held, "tool_call.id", "tool.id") or string(said.get("tool_call_id")),
         arguments=given if arguments is None else arguments,
-        result=UNKNOWN if result is None else finals.told(result) if said else result,
+        result=UNKNOWN if result is None else bodies.told(result) if said else result,
         **placed(span) | {"fault": span.fault or failed},
     )
 
 
-def _given(found: Json) -> Json:
-    """The parameters of a tool's span, unless they are the schema of them: instrumentations differ."""
-    return None if isinstance(found, dict) and "properties" in found else found
-
-
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the agent and came out, as its span says."""
-    return finals.given(_value(span.attributes, "input")), finals.final(_value(span.attributes, "output"))
+    return bodies.given(_value(span.attributes, "input")), bodies.final(_value(span.attributes, "output"))
 
 
 def _value(held: JsonObject, which: str) -> Json:

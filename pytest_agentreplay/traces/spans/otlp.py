@@ -18,7 +18,7 @@ from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.moments import nanoseconds
 from pytest_agentreplay.traces.spans.attributes import flat
-from pytest_agentreplay.traces.spans.events import tells
+from pytest_agentreplay.traces.spans.content import tells
 from pytest_agentreplay.traces.spans.runs import runs
 from pytest_agentreplay.traces.spans.span import Span, SpanEvent
 
@@ -203,7 +203,7 @@ def family(opened: Opened) -> str:
 
 
 def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
-    """The runs in an OTLP file, and in those that were given with it."""
+    """Return the runs in an OTLP file, and in those that were given with it."""
     files = (opened, *beside)
     if name == PROMPTLAYER:
         raise TraceIncomplete(

@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.providers.lenient import unique
 from pytest_agentreplay.traces.assembling import conversations, fidelity, whole
-from pytest_agentreplay.traces.duplicates import merge_duplicates
+from pytest_agentreplay.traces.chains import merge_duplicates
 from pytest_agentreplay.traces.formats import grouped
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import text, whose
-from pytest_agentreplay.traces.spans.events import joined, translated
-from pytest_agentreplay.traces.spans.genai import GENAI, OPENLLMETRY
-from pytest_agentreplay.traces.spans.langfuse import LANGFUSE
+from pytest_agentreplay.traces.spans.content import joined, translated
+from pytest_agentreplay.traces.spans.genai import GENAI, LANGFUSE, OPENLLMETRY
 from pytest_agentreplay.traces.spans.openinference import OPENINFERENCE
 from pytest_agentreplay.traces.spans.span import merged
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
@@ -103,14 +102,17 @@ class _SpanTree:
         # Of two that began at once the longer is outside; what two clocks make one is put in order with the steps.
         self.spans = sorted(known.values(), key=lambda span: (span.started or 0, -(span.ended or 0)))
         self._by_id = {span.id: span for span in self.spans}
-        self._kinds = {span.id: _kind(span) for span in self.spans}
+        self._kinds: dict[str, tuple[Family | None, Kind]] = {
+            span.id: next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
+            for span in self.spans
+        }
         self._agents = self._nearest({"agent"})
         self.steps, self._merged = self._steps()
         self.modelling = [span for span in self.spans if self._kinds[span.id][1] == "model"] or self.spans
 
     @property
     def told(self) -> bool:
-        """Whether anything was captured of what was said."""
+        """Whether any content of messages or tools was captured."""
         calls = [step for step in self.steps if isinstance(step, ModelCall)]
         if calls:
             return any(call.messages or (call.reply and call.reply["parts"]) for call in calls)
@@ -123,13 +125,9 @@ class _SpanTree:
         """Whether it is a model call alone: nothing was built around the calls, so each of them is a trace."""
         return len(self.spans) == 1 and isinstance(self.steps[0], ModelCall)
 
-    @property
-    def _roots(self) -> list[str]:
-        return [span.id for span in self.spans if span.parent not in self._by_id]
-
     def trace(self, called: str) -> Trace:
         """The run."""
-        roots = [self._by_id[one] for one in self._roots]
+        roots = [span for span in self.spans if span.parent not in self._by_id]
         agents = [span for kind in ("agent", "chain") for span in self.spans if self._kinds[span.id][1] == kind]
         root = next((span for span in roots if span in agents), roots[0]) if roots else self.spans[0]
         asked, told = self._ends(root, agents)
@@ -143,7 +141,7 @@ class _SpanTree:
                     fidelity=fidelity(self.steps),
                 ),
                 id=root.trace or root.id,
-                name=_name(root, agents),
+                name=_called(root if root in agents or not agents else agents[0]),
                 status=_status(root),
                 started=min((span.started for span in self.spans if span.started), default=None),
                 ended=max((span.ended for span in self.spans if span.ended), default=None),
@@ -218,20 +216,12 @@ def _status(root: Span) -> Any:
     return "ok" if root.ended and root.name and not root.parent else ""
 
 
-def _kind(span: Span) -> tuple[Family | None, Kind]:
-    return next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
-
-
-def _name(root: Span, agents: Sequence[Span]) -> str:
-    return _called(root) if root in agents or not agents else _called(agents[0])
-
-
 def _called(span: Span) -> str:
     return text(span.attributes, *_NAMES) or span.name
 
 
 def _chained(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
-    """Runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
+    """Return runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
     ordered = sorted(trees, key=lambda tree: tree.spans[0].started or 0)
     calls = [step for tree in ordered for step in tree.steps if isinstance(step, ModelCall)]
     homes = {id(step): tree for tree in ordered for step in tree.steps}
@@ -239,7 +229,7 @@ def _chained(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
 
 
 def _one(told: Sequence[Trace]) -> Trace:
-    """The run that goes on over several traces, each of one call."""
+    """Return the run that goes on over several traces, each of one call."""
     first, last = told[0], told[-1]
     steps = tuple(call for trace in told for call in trace.model_calls)
     status: Any = "error" if any(trace.status == "error" for trace in told) else first.status

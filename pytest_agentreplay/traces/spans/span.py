@@ -81,11 +81,11 @@ class Family:
 
 
 def placed(span: Span) -> dict[str, Any]:
-    """The fields of a step that every span tells."""
+    """Return the fields of a step that every span has."""
     return {"started": span.started, "ended": span.ended, "id": span.id, "parent": span.parent, "fault": span.fault}
 
 
 def merged(one: Span, other: Span) -> Span:
-    """A span that was exported twice, first when it began."""
+    """Return one span of two exports of it, the first of which was made when it began."""
     first, last = (one, other) if (other.ended or 0) >= (one.ended or 0) else (other, one)
     return replace(last, attributes=first.attributes | last.attributes, events=last.events or first.events)

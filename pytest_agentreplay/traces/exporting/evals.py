@@ -1,6 +1,8 @@
-"""A case as a configuration of promptfoo: what is desired as assertions on the output and on the trajectory.
+"""A case for tools that evaluate: a configuration of promptfoo, rows of OpenAI Evals.
 
-Assertions on the trajectory read the spans that the provider sends, so tracing is switched on.
+What is desired becomes assertions of promptfoo on the output and on the trajectory. Assertions on the trajectory read
+the spans that the provider sends, so tracing is switched on. OpenAI Evals has a row of the Evals API, and a sample of
+the registry. Both know texts, and no tools.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.exporting.subject import Subject
 
-TARGET = "promptfoo"
+PROMPTFOO = "promptfoo"
 OUTPUTS = {"contains": "contains", "not_contains": "not-contains", "equals": "equals", "matches": "regex"}
 SEQUENCES = {"equal": "exact", "subsequence": "in_order"}
 PLAIN_PATH = re.compile(r"(?:\$\.)?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
@@ -27,16 +29,18 @@ USED, UNUSED = "trajectory:tool-used", "not-trajectory:tool-used"
 MATCHED = "trajectory:tool-args-match"
 
 
-def write(subject: Subject) -> Exported:
+def write_promptfoo(subject: Subject) -> Exported:
     """The configuration with one test."""
     checks: list[Json] = []
     losses = ["frozen replies and tool results: promptfoo asks the provider, and its tools run for real"]
     for wanted in subject.desired:
         told = list(assertions(*wanted))
         checks += [one for one in told if isinstance(one, dict)]
-        losses += [unsaid(TARGET, "desired", (f"{wanted[0]} {part}", None)) for part in told if isinstance(part, str)]
+        losses += [
+            unsaid(PROMPTFOO, "desired", (f"{wanted[0]} {part}", None)) for part in told if isinstance(part, str)
+        ]
         if not told:
-            losses.append(unsaid(TARGET, "desired", wanted))
+            losses.append(unsaid(PROMPTFOO, "desired", wanted))
     checks += [{"type": "llm-rubric", "value": words} for words in subject.semantic]
     document: JsonObject = {
         "description": subject.title or subject.id,
@@ -95,7 +99,7 @@ def assertions(word: str, wanted: Json) -> Iterator[JsonObject | str]:
 
 
 def matched(call: JsonObject, kind: str) -> Iterator[JsonObject | str]:
-    """A call with arguments; of how often it comes nothing is asked there, so that is lost."""
+    """Yield the check of a call with arguments; how often it comes cannot be checked there, so that is lost."""
     often = [(name, call[name]) for name in ("times", "at_least", "at_most") if name in call]
     paths = call["arguments"]
     arguments = nested(paths.items()) if isinstance(paths, dict) else {}
@@ -112,7 +116,7 @@ def bounds(wanted: JsonObject, *, least: int | None = 1) -> JsonObject:
 
 
 def nested(paths: Iterable[tuple[str, Json]]) -> JsonObject:
-    """The arguments at plain JSON paths as one object; {} where any of them says more than names."""
+    """Return the arguments at plain JSON paths as one object; {} where any of them says more than names."""
     found: JsonObject = {}
     for path, value in paths:
         match = PLAIN_PATH.fullmatch(path)
@@ -151,7 +155,7 @@ def member(head: str, value: Json, indent: str) -> Iterator[str]:
 
 
 def bare(name: str) -> bool:
-    """Whether a name stands for itself without quotes."""
+    """Return whether a name needs no quotes."""
     return name.isascii() and name.isidentifier() and name.lower() not in WORDS
 
 
@@ -159,3 +163,45 @@ def scalar(value: Json) -> str:
     """A scalar, or an empty container. What YAML takes for the end of a line is escaped."""
     text = json.dumps(value, ensure_ascii=False)
     return "".join(char if char.isprintable() or char == " " else f"\\U{ord(char):08x}" for char in text)
+
+
+EVALS = "OpenAI Evals"
+ROW = {"contains": "must_contain", "not_contains": "must_not_contain", "equals": "must_equal", "matches": "must_match"}
+"""How a row names what is wanted of the output: criteria of the eval refer to `item.must_contain`."""
+
+
+def write_openai_evals(subject: Subject) -> Exported:
+    """The rows of both forms, one line each."""
+    item: JsonObject = {"id": subject.id, "title": subject.title, "input": list(subject.messages)}
+    losses = ["tools and their frozen results: the model is asked anew, without them"]
+    ideal: list[str] = []
+    for word, wanted in subject.desired:
+        found = texts(wanted) if word == "output" and isinstance(wanted, dict) else {}
+        for name, text in found.items():
+            listed = item.setdefault(ROW[name], [])
+            assert isinstance(listed, list)
+            listed.append(text)
+            ideal += [text] if name in {"contains", "equals"} else []
+        if not found:
+            losses.append(unsaid(EVALS, "desired", (word, wanted)))
+        elif isinstance(wanted, dict):
+            losses += [unsaid(EVALS, "desired", (f"{word} {name}", None)) for name in wanted if name not in found]
+    if subject.semantic:
+        item["criteria"] = list(subject.semantic)
+    sample: JsonObject = {"input": list(subject.messages), "ideal": list(ideal)}
+    row: JsonObject = {"item": item}
+    if isinstance(subject.trace.output, str):
+        row["sample"] = {"output_text": subject.trace.output}  # what the recorded run said: graders can be tried on it
+    files = [(f"{subject.name}.evals.jsonl", json.dumps(row, ensure_ascii=False) + "\n")]
+    if ideal:
+        files.append((f"{subject.name}.registry.jsonl", json.dumps(sample, ensure_ascii=False) + "\n"))
+    else:
+        losses.append("a sample for the registry: it compares with an ideal text, and the case names none")
+    return Exported(tuple(files), tuple(losses))
+
+
+def texts(wanted: JsonObject) -> dict[str, str]:
+    """What a check of the whole output says of its text."""
+    if "path" in wanted:
+        return {}
+    return {name: text for name, text in wanted.items() if name in ROW and isinstance(text, str)}

@@ -1,20 +1,23 @@
-"""Sessions of Copilot: its stream of events, and the results of waza, which grades what its agent did.
+"""Logs that tell which tools ran: events of Copilot, results of waza, traces of ReplayKit.
 
-The stream tells what the user and the assistant said, and which tools ran. waza keeps the calls of tools, and no
-request to a model.
+Copilot's stream tells what the user and the assistant said, too. waza grades what Copilot's agent did, and keeps the
+calls of tools and no request to a model. A trace of ReplayKit is one object with a run's id, its status, and what
+happened in order, of tools and not of calls of models: a replay returns what the tools gave.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import obj, objects, string
-from pytest_agentreplay.traces.assembling import whole
+from pytest_agentreplay.providers.lenient import obj, objects, rest, string
+from pytest_agentreplay.traces.assembling import ending, whole
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.logs.pairs import known
 from pytest_agentreplay.traces.logs.runs import objects_of
 from pytest_agentreplay.traces.moments import extent, in_time, moment
+from pytest_agentreplay.traces.platforms.span_facts import fault, texts
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -35,7 +38,9 @@ def tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
     for number, event in enumerate(events):
         kind = string(event.get("type")).lower()
         if kind in _BEGAN | _ENDED:
-            (began if kind in _BEGAN else ended).setdefault(_call_id(event) or f"#{number}", event)
+            fields = _fields(event)
+            call_id = string(fields.get("tool_call_id")) or string(fields.get("toolCallId")) or f"#{number}"
+            (began if kind in _BEGAN else ended).setdefault(call_id, event)
     return [_tool_run(call_id, event, ended.get(call_id, {})) for call_id, event in began.items()]
 
 
@@ -57,11 +62,6 @@ def _tool_run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
         ended=moment(ended.get("timestamp")),
         id=string(began.get("id")),
     )
-
-
-def _call_id(event: JsonObject) -> str:
-    fields = _fields(event)
-    return string(fields.get("tool_call_id")) or string(fields.get("toolCallId"))
 
 
 def _fields(event: JsonObject) -> JsonObject:
@@ -86,6 +86,7 @@ def _read(opened: Opened) -> list[Trace]:
     begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
     errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
     broke = TraceFault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
+    user_texts = (obj(one.get("data")).get("content") for one in events if one.get("type") == "user.message")
     session = string(begun.get("sessionId"))
     known = session or string(events[0].get("id"))
     return [
@@ -95,7 +96,8 @@ def _read(opened: Opened) -> list[Trace]:
                 id=known,
                 status="error" if errors else "",
                 session=session,
-                input=_asked(events),
+                # What the user wrote first, without what the program puts around it.
+                input=next(user_texts, None),
                 fault=broke,
                 steps=tuple(_steps(events, string(begun.get("selectedModel")))),
                 losses=(*_LOSSES, *((f"{opened.junk} lines are no events",) if opened.junk else ())),
@@ -127,12 +129,6 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
         elif kind == "tool.execution_complete" and (run := known.get(string(data.get("toolCallId")))):
             genai.join(before, _response(run))
     return steps
-
-
-def _asked(events: list[JsonObject]) -> Json:
-    """What the user wrote first, without what the program puts around it."""
-    said = (obj(one.get("data")).get("content") for one in events if one.get("type") == "user.message")
-    return next(said, None)
 
 
 def _reply(data: JsonObject) -> JsonObject:
@@ -196,7 +192,9 @@ def _graded_run(opened: Opened, results: JsonObject, task: JsonObject, run: Json
             },
             output=run.get("final_output") or None,
             fault=broke,
-            grades=_grades(run),
+            # The run's own verdict, and the score of each check.
+            grades={"status": run.get("status")}
+            | {name: obj(check).get("score") for name, check in obj(run.get("validations")).items()},
             steps=tuple(steps),
             losses=("calls of tools only: waza keeps no request to a model", "no times of single calls"),
             missing=tuple(missing),
@@ -216,13 +214,110 @@ def _listed_tool(event: JsonObject) -> ToolRun:
     )
 
 
-def _grades(run: JsonObject) -> JsonObject:
-    """The run's own verdict, and the score of each check."""
-    checks = obj(run.get("validations"))
-    return {"status": run.get("status")} | {name: obj(check).get("score") for name, check in checks.items()}
+_INPUTS = frozenset({"input_message", "user_message", "input"})
+_OUTPUTS = frozenset({"output_message", "final_output", "assistant_message", "output"})
+_KNOWN = _INPUTS | _OUTPUTS | {"tool_call", "tool_result", "error"}
+_ABOUT = ("run_id", "id", "status", "events", "name", "user_id", "session_id", "tenant_id", "tags", "error")
+
+
+def _is_replaykit(row: JsonObject) -> bool:
+    events = objects(row.get("events"))
+    if row.get("events") == []:
+        return {"run_id", "status"} <= row.keys()
+    return ("run_id" in row or "status" in row) and any(string(one.get("type")) in _KNOWN for one in events)
+
+
+def _fits_replaykit(opened: Opened) -> bool:
+    return any(map(_is_replaykit, objects_of(opened)[:50]))
+
+
+def _read_replaykit(opened: Opened) -> list[Trace]:
+    return [_replaykit_run(opened, row) for row in objects_of(opened) if _is_replaykit(row) and row["events"]]
+
+
+def _replaykit_run(opened: Opened, row: JsonObject) -> Trace:
+    events = objects(row.get("events"))
+    errors = [one.get("error", rest(one, "type")) for one in events if one.get("type") == "error"]
+    errors += [row["error"]] if row.get("error") else []
+    broke = (fault(errors[-1]) or TraceFault()) if errors else None
+    outputs = [_event_content(one) for one in events if string(one.get("type")) in _OUTPUTS]
+    return whole(
+        Trace(
+            source=Source(format="replaykit", file=opened.file, id=known(row, "run_id", "id")),
+            id=known(row, "run_id", "id"),
+            name=string(row.get("name")),
+            status=ending(row.get("status")),
+            user=known(row, "user_id"),
+            session=known(row, "session_id"),
+            tenant=known(row, "tenant_id"),
+            tags=texts(row.get("tags")),
+            metadata=rest(row, *_ABOUT),
+            input=_join_input([_event_content(one) for one in events if string(one.get("type")) in _INPUTS]),
+            output=outputs[-1] if outputs else None,
+            fault=broke,
+            steps=tuple(_list_tool_runs(events)),
+            losses=("no call of a model is in the file: only what the tools returned can be replayed",),
+            **extent(events),
+        )
+    )
+
+
+def _list_tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
+    """The calls of tools, each with its result: by id, else by name, else in order."""
+    found: list[ToolRun] = []
+    for event in events:
+        if event.get("type") == "tool_call":
+            found.append(_start_tool_run(event))
+        elif event.get("type") == "tool_result":
+            at = _find_open_run(event, found)
+            if at is not None:
+                found[at] = _finish_tool_run(found[at], event)
+    return found
+
+
+def _start_tool_run(event: JsonObject) -> ToolRun:
+    return ToolRun(
+        name=known(event, "tool_name", "name", "tool"),
+        call_id=known(event, "call_id", "tool_call_id", "id"),
+        arguments=genai.parsed(event.get("tool_args", event.get("arguments", event.get("args", {})))),
+        started=moment(event.get("timestamp")),
+    )
+
+
+def _find_open_run(event: JsonObject, found: list[ToolRun]) -> int | None:
+    call_id, name = known(event, "call_id", "tool_call_id", "id"), known(event, "tool_name", "name", "tool")
+    free = [at for at, run in enumerate(found) if run.result == UNKNOWN and run.fault is None]
+    fitting = [at for at in free if call_id and found[at].call_id == call_id]
+    fitting = fitting or [at for at in free if name and found[at].name == name]
+    fitting = fitting or (free if not name else [])
+    return fitting[0] if fitting else None
+
+
+def _finish_tool_run(run: ToolRun, event: JsonObject) -> ToolRun:
+    error = event.get("error")
+    result = next((event[name] for name in ("output", "result", "content") if name in event), UNKNOWN)
+    failed = bool(error) or event.get("is_error") is True
+    return replace(
+        run,
+        result=genai.parsed(result),
+        fault=(fault(error) or TraceFault(message=string(result))) if failed else None,
+        ended=moment(event.get("timestamp")),
+    )
+
+
+def _event_content(event: JsonObject) -> Json:
+    return next((event[name] for name in ("content", "text", "message", "output") if name in event), None)
+
+
+def _join_input(said: list[Json]) -> Json:
+    """What the agent was asked: the text where it is one, else the user's messages."""
+    if len(said) == 1:
+        return said[0]
+    return [genai.message({"role": "user", "content": one}) for one in said] or None
 
 
 FORMATS = (
     Format("waza", "results of waza", 22, _fits_waza, _read_waza),
     Format("copilot-events", "events of a Copilot session", 23.1, _fits, _read),
+    Format("replaykit", "trace of ReplayKit", 23.2, _fits_replaykit, _read_replaykit),
 )
