@@ -2,6 +2,9 @@
 
 Look-around, back references, conditions, possessive and atomic groups are refused, whichever engine is there. So what
 a file says means the same everywhere, and no stranger's pattern can make a test run hang.
+
+A pattern of a policy searches bytes: by RE2 where it is installed, else by `re` if `linear` lets it. What stands to be
+replaced is the group `value`, or the whole match where there is none.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.redaction.linear import Fork, Loop, Mark, Node, RegexRow, Sign, check, longest, nullable
+from pytest_agentreplay.redaction.policy import SecretShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 LONGEST = 1000
+GROUP = "value"
 MOST_REPEATS = 1000
 OTHERS = 1 << 128
 ALL = (OTHERS << 1) - 1
@@ -180,3 +185,68 @@ def quick(regex: str) -> re.Pattern[str]:
     """The pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
     check(tree(regex))
     return re.compile(regex, re.ASCII)
+
+
+def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape:
+    """The shape of one rule. Raises Refused or Slow, which say what to write instead.
+
+    `engine` is "re" or "re2"; "" takes the better of those that are there.
+    """
+    node = tree(regex)
+    compiled = by_re2(regex) if engine in {"", "re2"} else None
+    if compiled is None:
+        check(node)
+        compiled = by_re(regex)
+    return SecretShape(category, lambda data: (span for span in compiled(data) if span[0] < span[1]), regex)
+
+
+def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
+    """The search by RE2; None where it is not installed. Raises Refused."""
+    try:
+        import re2  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern = re2.compile(regex.encode(), options)
+    except re2.error as wrong:
+        message = wrong.args[0] if wrong.args else ""
+        told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+        raise RefusedPattern(f"is not taken by RE2: {told}") from None
+    names = {str(name, "ascii") if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
+    group = int(names.get(GROUP, 0))
+    return lambda data: (span_of(hit, group) for hit in pattern.finditer(data))
+
+
+def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """The search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
+    quick = re.compile(regex.encode()) if regex.isascii() else None
+    pattern = re.compile(regex, re.ASCII)
+    group = pattern.groupindex.get(GROUP, 0)
+
+    def spans(data: bytes) -> Iterator[tuple[int, int]]:
+        if quick is not None and data.isascii():
+            yield from (span_of(hit, group) for hit in quick.finditer(data))
+            return
+        text = data.decode(errors="surrogateescape")
+        offset = at = 0
+        for hit in pattern.finditer(text):
+            start, end = span_of(hit, group)
+            offset += width(text[at:start])
+            size = width(text[start:end])
+            yield offset, offset + size
+            offset, at = offset + size, end
+
+    return spans
+
+
+def span_of(hit: Any, group: int) -> tuple[int, int]:
+    """Where the group stands; the whole match where the group took no part."""
+    start, end = hit.span(group)
+    return (start, end) if start >= 0 else hit.span(0)
+
+
+def width(text: str) -> int:
+    """How many bytes a part of a decoded text was."""
+    return len(text.encode(errors="surrogateescape"))
