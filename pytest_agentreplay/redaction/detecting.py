@@ -141,8 +141,7 @@ class Detector:
         """What a policy asks for."""
         yield from self._projects_shapes(text)
         if self._policy.pii or self._policy.strict:
-            from pytest_agentreplay.redaction.pii import find_pii
-            from pytest_agentreplay.redaction.pii.addresses import find_addresses
+            from pytest_agentreplay.redaction.pii import find_addresses, find_pii
 
             if self._policy.pii:
                 yield from find_pii(text)

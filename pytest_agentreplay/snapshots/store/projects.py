@@ -5,23 +5,26 @@ The id of a test in its snapshot is relative to the nearest folder that configur
 In a monorepo the root depends on what is typed: `pytest` in `repo` has the root `repo`, and `pytest packages/shop` has
 the root `repo/packages/shop` where that folder configures pytest, too. One snapshot serves both, because it states
 `tests/test_a.py::test_x` in both. Snapshots that state the id relative to another of these roots are accepted as well.
+
+Of its other files: which tests one defines, read from its text, and the hashes of those that a run depends on.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
+import hashlib
 import shlex
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.errors import SettingsError, SnapshotUnreadable
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotUnreadable
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 TABLES = {
     **dict.fromkeys(("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"), ("pytest",)),
@@ -255,3 +258,85 @@ def locks_over(snapshot: Path, root: Path) -> list[Path]:
     """The locks that `snapshot` stands under, from `root` down."""
     ups = [up for up in snapshot.parents if up.is_relative_to(root)]
     return [lock for up in reversed(ups) if files.exists(lock := up / LOCK)]
+
+
+def list_tests(file: Path, module: str) -> list[str] | None:
+    """Return the ids of the tests that `file` defines; None where that cannot be read from it.
+
+    It cannot of a file that is no Python, nor where tests may come from elsewhere: by inheritance, by `import *`.
+    `module` is the file as ids name it. A file that is not there defines none.
+    """
+    try:
+        text = files.read(file) if files.exists(file) else b""
+        tree = ast.parse(text)
+    except (SnapshotError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in tree.body):
+        return None
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    if any(ast.unparse(base) not in ROOTS for node in classes for base in node.bases):
+        return None
+    return [f"{module}::{name}" for name in names_in(tree.body)]
+
+
+ROOTS = {"object", "TestCase", "unittest.TestCase", "IsolatedAsyncioTestCase", "unittest.IsolatedAsyncioTestCase"}
+"""Classes from which no test is inherited."""
+
+
+def names_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Return the names of functions, and of methods behind their class, whatever prefix a project has for tests."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name
+            case ast.ClassDef():
+                yield from (f"{node.name}::{name}" for name in names_in(node.body))
+            case ast.If() | ast.Try() | ast.With():
+                yield from names_in([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
+
+
+PIN_FILES = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "conda-lock.yml", "requirements.txt")
+MISSING = "missing"
+
+
+def hash_files(root: Path, patterns: Iterable[str]) -> dict[str, str]:
+    """Return path, from the project's root -> sha256, for every file that a pattern (`data/*.json`) matches.
+
+    Which files is said by settings or by code, never by a snapshot. A path without a wildcard that leads to nothing is
+    kept as missing, so that its coming is seen.
+    """
+    digests: dict[str, str] = {}
+    for pattern in patterns:
+        if any(sign in pattern for sign in "*?["):
+            base = Path(Path(pattern).anchor) if Path(pattern).is_absolute() else root
+            matches = base.glob(str(Path(pattern).relative_to(base)) if base is not root else pattern)
+            digests |= {format_from_root(file, root): hash_file(file) for file in matches if file.is_file()}
+        else:
+            digests[format_from_root(root / pattern, root)] = hash_file(root / pattern)
+    return dict(sorted(digests.items()))
+
+
+def hash_pin_files(root: Path) -> dict[str, str]:
+    """Return the files at the root that pin versions, each with its hash."""
+    return hash_files(root, (name for name in PIN_FILES if (root / name).is_file()))
+
+
+def format_from_root(file: Path, root: Path) -> str:
+    """Return the path of a file, the same on every machine: from the root when it is below."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
+
+
+def hash_file(file: Path) -> str:
+    """Return the sha256 of what a file holds; it is read again only when it has changed."""
+    try:
+        status = file.stat()
+        return _hash_version(file, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return MISSING
+
+
+@functools.lru_cache(maxsize=4096)
+def _hash_version(file: Path, changed: int, size: int) -> str:
+    del changed, size
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

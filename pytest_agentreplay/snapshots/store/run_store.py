@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.display_path import FETCHED, format_path
 from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX, slug
 
 if TYPE_CHECKING:
@@ -325,3 +325,32 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
         else:
             words = f"there are no captured runs, which lie there at NAME/DAY/ID{SUFFIX}"
             raise SnapshotMissing(words, file=format_path(where))
+
+
+FETCHED_TOGETHER = 16
+"""Files that are read together: each waits for an object store for some 20 ms."""
+
+
+def fetch_runs(url: str, since: str = "") -> Path:
+    """Return the folder that holds a copy of the runs behind `url` from day `since` on, or the copy of one run.
+
+    Raises SettingsError for a URL whose package is not installed, SnapshotError for what cannot be read.
+    """
+    import atexit
+    from concurrent.futures import ThreadPoolExecutor
+    from tempfile import TemporaryDirectory
+
+    temporary = TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True)
+    atexit.register(temporary.cleanup)
+    folder = Path(temporary.name)
+    base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
+    FETCHED[folder] = USER.sub("", base)
+    store, depth = RunStore(base), 3 if whole else 1
+
+    def copy(entry: RunEntry) -> None:
+        files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read(entry))
+
+    entries = store.list_files(since) if whole else [RunEntry(url)]
+    with ThreadPoolExecutor(FETCHED_TOGETHER) as pool:
+        [*pool.map(copy, entries)]
+    return folder if whole else folder / url.rpartition("/")[2]
