@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.redaction.encodings import View, as_bytes, bare, respelled, runs, secret_guises, squeezed
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
+from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -209,7 +210,7 @@ class Remembering:
         best = (0, 0)
         known = Seen(b"", [], state)
         for seen in self._last:
-            if seen.state == state and (same := overlap(seen.text, data)) > best:
+            if seen.state == state and (same := count_shared(seen.text, data)) > best:
                 best, known = same, seen
         found = self._between(data, known, best, reach) if sum(best) > reach * 4 else self._find(data)
         self._last = (Seen(data, found, state), *self._last[: KEPT - 1])
@@ -231,24 +232,3 @@ class Remembering:
             *((start + begin, end + begin, text) for start, end, text in window if left <= start + begin < right),
             *((start + grown, end + grown, text) for start, end, text in spans if start + grown >= right),
         ]
-
-
-def overlap(old: bytes, new: bytes) -> tuple[int, int]:
-    """How many bytes the two have in common at the head, and then at the tail without counting any twice."""
-    limit = min(len(old), len(new))
-    head = common(limit, lambda low, high: old[low:high] == new[low:high])
-    end, last = len(old), len(new)
-    tail = common(limit - head, lambda low, high: old[end - high : end - low] == new[last - high : last - low])
-    return head, tail
-
-
-def common(limit: int, same: Callable[[int, int], bool]) -> int:
-    """The largest n <= `limit` for which everything in [0, n) is the same, by halving."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if same(low, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low

@@ -64,7 +64,7 @@ runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_fact
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.tables
 snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.decode snapshots.codec.dedup_reader
-snapshots.codec.lines snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.streams
+snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.streams
 snapshots.codec.styles snapshots.codec.v1 snapshots.codec.values snapshots.kit snapshots.store
 snapshots.store.display_path snapshots.store.files snapshots.store.layout
 snapshots.store.projects snapshots.store.snapshots snapshots.store.system

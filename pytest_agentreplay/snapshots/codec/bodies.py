@@ -27,7 +27,7 @@ from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import Body
-from pytest_agentreplay.snapshots.codec import lines, streams
+from pytest_agentreplay.snapshots.codec import streams
 from pytest_agentreplay.snapshots.codec.decode import headers_in
 from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, unspliced
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
@@ -88,8 +88,8 @@ class BodyWriter:
             return self._stamped(body, self._bytes(body))
         found = None
         if (number, "response") not in self.plain:
-            found = self._json(text) if text[:1] in {"{", "["} else streams.told(text, self.blobs)
-            found = found or lines.told(text, self.blobs)
+            found = self._json(text) if text[:1] in {"{", "["} else streams.write_events(text, self.blobs)
+            found = found or streams.write_lines(text, self.blobs)
         return self._stamped(body, found or {"text": protect_text(text, self.blobs)})
 
     def _json(self, text: str) -> Stored | None:
@@ -153,9 +153,9 @@ class BodyReader:
                     return join_pieces(self._all_items().pieces(content, manner, self._before[number])).encode()
                 return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
             case {"events": list()}:
-                return streams.text_of(stored, self.blobs).encode()
+                return streams.read_events(stored, self.blobs).encode()
             case {"lines": list()}:
-                return lines.text_of(stored, self.blobs).encode()
+                return streams.read_lines(stored, self.blobs).encode()
             case {"text": text}:
                 return reveal_text(text, self.blobs).encode()
             case {"base64": list(rows)}:

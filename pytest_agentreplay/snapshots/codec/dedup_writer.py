@@ -15,10 +15,10 @@ import json
 import re
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no public name (CPython 3.11-3.14, Lib/json/decoder.py)
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.snapshots.codec import dedup_reader
-from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, kept_and_new
+from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, count_shared, kept_and_new
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
 from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, marked, protect_text
 
@@ -358,43 +358,13 @@ def _texts(value: Any) -> Iterator[str]:
 
 _SMALL = 2048
 
-Text = TypeVar("Text", str, bytes)
-
-
-def count_shared_head(a: Text, b: Text) -> int:
-    """Return how many characters (or bytes) `a` and `b` begin with in common.
-
-    By halves: a loop in Python takes 50 times as long.
-    """
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def count_shared_tail(a: Text, b: Text, most: int) -> int:
-    """Return how many characters (or bytes) `a` and `b` end with in common, `most` at the most."""
-    low, high = 0, min(len(a), len(b), most)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
 
 def parts(old: bytes, new: bytes) -> Iterator[tuple[int, int] | bytes]:
     """What `new` is made of: pairs keep old[i:j], bytes are new. Linear in both.
 
     Finds what stayed at both ends and, where much lies between, the pieces that stayed: elements of arrays, or lines.
     """
-    top = count_shared_head(old, new)
-    end = count_shared_tail(old, new, min(len(old), len(new)) - top)
+    top, end = count_shared(old, new)
     if top:
         yield 0, top
     before, after = old[top : len(old) - end], new[top : len(new) - end]
@@ -462,8 +432,7 @@ def spliced(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
 
 
 def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
-    top = count_shared_head(old, new)
-    end = count_shared_tail(old, new, min(len(old), len(new)) - top)
+    top, end = count_shared(old, new)
     yield 0, top
     before, after = old[top : len(old) - end], new[top : len(new) - end]
     for unit in (_WORD, _LINE):
