@@ -129,7 +129,9 @@ class Redaction:
             **kinds,
             joined=functools.partial(self._joined, find=self._found),
         )
-        self._shown = Rewriting(lambda data, _: self._certain(data), lambda _: None)
+        self._shown = Rewriting(
+            lambda data, _: [self._span(data, hit) for hit in self._detector.last(data)], lambda _: None
+        )
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, "{{")
 
     def take_places(self, values: Mapping[str, str]) -> None:
@@ -429,7 +431,11 @@ class Redaction:
         """A member of a tree, by its name: as it would be in JSON text."""
         if not isinstance(value, str | int) or isinstance(value, bool) or not value:
             return value
-        personal = self._policy.pii and _names_a_person(name)
+        personal = False
+        if self._policy.pii:
+            from pytest_agentreplay.redaction.pii import names_a_person
+
+            personal = names_a_person(name)
         if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names and not personal:
             return value
         data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
@@ -477,9 +483,6 @@ class Redaction:
 
     def _secrets(self, data: bytes, pieces: Pieces) -> list[Span]:
         return self._found(data) if pieces == "none" else self._in_pieces(data, pieces, self._found, self._found)
-
-    def _certain(self, data: bytes) -> list[Span]:
-        return [self._span(data, hit) for hit in self._detector.last(data)]
 
     def _everything(self, data: bytes, pieces: Pieces) -> list[Span]:
         if self._began is None:
@@ -583,12 +586,6 @@ class Redaction:
 
     def _note(self, category: str) -> None:
         self._hits[category] = self._hits.get(category, 0) + 1
-
-
-def _names_a_person(name: str) -> bool:
-    from pytest_agentreplay.redaction.pii import names_a_person
-
-    return names_a_person(name)
 
 
 def left_over(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> list[Detection]:

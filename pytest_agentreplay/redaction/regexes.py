@@ -171,14 +171,10 @@ def bits(low: int, high: int) -> int:
 def in_each_case(found: int, flags: int) -> int:
     """The characters in lower and upper case, where case does not count."""
     if flags & re.IGNORECASE:
-        for char in letters(found):
-            found |= 1 << ord(char.swapcase())
+        for code in range(128):
+            if found >> code & 1 and chr(code).isalpha():
+                found |= 1 << ord(chr(code).swapcase())
     return found
-
-
-def letters(found: int) -> Iterator[str]:
-    """The ASCII letters among the characters."""
-    return (char for code in range(128) if found >> code & 1 and (char := chr(code)).isalpha())
 
 
 def quick(regex: str) -> re.Pattern[str]:

@@ -335,9 +335,6 @@ def hours(offset: Json) -> str:
     return f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
 
 
-__all__ = ["Grade", "Kit", "KitField", "Status", "kit_of"]
-
-
 class Grade(Enum):
     """What a snapshot is good for."""
 

@@ -68,6 +68,7 @@ class PolicyParser:
         said: Any = self._validated()
         shapes = tuple(self._shapes(said.patterns))
         self._check_headers(said)
+        text = json.dumps(said.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
         return Policy(
             pii=said.pii,
             strict=said.strict,
@@ -81,7 +82,7 @@ class PolicyParser:
             secret_environment=tuple(self._variables("secret_environment", said.secret_environment)),
             placeholders=MappingProxyType(dict(self._placeholders(said.placeholders, shapes))),
             personal=frozenset(self._personal(said)),
-            digest=digest(said.model_dump(mode="json", exclude_defaults=True)),
+            digest=hashlib.sha256(text.encode()).hexdigest(),
         )
 
     def _check_version(self) -> None:
@@ -214,11 +215,6 @@ class PolicyParser:
         while place and place not in self._document.places:
             place = place[:-1]
         return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
-
-
-def digest(said: Any) -> str:
-    """The digest of what a policy says, whatever its file looks like."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
 
 
 def mistakable(text: str) -> str | None:

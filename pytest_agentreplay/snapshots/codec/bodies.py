@@ -206,11 +206,6 @@ class BodyReader:
         return text
 
 
-def digest(data: bytes) -> str:
-    """The sha256 of a body, as stored."""
-    return hashlib.sha256(data).hexdigest()
-
-
 SMALL = 512
 """Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
 
@@ -251,7 +246,7 @@ class LazyBody(NamedTuple):
     def proven(self, number: int, place: str, message: Stored) -> bytes:
         """The bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
         data = self.restored(number, place, message)
-        if digest(data) != sha256_of(message):
+        if hashlib.sha256(data).hexdigest() != sha256_of(message):
             what = f"the body of this {place} does not come back as it was recorded"
             raise unreadable(self.file, what, f"exchange {number}, {place}")
         return data

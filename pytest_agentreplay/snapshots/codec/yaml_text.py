@@ -30,9 +30,9 @@ _BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
 _BLOCK = re.compile(r"[^\n\x85\u2028\u2029\t]*\S[^\n\x85\u2028\u2029\t]*")
 
 
-def dumped(value: Json, indent: int = 0) -> str:
+def dumped(value: Json) -> str:
     """The text of a value, ending in a newline. Raises ValueError for what cannot be said so: nan, U+0000."""
-    return "".join(f"{line}\n" for line in _lines(value, indent))
+    return "".join(f"{line}\n" for line in _lines(value, 0))
 
 
 def inline(value: Json) -> str:
