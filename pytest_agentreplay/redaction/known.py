@@ -114,7 +114,7 @@ class Known:
             yield from ((*other.up(start, end), secret) for start, end, secret in self._plain(other.text))
 
     def category(self, value: str, otherwise: str) -> str:
-        """The category under which `value` is known, or the one given."""
+        """Return the category under which `value` is known, or the one given."""
         secret = self._secrets.get(value)
         return otherwise if secret is None else secret.category
 
@@ -135,7 +135,7 @@ class Known:
             yield from ((start, end, secret) for start, end in everywhere(secret.raw.lower(), folded))
 
     def _cut(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
-        """Values that line ends, backslashes or quotes cut in pieces."""
+        """Yield values that line ends, backslashes or quotes cut in pieces."""
         tight, shortest = bare(view.text), SHORTEST - 2
         found = [secret for secret in self._secrets.values() if len(secret.bare) >= shortest and secret.bare in tight]
         if not found or (joined := squeezed(view)) is None:
@@ -148,7 +148,7 @@ class Known:
                 yield from ((*joined.up(*span), secret) for span in everywhere(raw, text))
 
     def _masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        """Values with their middle starred out: head and tail still tell which key it is."""
+        """Yield values with their middle starred out: head and tail still tell which key it is."""
         for stars in _STARS.finditer(data):
             head = data[max(0, stars.start() - _MASK_SIDE) : stars.start()]
             tail = data[stars.end() : stars.end() + _MASK_SIDE]
@@ -159,7 +159,7 @@ class Known:
 
 
 def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
-    """Where `needle` stands in `data`."""
+    """Yield where `needle` stands in `data`."""
     at = data.find(needle)
     while at >= 0:
         yield at, at + len(needle)
@@ -167,17 +167,17 @@ def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def common_tail(head: bytes, value: bytes) -> int:
-    """How many bytes at the end of `head` are those that `value` begins with."""
+    """Return how many bytes at the end of `head` are those that `value` begins with."""
     return next((size for size in range(min(len(head), len(value)), 0, -1) if head.endswith(value[:size])), 0)
 
 
 def common_head(tail: bytes, value: bytes) -> int:
-    """How many bytes at the beginning of `tail` are those that `value` ends with."""
+    """Return how many bytes at the beginning of `tail` are those that `value` ends with."""
     return next((size for size in range(min(len(tail), len(value)), 0, -1) if tail.startswith(value[-size:])), 0)
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:
-    """Whether the digits stand as a JSON number, so that what replaces them needs quotes of its own."""
+    """Return whether the digits stand as a JSON number, so that what replaces them needs quotes of its own."""
     before, after = data[:start].rstrip()[-1:], data[end:].lstrip()[:1]
     return before in {b":", b"[", b","} and after in {b",", b"]", b"}"} and data.lstrip()[:1] in {b"{", b"["}
 

@@ -24,7 +24,7 @@ ENDS_ESCAPE = re.compile(rb".*(?:\\[bfnrt]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z"
 
 
 def begins_at(data: bytes, at: int) -> bool:
-    """Whether a value may begin here: no letter, digit or `_` stands before, or they end an escape."""
+    """Return whether a value may begin here: no letter, digit or `_` stands before, or they end an escape."""
     before = data[at - 1 : at]
     if not (before.isalnum() or before == b"_"):
         return True
@@ -32,12 +32,12 @@ def begins_at(data: bytes, at: int) -> bool:
 
 
 def digits_of(text: bytes) -> bytes:
-    """The digits of a number, without what groups them."""
+    """Return the digits of a number, without what groups them."""
     return bytes(filter(b"0123456789".__contains__, text))
 
 
 def luhn(digits: bytes) -> bool:
-    """Whether the last digit is the check digit by Luhn."""
+    """Return whether the last digit is the check digit by Luhn."""
     values = [digit - 48 for digit in reversed(digits)]
     doubled = [value * 2 - 9 * (value > 4) for value in values[1::2]]
     return (sum(values[::2]) + sum(doubled)) % 10 == 0
@@ -60,7 +60,7 @@ NIE = {b"X": b"0", b"Y": b"1", b"Z": b"2"}
 
 
 def tables(rows: str) -> tuple[tuple[int, ...], ...]:
-    """Rows of digits, as numbers."""
+    """Return rows of digits, as numbers."""
     return tuple(tuple(map(int, row)) for row in rows.split())
 
 
@@ -71,14 +71,14 @@ SHUFFLE = tables("0123456789 1576283094 5803796142 8916043527 9453126870 4286573
 
 
 def national(number: bytes, named: re.Match[bytes]) -> int | None:
-    """Where the id ends that is named before `number`; None when the number breaks the rules of that id."""
+    """Return where the id ends that is named before `number`; None when the number breaks the rules of that id."""
     country = named.lastgroup or ""
     hit = FORMS[country].match(number)
     return hit.end() if hit is not None and CHECKS[country](hit[0]) else None
 
 
 def american(text: bytes) -> bool:
-    """Area, group and serial that have been or will be given out; 9xx is for taxpayers who have none."""
+    """Return whether area, group and serial have been or will be given out; 9xx is for taxpayers who have none."""
     digits = digits_of(text)
     return (
         digits[:3] not in (b"000", b"666") and digits[3:5] != b"00" and digits[5:] != b"0000" and digits[:3] != b"900"
@@ -86,35 +86,35 @@ def american(text: bytes) -> bool:
 
 
 def weighted(weights: tuple[int, ...], modulus: int = 11) -> Callable[[bytes], int]:
-    """The weighted sum of the digits, modulo."""
+    """Return the weighted sum of the digits, modulo."""
     return lambda digits: sum((digit - 48) * weight for digit, weight in zip(digits, weights, strict=False)) % modulus
 
 
 def polish(text: bytes) -> bool:
-    """PESEL: weights 1 3 7 9, and a month."""
+    """Return whether a PESEL holds: weights 1 3 7 9, and a month."""
     month = int(text[2:4]) % 20
     return 1 <= month <= 12 and weighted((1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1), 10)(text) == 0
 
 
 def spanish(text: bytes) -> bool:
-    """DNI and NIE: the letter says the rest modulo 23."""
+    """Return whether a DNI or NIE holds: the letter says the rest modulo 23."""
     digits = NIE.get(text[:1], text[:1]) + text[1:-1].rstrip(b"-")
     return digits.isdigit() and b"TRWAGMYFPDXBNJZSQVHLCKE"[int(digits) % 23] == text[-1]
 
 
 def dutch(text: bytes) -> bool:
-    """BSN: the test of eleven."""
+    """Return whether a BSN holds: the test of eleven."""
     return weighted((9, 8, 7, 6, 5, 4, 3, 2, -1))(digits_of(text)) == 0
 
 
 def french(text: bytes) -> bool:
-    """NIR: 97 less the rest modulo 97."""
+    """Return whether a NIR holds: 97 less the rest modulo 97."""
     digits = digits_of(text)
     return int(digits[-2:]) == 97 - int(digits[:13]) % 97
 
 
 def brazilian(text: bytes) -> bool:
-    """CPF: two check digits modulo 11."""
+    """Return whether a CPF holds: two check digits modulo 11."""
     digits = digits_of(text)
     first = weighted(tuple(range(10, 1, -1)))(digits) * -1 % 11 % 10
     second = weighted(tuple(range(11, 1, -1)))(digits) * -1 % 11 % 10
@@ -122,7 +122,7 @@ def brazilian(text: bytes) -> bool:
 
 
 def verhoeff(text: bytes) -> bool:
-    """Aadhaar: the check digit of the dihedral group."""
+    """Return whether an Aadhaar holds: the check digit of the dihedral group."""
     state = 0
     for at, digit in enumerate(reversed(digits_of(text))):
         state = VERHOEFF[state][SHUFFLE[at % 8][digit - 48]]
@@ -130,18 +130,18 @@ def verhoeff(text: bytes) -> bool:
 
 
 def british(text: bytes) -> bool:
-    """NHS number: modulo 11."""
+    """Return whether an NHS number holds: modulo 11."""
     digits = digits_of(text)
     return -weighted(tuple(range(10, 1, -1)))(digits) % 11 == digits[-1] - 48
 
 
 def swiss(text: bytes) -> bool:
-    """AHV: the check digit of an EAN."""
+    """Return whether an AHV holds: the check digit of an EAN."""
     return weighted((1, 3) * 6 + (1,), 10)(digits_of(text)) == 0
 
 
 def german(text: bytes) -> bool:
-    """Tax id: ISO 7064 modulo 11, 10."""
+    """Return whether a tax id holds: ISO 7064 modulo 11, 10."""
     product = 10
     digits = digits_of(text)
     for digit in digits[:10]:
@@ -209,7 +209,7 @@ TELEPHONE = re.compile(
 
 
 def find_numbers(data: bytes) -> Iterator[Hit]:
-    """Every card, telephone number and national id of a text."""
+    """Yield every card, telephone number and national id of a text."""
     for hit in NUMBER.finditer(data):
         start, end = hit.span()
         if data[start - 1 : start] in SIGNS and (sign := PREFIX.search(data[max(start - 2, 0) : start])) is not None:
@@ -227,7 +227,7 @@ def find_numbers(data: bytes) -> Iterator[Hit]:
 
 
 def parts(number: bytes, before: bytes) -> Iterator[tuple[tuple[int, int], str]]:
-    """The cards and telephone numbers among digits that hang together."""
+    """Yield the cards and telephone numbers among digits that hang together."""
     cards = [hit.span() for hit in CARD.finditer(number) if alone(number, hit) and is_card(digits_of(hit[0]))]
     if cards:
         yield from ((span, "credit-card") for span in cards)
@@ -241,13 +241,13 @@ def parts(number: bytes, before: bytes) -> Iterator[tuple[tuple[int, int], str]]
 
 
 def begins_here(data: bytes, start: int) -> bool:
-    """Whether the digits are not the tail of something longer (`ORD-2025...`, `0.41...`)."""
+    """Return whether the digits are not the tail of something longer (`ORD-2025...`, `0.41...`)."""
     hangs = data[start - 1 : start] in (b"-", b".", b"+", b"#", b"@") and data[max(start - 2, 0) : start - 1].isalnum()
     return not hangs and begins_at(data, start)
 
 
 def ends_here(data: bytes, end: int) -> bool:
-    """Whether the digits are not the head of something longer."""
+    """Return whether the digits are not the head of something longer."""
     after = data[end : end + 2]
     return not (
         after[:1].isalnum() or after[:1] == b"_" or (after[:1] in (b"-", b".", b":", b"@") and after[1:].isalnum())
@@ -255,14 +255,14 @@ def ends_here(data: bytes, end: int) -> bool:
 
 
 def is_card(digits: bytes) -> bool:
-    """Whether the issuer issues numbers of this length, and the check digit holds."""
+    """Return whether the issuer issues numbers of this length, and the check digit holds."""
     if len(set(digits)) == 1:
         return False
     return (AMEX if len(digits) == 15 else ISSUER).match(digits) is not None and luhn(digits)
 
 
 def international(number: bytes) -> int | None:
-    """Where the number that begins with a `+` ends; None when it is none."""
+    """Return where the number that begins with a `+` ends; None when it is none."""
     hit = INTERNATIONAL.match(number)
     if hit is None or DATE.match(number):
         return None
@@ -277,7 +277,7 @@ def international(number: bytes) -> int | None:
 
 
 def cut(number: bytes, count: int) -> int | None:
-    """Where the first `count` digits end, if no digit follows at once."""
+    """Return where the first `count` digits end, if no digit follows at once."""
     seen = 0
     for at, char in enumerate(number):
         seen += 48 <= char <= 57
@@ -287,7 +287,7 @@ def cut(number: bytes, count: int) -> int | None:
 
 
 def alone(number: bytes, hit: re.Match[bytes]) -> bool:
-    """Whether no further group hangs on by a hyphen or full stop: an ISBN, a serial number."""
+    """Return whether no further group hangs on by a hyphen or full stop: an ISBN, a serial number."""
     return number[hit.end() : hit.end() + 1] not in (b"-", b".", b"/") and number[: hit.start()][-1:] not in (
         b"-",
         b".",

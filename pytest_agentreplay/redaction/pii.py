@@ -24,17 +24,17 @@ if TYPE_CHECKING:
 
 
 def find_pii(data: bytes) -> list[Hit]:
-    """E-mail addresses, telephone and card numbers, IBANs and national ids, in order; no two overlap."""
+    """Return e-mail addresses, telephone and card numbers, IBANs and national ids, in order; no two overlap."""
     return in_order([*find_emails(data), *find_ibans(data), *find_numbers(data)])
 
 
 def names_a_person(name: str) -> bool:
-    """Whether a member of this name may hold a number that is personal only because of its name."""
+    """Return whether a member of this name may hold a number that is personal only because of its name."""
     return NAMES.search(name.lower().encode("utf-8", "replace")) is not None
 
 
 def in_order(hits: Iterable[Hit]) -> list[Hit]:
-    """The hits by place; of two that overlap the one that begins first."""
+    """Return the hits by place; of two that overlap the one that begins first."""
     kept: list[Hit] = []
     for hit in sorted(hits):
         if not kept or hit[0] >= kept[-1][1]:
@@ -55,7 +55,7 @@ MAIL_REACH = 256
 
 
 def find_emails(data: bytes) -> Iterator[Hit]:
-    """Every e-mail address of a text."""
+    """Yield every e-mail address of a text."""
     if b"@" not in data:
         return
     for sign in AT.finditer(data):
@@ -69,7 +69,7 @@ def find_emails(data: bytes) -> Iterator[Hit]:
 
 
 def local_part(before: str) -> str:
-    """What of the text before the `@` is the name of a mailbox; "" for none."""
+    """Return what of the text before the `@` is the name of a mailbox; "" for none."""
     hit = LOCAL_BACKWARDS.match(before[::-1])
     if hit is None:
         return ""
@@ -85,7 +85,7 @@ def local_part(before: str) -> str:
 
 
 def domain_part(local: str, after: str) -> str:
-    """What of the text behind the `@` is a domain that gets mail; "" for none."""
+    """Return what of the text behind the `@` is a domain that gets mail; "" for none."""
     hit = DOMAIN.match(after)
     if hit is None or len(hit[0].encode()) > 253 or hit[0].lower() == OURS:
         return ""
@@ -126,7 +126,7 @@ IBAN = re.compile(rb"[A-Z][A-Z][0-9]{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})
 
 
 def find_ibans(data: bytes) -> Iterator[Hit]:
-    """Every IBAN of a text."""
+    """Yield every IBAN of a text."""
     for hit in IBAN.finditer(data):
         length = LENGTHS.get(hit[0][:2].decode())
         if length is None or not begins_at(data, hit.start()):
@@ -141,7 +141,7 @@ def find_ibans(data: bytes) -> Iterator[Hit]:
 
 
 def is_iban(text: str) -> bool:
-    """Whether the check digits hold."""
+    """Return whether the check digits hold."""
     return (
         text.isalnum()
         and text == text.upper()
@@ -155,7 +155,7 @@ VERSION = re.compile(rb"[A-Za-z]/|.?[.:-]", re.DOTALL)
 
 
 def find_addresses(data: bytes) -> Iterator[Hit]:
-    """Every public IPv4 and IPv6 address of a text."""
+    """Yield every public IPv4 and IPv6 address of a text."""
     for pattern in (FOUR, SIX):
         for hit in pattern.finditer(data):
             start = hit.start()
@@ -166,7 +166,7 @@ def find_addresses(data: bytes) -> Iterator[Hit]:
 
 
 def is_public(text: str) -> bool:
-    """Whether the address is one of the open network."""
+    """Return whether the address is one of the open network."""
     try:
         address = ipaddress.ip_address(text)
     except ValueError:

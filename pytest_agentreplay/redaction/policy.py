@@ -61,7 +61,7 @@ PLAIN = Policy()
 
 
 def joined(*policies: Policy) -> Policy:
-    """All of them at once. Of what two say of one name the first counts; leaving out wins over keeping."""
+    """Return all of them at once. Of what two say of one name the first counts; leaving out wins over keeping."""
     given = [policy for policy in policies if policy != PLAIN]
     if len(given) <= 1:
         return given[0] if given else PLAIN
@@ -87,7 +87,7 @@ def joined(*policies: Policy) -> Policy:
 
 
 def joined_digest(digests: Iterable[str]) -> str:
-    """The digest of several: their own, where there is one."""
+    """Return the digest of several: their own, where there is one."""
     found = [*dict.fromkeys(digests)]
     return found[0] if len(found) == 1 else hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
 
@@ -140,17 +140,17 @@ class Called:
 
 
 def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
-    """The shapes of functions by category; new ones for each run, since they remember what went wrong."""
+    """Return the shapes of functions by category; new ones for each run, since they remember what went wrong."""
     return tuple(SecretShape(category, Called(redactor)) for category, redactor in redactors.items())
 
 
 def broken(shapes: Iterable[SecretShape]) -> dict[str, str]:
-    """By category, the type of what its redactor has raised."""
+    """Return by category the type of what its redactor has raised."""
     return {shape.category: why for shape in shapes if (why := getattr(shape.find_spans, "broken", ""))}
 
 
 def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[tuple[int, int]]:
-    """What a redactor answered, as places in `text` in order. Raises ValueError and its kin for what is none."""
+    """Return what a redactor answered, as places in `text` in order. Raises ValueError and its kin for what is none."""
     if answer is None:
         return []
     if isinstance(answer, str):
@@ -166,7 +166,7 @@ def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[
 
 
 def changed(text: str, now: str) -> list[tuple[int, int]]:
-    """What of `text` is no longer there in `now`."""
+    """Return what of `text` is no longer there in `now`."""
     if text == now:
         return []
     if len(text) > ALIKE or len(now) > ALIKE:
@@ -205,7 +205,7 @@ class PolicyChange:
 
 
 def rules(policy: Policy) -> Iterator[PolicyRule]:
-    """Everything that a policy says, key by key."""
+    """Yield everything that a policy says, key by key."""
     yield from (PolicyRule(word, "", about) for word, about in WORDS.items() if getattr(policy, word))
     for shape in policy.shapes:
         yield PolicyRule("patterns", shape.category, shape.regex)
@@ -220,12 +220,12 @@ def rules(policy: Policy) -> Iterator[PolicyRule]:
 
 
 def renamed(policy: Policy) -> AbstractSet[str]:
-    """The categories of a policy's own whose placeholders match up to renaming."""
+    """Return the categories of a policy's own whose placeholders match up to renaming."""
     return categories(policy) - policy.personal
 
 
 def categories(policy: Policy) -> AbstractSet[str]:
-    """The categories that a policy's own rules find."""
+    """Return the categories that a policy's own rules find."""
     return {
         *(shape.category for shape in policy.shapes),
         *(category for category, _ in policy.paths),
@@ -234,7 +234,7 @@ def categories(policy: Policy) -> AbstractSet[str]:
 
 
 def difference(policy: Policy, baseline: Policy) -> list[PolicyChange]:
-    """What `policy` says otherwise than `baseline`: what is gone first, then what is added."""
+    """Return what `policy` says otherwise than `baseline`: what is gone first, then what is added."""
     here, there = [*rules(policy)], [*rules(baseline)]
     gone = [rule for rule in there if rule not in here]
     new = [rule for rule in here if rule not in there]

@@ -199,7 +199,7 @@ class Redaction:
         return self._placeholders.of(CREDENTIAL, value).decode()
 
     def _use(self, name: str) -> str:
-        """What is done with a request header of this name, in lower case: a `Use`, or what its value decides."""
+        """Return what is done with a request header of this name, in lower case: a `Use`, or what its value decides."""
         use = header_rules.use(name, self._extra)
         if name in self._policy.headers and use == "keep":
             return "digest"
@@ -274,7 +274,7 @@ class Redaction:
         return any(part in secret.raw for secret in self._known.secrets)
 
     def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
-        """The outcome as it may be stored."""
+        """Return the outcome as it may be stored."""
         if isinstance(outcome, HttpReply | FramesReply):
             for value in header_rules.set_cookies(outcome.headers):
                 self._known.learn("cookie", value)
@@ -289,11 +289,11 @@ class Redaction:
         return kept
 
     def reveal(self, outcome: Outcome) -> Outcome:
-        """A stored outcome as it is served: today's places in the marks' stead."""
+        """Return a stored outcome as it is served: today's places in the marks' stead."""
         return self._outward.outcome(outcome) if may_hold_marks(outcome) else outcome
 
     def redact_text(self, text: str) -> str:
-        """A text of our own making (an assertion's message, a warning) as it may be stored."""
+        """Return a text of our own making (an assertion's message, a warning) as it may be stored."""
         return self._inward.text(text)
 
     def redact_value(self, raw: RawValue) -> Json:
@@ -305,11 +305,11 @@ class Redaction:
         return torn(self._shown.text(text), self._known.secrets, self._instead)
 
     def hide_tree(self, tree: Json) -> Json:
-        """Plain data as it may be shown."""
+        """Return plain data as it may be shown."""
         return self._shown.tree(tree)
 
     def opaque(self, data: bytes) -> bytes:
-        """What stands for something that cannot be kept at all."""
+        """Return what stands for something that cannot be kept at all."""
         self._note(OPAQUE)
         return self._placeholders.of(OPAQUE, whole_digest(data))
 
@@ -319,7 +319,7 @@ class Redaction:
         return broken(self._policy.shapes)
 
     def header(self, header: Header) -> Header:
-        """A run's header as it may be stored; once, since marks are protected anew each time."""
+        """Return a run's header as it may be stored; once, since marks are protected anew each time."""
         return rewrite_header(header, self._inward)
 
     @property
@@ -328,7 +328,10 @@ class Redaction:
         return self._began is None or self._began != self._known.generation
 
     def rescan(self, run: Run) -> Run:
-        """The whole run once more, for values that became known late. Idempotent: places are not marked again."""
+        """Return the whole run once more, for values that became known late.
+
+        Idempotent: places are not marked again.
+        """
         header = rewrite_header(run.header, self._again)
         if not self.has_learnt:
             return replace(run, header=header)
@@ -355,11 +358,11 @@ class Redaction:
         return self._placeholders.is_stand_in(placeholder)
 
     def is_given(self, placeholder: str) -> bool:
-        """Whether a placeholder stands for a value that this run itself has redacted."""
+        """Return whether a placeholder stands for a value that this run itself has redacted."""
         return self._placeholders.category(as_bytes(placeholder)) is not None
 
     def leaks(self, data: bytes) -> tuple[str, ...]:
-        """Categories of what serialised text still holds; empty when it may be written. Never the values."""
+        """Return the categories of what serialised text still holds; empty when it may be written. Never the values."""
         return tuple(sorted({hit.category for hit in self._detector.last(data)}))
 
     def findings(self, data: bytes) -> list[tuple[int, int, str]]:
@@ -411,7 +414,7 @@ class Redaction:
         return cast("JsonObject", self._again.tree(kept))
 
     def _placed(self, tree: Any) -> Any:
-        """A tree without what the policy's paths mean: of an object or a list, every value in it."""
+        """Return a tree without what the policy's paths mean: of an object or a list, every value in it."""
         for category, path in self._policy.paths:
             tree = path.replace(tree, functools.partial(self._scalars, category))
         return tree
@@ -428,7 +431,7 @@ class Redaction:
                 return self._instead(category, str(tree), learn=category not in self._personal)
 
     def _named(self, name: str, value: Any) -> Any:
-        """A member of a tree, by its name: as it would be in JSON text."""
+        """Return a member of a tree, by its name: as it would be in JSON text."""
         if not isinstance(value, str | int) or isinstance(value, bool) or not value:
             return value
         personal = False
@@ -448,7 +451,10 @@ class Redaction:
         return changed
 
     def _veiled(self, tree: Any) -> Any:
-        """A frozen value without what the agent itself calls secret (a SecretStr), however short; the same if none."""
+        """Return a frozen value without what the agent itself calls secret (a SecretStr), however short.
+
+        The same if none.
+        """
         if isinstance(tree, list | tuple):
             items = [self._veiled(item) for item in tree]
             return type(tree)(items) if any(map(operator.is_not, items, tree)) else tree
@@ -501,7 +507,7 @@ class Redaction:
     def _in_pieces(
         self, data: bytes, pieces: Pieces, find: Callable[..., list[Span]], grown: Callable[[bytes], list[Span]]
     ) -> list[Span]:
-        """What is found in joined text, and then what stands in one piece and is no part of it."""
+        """Return what is found in joined text, and then what stands in one piece and is no part of it."""
         records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
         if records is not None and (tree is None or pieces == "any"):
             joined = find_joined(data, records, self._finders(find))
@@ -514,7 +520,7 @@ class Redaction:
         return disjoint(interception, find(data, [(start, end) for start, end, _ in interception]))
 
     def _joined(self, data: bytes, records: Records | None, *, find: Callable[..., list[Span]]) -> list[Span]:
-        """What only the joined text of the items of a stream shows, or in one value one member of another."""
+        """Return what only the joined text of the items of a stream shows, or in one value one member of another."""
         if records is not None:
             joined = find_joined(data, records, self._finders(find))
             return disjoint(joined.interception, joined.inside)
@@ -549,7 +555,10 @@ class Redaction:
         return disjoint(spans, marks) if marks else spans
 
     def _found(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
-        """The secrets in `data`, none of which overlaps what is `taken`; what a rule finds is known from now on."""
+        """Return the secrets in `data`, none of which overlaps what is `taken`.
+
+        What a rule finds is known from now on.
+        """
         found = self._detector.all(data)
         if taken:
             found = [part for hit in found for part in left_over(data, hit, taken)]
@@ -558,7 +567,7 @@ class Redaction:
         return self._decoded_placeholders(data, [self._span(data, hit) for hit in found])
 
     def _learns(self, found: Iterable[Detection]) -> bool:
-        """Whether something among `found` was not known before."""
+        """Return whether something among `found` was not known before."""
         before = self._known.generation
         for hit in found:
             if hit.by_rule and hit.category not in self._personal and self._by_rule < LEARNT:
@@ -589,7 +598,10 @@ class Redaction:
 
 
 def left_over(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> list[Detection]:
-    """A finding, or what is left of it beside the spans that are taken already; nothing that runs over a quote."""
+    """Return a finding, or what is left of it beside the spans that are taken already.
+
+    Nothing that runs over a quote.
+    """
     parts = [(hit.start, hit.end)]
     for start, end in taken:
         if start < hit.end and hit.start < end:
@@ -609,7 +621,7 @@ def left_over(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> 
 
 
 def rewrite_header(header: Header, rewriting: Rewriting) -> Header:
-    """The header with its outcome and kit rewritten; the test's id is its identity and stays."""
+    """Return the header with its outcome and kit rewritten; the test's id is its identity and stays."""
     return replace(
         header,
         outcome=cast("JsonObject", rewriting.tree(header.outcome)),

@@ -48,7 +48,7 @@ class RefusedPattern(ValueError):
 
 
 def tree(regex: str) -> Node:
-    """The pattern as a tree. Raises Refused."""
+    """Return the pattern as a tree. Raises Refused."""
     if len(regex) > LONGEST:
         raise RefusedPattern(f"is longer than {LONGEST} characters: write several patterns")
     if re.search(r"(?<!\\)\{,\d+\}", regex):
@@ -90,7 +90,7 @@ class RegexParser:
         self._depth = 0
 
     def row(self, parsed: Any, flags: int, times: int) -> Node:
-        """A sequence, inside repeats of `times` in all."""
+        """Return a sequence, inside repeats of `times` in all."""
         if self._depth == DEEPEST:
             raise RefusedPattern(TOO_DEEP)
         self._depth += 1
@@ -102,7 +102,7 @@ class RegexParser:
         return items[0] if len(items) == 1 else RegexRow(tuple(items))
 
     def node(self, name: str, value: Any, flags: int, times: int) -> Node:
-        """One part of a sequence."""
+        """Return one part of a sequence."""
         match name:
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "RANGE":
                 return Sign(members(name, value, flags))
@@ -128,7 +128,7 @@ class RegexParser:
 
 
 def members(name: str, value: Any, flags: int) -> int:
-    """The characters that a part of one character may be, as bits."""
+    """Return the characters that a part of one character may be, as bits."""
     match name:
         case "LITERAL":
             return in_each_case(bits(value, value), flags)
@@ -147,7 +147,7 @@ def members(name: str, value: Any, flags: int) -> int:
 
 
 def union_of(kind: str, what: Any) -> int:
-    """The characters of one part of a set, as bits."""
+    """Return the characters of one part of a set, as bits."""
     match kind:
         case "LITERAL":
             return bits(what, what)
@@ -163,13 +163,13 @@ def union_of(kind: str, what: Any) -> int:
 
 
 def bits(low: int, high: int) -> int:
-    """The characters from `low` to `high`."""
+    """Return the characters from `low` to `high`."""
     inside = ((1 << min(high, 127) + 1) - 1) & ~((1 << low) - 1) if low < 128 else 0
     return inside | (OTHERS if high > 127 else 0)
 
 
 def in_each_case(found: int, flags: int) -> int:
-    """The characters in lower and upper case, where case does not count."""
+    """Return the characters in lower and upper case, where case does not count."""
     if flags & re.IGNORECASE:
         for code in range(128):
             if found >> code & 1 and chr(code).isalpha():
@@ -178,13 +178,13 @@ def in_each_case(found: int, flags: int) -> int:
 
 
 def quick(regex: str) -> re.Pattern[str]:
-    """The pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
+    """Return the pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
     check(tree(regex))
     return re.compile(regex, re.ASCII)
 
 
 def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape:
-    """The shape of one rule. Raises Refused or Slow, which say what to write instead.
+    """Return the shape of one rule. Raises Refused or Slow, which say what to write instead.
 
     `engine` is "re" or "re2"; "" takes the better of those that are there.
     """
@@ -197,7 +197,7 @@ def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape
 
 
 def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
-    """The search by RE2; None where it is not installed. Raises Refused."""
+    """Return the search by RE2; None where it is not installed. Raises Refused."""
     try:
         import re2  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -216,7 +216,7 @@ def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
 
 
 def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """The search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
+    """Yield the search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
     quick = re.compile(regex.encode()) if regex.isascii() else None
     pattern = re.compile(regex, re.ASCII)
     group = pattern.groupindex.get(GROUP, 0)
@@ -238,11 +238,11 @@ def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
 
 
 def span_of(hit: Any, group: int) -> tuple[int, int]:
-    """Where the group stands; the whole match where the group took no part."""
+    """Return where the group stands; the whole match where the group took no part."""
     start, end = hit.span(group)
     return (start, end) if start >= 0 else hit.span(0)
 
 
 def width(text: str) -> int:
-    """How many bytes a part of a decoded text was."""
+    """Return how many bytes a part of a decoded text was."""
     return len(text.encode(errors="surrogateescape"))

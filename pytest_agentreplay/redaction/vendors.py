@@ -203,7 +203,7 @@ class Vendor(NamedTuple):
         return self.prefix + self.body
 
     def holds(self, value: bytes) -> bool:
-        """Whether `value`, which the pattern matches, is a key: `sk-ant-your-key-goes-here` is not."""
+        """Return whether `value`, which the pattern matches, is a key: `sk-ant-your-key-goes-here` is not."""
         if self.looks == "fixed":
             return not value.endswith(b"EXAMPLE")
         hit = re.match(self.prefix, value)
@@ -213,7 +213,7 @@ class Vendor(NamedTuple):
 
 
 def rows() -> Iterator[Vendor]:
-    """The table, row by row."""
+    """Yield the table, row by row."""
     for line in TABLE.strip().splitlines():
         category, name, prefix, body, *looks = re.split(" {2,}", line.strip())
         yield Vendor(category, name, prefix.encode(), body.encode(), *looks or ["random"])
@@ -227,12 +227,12 @@ BASE64 = re.compile(rb"[A-Za-z0-9+/]{64}")
 
 
 def looks_random(body: bytes) -> bool:
-    """Whether some part of `body` is neither a word, nor a number, nor a name in camel case, nor `xxxxxx`."""
+    """Return whether some part of `body` is neither a word, nor a number, nor a name in camel case, nor `xxxxxx`."""
     return len(set(body)) > 5 and any(map(is_random, SEPARATOR.split(body)))
 
 
 def is_random(part: bytes) -> bool:
-    """Whether letters and digits are mixed as chance mixes them."""
+    """Return whether letters and digits are mixed as chance mixes them."""
     return len(part) > 5 and WORD.fullmatch(part) is None
 
 
@@ -285,7 +285,7 @@ def match_at(data: bytes, at: int) -> re.Match[bytes] | None:
 
 @cache
 def starts() -> re.Pattern[bytes]:
-    """Where a key may begin."""
+    """Return where a key may begin."""
     return re.compile(BORDER + rb"[A-Za-z0-9_~.]")
 
 
@@ -324,7 +324,7 @@ def matchers(first: bytes) -> tuple[tuple[Vendor, Callable[[bytes, int], re.Matc
 
 
 def vendor_at(data: bytes, at: int) -> tuple[int, str] | None:
-    """Where the key that begins at `at` ends, and its category."""
+    """Return where the key that begins at `at` ends, and its category."""
     for vendor, match in matchers(data[at : at + 1]):
         hit = match(data, at)
         if hit is not None and vendor.holds(hit[0]):

@@ -49,7 +49,7 @@ NOT_JSON_PATH = re.compile(r"\?|`|@\.|\(")
 
 
 def parse(data: bytes, file: str) -> Policy:
-    """The policy that a file holds. Raises PolicyError."""
+    """Return the policy that a file holds. Raises PolicyError."""
     document = strict_yaml.load(data, file=file, error=PolicyError)
     return PolicyParser(document, file).policy()
 
@@ -63,7 +63,7 @@ class PolicyParser:
         self._file = file
 
     def policy(self) -> Policy:
-        """The policy. Raises PolicyError."""
+        """Return the policy. Raises PolicyError."""
         self._check_version()
         said: Any = self._validated()
         shapes = tuple(self._shapes(said.patterns))
@@ -189,7 +189,7 @@ class PolicyParser:
             yield name
 
     def _personal(self, said: Any) -> set[str]:
-        """The categories of the policy's own rules, but for those that it, or we, call secrets."""
+        """Return the categories of the policy's own rules, but for those that it, or we, call secrets."""
         own = {rule.category for rule in said.patterns} | {*said.paths, *said.names}
         for at, category in enumerate(said.secrets):
             if category not in own:
@@ -218,7 +218,7 @@ class PolicyParser:
 
 
 def mistakable(text: str) -> str | None:
-    """Why a text could be taken for something else than a placeholder, with what to write; None if it cannot."""
+    """Return why a text could be taken for something else than a placeholder, with what to write; None if it cannot."""
     if text.count("{n}") != 1:
         return "write {n} once, for the number"
     rest = text.replace("{n}", "")
@@ -234,13 +234,13 @@ def mistakable(text: str) -> str | None:
 
 
 def shown(path: tuple[str | int, ...]) -> str:
-    """A path as people write one: patterns[2].regex."""
+    """Return a path as people write one: patterns[2].regex."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
 def said_of(wrong: Any) -> str:
-    """What pydantic has found, in our words where they are plainer."""
+    """Return what pydantic has found, in our words where they are plainer."""
     words = {
         "bool_type": "is true or false",
         "string_type": "is text; put it in quotes",
@@ -256,14 +256,14 @@ def said_of(wrong: Any) -> str:
 
 
 def nearest(word: str, words: Iterable[str]) -> str:
-    """The end of an error's sentence: the nearest right word, or all of them."""
+    """Return the end of an error's sentence: the nearest right word, or all of them."""
     close = get_close_matches(word, [*words], n=1)
     return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"
 
 
 @functools.cache
 def model() -> type[BaseModel]:
-    """The model of a policy file."""
+    """Return the model of a policy file."""
     from pydantic import BaseModel, ConfigDict, Field
 
     # Types, by whose names pydantic finds them in the annotations below.
@@ -318,6 +318,6 @@ def model() -> type[BaseModel]:
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a policy file, as it is shipped."""
+    """Return the JSON Schema of a policy file, as it is shipped."""
     made = model().model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}

@@ -66,7 +66,7 @@ class BodyWriter:
         self._items = Interner(self.blobs)
 
     def request(self, number: int, lane: str, body: Body) -> Stored:
-        """The body of the request of exchange `number`."""
+        """Return the body of the request of exchange `number`."""
         text = _utf8(body.data)
         if text is None:
             return self._stamped(body, self._bytes(body))
@@ -82,7 +82,7 @@ class BodyWriter:
         return self._stamped(body, {"text": protect_text(text, self.blobs)})
 
     def reply(self, number: int, body: Body) -> Stored:
-        """The body of the response of exchange `number`."""
+        """Return the body of the response of exchange `number`."""
         text = _utf8(body.data)
         if text is None:
             return self._stamped(body, self._bytes(body))
@@ -133,18 +133,18 @@ class BodyReader:
     _spliced: dict[int, str] = field(default_factory=dict)
 
     def request(self, number: int) -> bytes:
-        """The bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
+        """Return the bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
         stored = self.requests[number]
         if "splice" in stored:
             return self._splice(number).encode()
         return self._content(stored, number)
 
     def reply(self, stored: Stored) -> bytes:
-        """The bytes of a stored response body, unproven. Raises Malformed and its kin."""
+        """Return the bytes of a stored response body, unproven. Raises Malformed and its kin."""
         return self._content(stored, 0)
 
     def _content(self, stored: Stored, number: int) -> bytes:
-        """The bytes of any body but a splice; `number` says of which request, 0 of none."""
+        """Return the bytes of any body but a splice; `number` says of which request, 0 of none."""
         self.blobs.spent = 0
         match stored:
             case {"json": content}:
@@ -225,7 +225,7 @@ class LazyBody(NamedTuple):
         return self.reader.blobs
 
     def body(self, number: int, place: str, message: Stored) -> Body:
-        """A body; a small reply awake, since it costs less now than at the moment when it is served."""
+        """Return a body; a small reply awake, since it costs less now than at the moment when it is served."""
         size = message["body"].get("size")
         if place == "request" or not isinstance(size, int) or size > SMALL:
             return self.asleep(number, place, message)
@@ -235,7 +235,7 @@ class LazyBody(NamedTuple):
         return Body(data, sha256=sha256_of(message))
 
     def asleep(self, number: int, place: str, message: Stored) -> Body:
-        """A body that is restored when it is read."""
+        """Return a body that is restored when it is read."""
         is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
         return Body(
             sha256=sha256_of(message),
@@ -244,7 +244,7 @@ class LazyBody(NamedTuple):
         )
 
     def proven(self, number: int, place: str, message: Stored) -> bytes:
-        """The bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
+        """Return the bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
         data = self.restored(number, place, message)
         if hashlib.sha256(data).hexdigest() != sha256_of(message):
             what = f"the body of this {place} does not come back as it was recorded"
@@ -252,7 +252,7 @@ class LazyBody(NamedTuple):
         return data
 
     def restored(self, number: int, place: str, message: Stored) -> bytes:
-        """The bytes of a body, unproven. Raises SnapshotUnreadable."""
+        """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             data = self.reader.request(number) if place == "request" else self.reader.reply(message["body"])
             for name, value in headers_in(message, self.blobs):
@@ -291,7 +291,7 @@ class SharedRequest(NamedTuple):
 
 
 def sha256_of(message: Stored) -> str:
-    """The digest that stands beside a body. Raises ValueError."""
+    """Return the digest that stands beside a body. Raises ValueError."""
     found = message["body"].get("sha256")
     if not (isinstance(found, str) and len(found) == 64):
         raise ValueError("a body has no sha256")
@@ -299,12 +299,12 @@ def sha256_of(message: Stored) -> str:
 
 
 def unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
-    """The error for a file that does not say what it should."""
+    """Return the error for a file that does not say what it should."""
     return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)
 
 
 def told(error: Exception) -> str:
-    """The message about something that reading raised."""
+    """Return the message about something that reading raised."""
     match error:
         case KeyError():
             return f"{error.args[0]!r:.60} is missing"

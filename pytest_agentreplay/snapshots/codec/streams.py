@@ -91,7 +91,7 @@ def _write_rows(
 
 
 def _parsed(block: str, newline: str, manner: Style) -> Event:
-    """The fields of an event in order; the text itself where fields would not give it back."""
+    """Return the fields of an event in order; the text itself where fields would not give it back."""
     fields: dict[str, Any] = {}
     for line in block.split(newline):
         name, colon, value = line.partition(": ")
@@ -102,7 +102,7 @@ def _parsed(block: str, newline: str, manner: Style) -> Event:
 
 
 def parsed_json(text: str, manner: Style) -> Any:
-    """The value of `text` where it is an object or array in this very style; else the text itself."""
+    """Return the value of `text` where it is an object or array in this very style; else the text itself."""
     if text[:1] not in {"{", "["}:
         return text
     try:
@@ -113,7 +113,7 @@ def parsed_json(text: str, manner: Style) -> Any:
 
 
 def rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> list[Any]:
-    """The events as they are stored, rows of one template joined; fills `templates`."""
+    """Return the events as they are stored, rows of one template joined; fills `templates`."""
     outlines: list[str] = []
     shapes: dict[str, _StreamShape] = {}
     for event in events:
@@ -152,7 +152,7 @@ def _settle(shape: _StreamShape, event: Event, templates: dict[str, Any], blobs:
 
 
 def _outline(value: Any, leaves: list[Any], depth: int = 0) -> str:
-    """What is left of a value without its leaves, which are collected. Raises TooDeep."""
+    """Return what is left of a value without its leaves, which are collected. Raises TooDeep."""
     below = depth + 1
     match value:
         case dict() | list() if depth >= DEEPEST:
@@ -228,7 +228,7 @@ def _line(value: Any, manner: Style, blobs: BlobReader) -> str:
 
 
 def filled(template: Any, row: Any, blobs: BlobReader) -> Any:
-    """A template with the values of one row in its holes. Raises Malformed and its kin."""
+    """Return a template with the values of one row in its holes. Raises Malformed and its kin."""
     match template:
         case {"$hole": int(at), **rest} if not rest:
             return reveal((row if isinstance(row, list) else (row,))[at], blobs)

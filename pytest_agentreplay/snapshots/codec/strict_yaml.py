@@ -60,7 +60,7 @@ class Document:
 
 
 def load(data: bytes, *, file: str, error: Refusal) -> Document:
-    """The one document in `data`. Raises `error` for all else, with the line and column."""
+    """Return the one document in `data`. Raises `error` for all else, with the line and column."""
 
     def refuse(message: str, *, file: str, place: str = "") -> Exception:
         if message.startswith(DAMAGES):
@@ -72,7 +72,7 @@ def load(data: bytes, *, file: str, error: Refusal) -> Document:
 
 
 def decoded(data: bytes, file: str, error: Refusal) -> str:
-    """The text of a file. Raises `error`."""
+    """Return the text of a file. Raises `error`."""
     if len(data) > LARGEST:
         raise error(f"is larger than {LARGEST:,} bytes", file=file)
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
@@ -89,7 +89,7 @@ def decoded(data: bytes, file: str, error: Refusal) -> str:
 
 
 def place_of(text: str, offset: int) -> str:
-    """line:column of an offset."""
+    """Return line:column of an offset."""
     before = text[:offset]
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
@@ -121,7 +121,7 @@ class YamlParser:
         self._places: dict[Place, str] = {}
 
     def document(self, text: str) -> Document:
-        """The document that `text` holds."""
+        """Return the document that `text` holds."""
         import yaml
 
         try:
@@ -220,7 +220,7 @@ class YamlParser:
 
 
 def place_at(event: Any) -> str:
-    """line:column of an event."""
+    """Return line:column of an event."""
     return f"{event.start_mark.line + 1}:{event.start_mark.column + 1}"
 
 
@@ -264,7 +264,7 @@ _PLAIN_TAGS = frozenset(
 
 
 def load_foreign(text: str, *, file: str, error: Refusal) -> Json:
-    """The one document in `text`. Raises `error`.
+    """Return the one document in `text`. Raises `error`.
 
     Bytes are texts whose surrogates stand for what is no UTF-8: `text.encode("utf-8", "surrogateescape")` has them
     back. No other text has any.

@@ -86,7 +86,7 @@ def look(folder: Path) -> FolderContents:
 
 
 def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
-    """The files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
+    """Yield the files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(
             name
@@ -97,12 +97,12 @@ def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> It
 
 
 def read(lock: Path) -> dict[str, LockEntry]:
-    """The entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
+    """Return the entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
     return parsed(content(lock), format_path(lock))
 
 
 def content(lock: Path) -> bytes:
-    """The bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
+    """Return the bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
     data = files.read(lock)
     if len(data) > LARGEST:
         raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
@@ -110,7 +110,7 @@ def content(lock: Path) -> bytes:
 
 
 def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
-    """The entries that `data` holds. Raises SnapshotUnreadable with the line."""
+    """Return the entries that `data` holds. Raises SnapshotUnreadable with the line."""
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -137,14 +137,14 @@ def _refused(message: str, file: str, line: int) -> SnapshotUnreadable:
 
 
 def below(path: str) -> bool:
-    """Whether `path` is one that a lock may hold: from its folder down, the same on every system."""
+    """Return whether `path` is one that a lock may hold: from its folder down, the same on every system."""
     whole = PurePosixPath(path)
     plain = whole.as_posix() == path and not whole.is_absolute() and ".." not in whole.parts
     return plain and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
 
 
 def text(entries: dict[str, LockEntry]) -> str:
-    """The text of a lock. Raises CannotWrite for a path that not every system can hold."""
+    """Return the text of a lock. Raises CannotWrite for a path that not every system can hold."""
     lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
     for path, line in zip(sorted(entries), lines, strict=True):
         if not below(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
@@ -173,7 +173,7 @@ def write(folder: Path) -> list[str] | int:
 
 
 def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str]:
-    """What is not as it was locked, a line for each snapshot."""
+    """Return what is not as it was locked, a line for each snapshot."""
     now = found.entries
     homes = {entry.digest: path for path, entry in locked.items()}
     gone = [path for path in locked if path not in now and path not in found.unreadable]
@@ -195,12 +195,15 @@ def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str
 
 
 def check(lock: Path) -> list[str]:
-    """What below the folder of `lock` is not as it was locked. Raises SnapshotError for a lock that cannot be read."""
+    """Return what below the folder of `lock` is not as it was locked.
+
+    Raises SnapshotError for a lock that cannot be read.
+    """
     return differences(read(lock), look(lock.parent))
 
 
 def within(folder: Path) -> list[Path]:
-    """The locks in `folder` and below it."""
+    """Return the locks in `folder` and below it."""
     found = [folder / LOCK] if files.exists(folder / LOCK) else []
     for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
         found += [up / LOCK] if files.exists(up / LOCK) else []
@@ -208,7 +211,7 @@ def within(folder: Path) -> list[Path]:
 
 
 def told(lock: Path) -> list[str]:
-    """`check`, where a lock that is unreadable or gone is told like all others."""
+    """Return `check`, where a lock that is unreadable or gone is told like all others."""
     try:
         return check(lock)
     except SnapshotMissing:
@@ -224,7 +227,7 @@ LARGEST_SIGNATURE = 64 * 1024
 
 
 def beside(lock: Path) -> Path:
-    """Where the signature of a lock stands."""
+    """Return where the signature of a lock stands."""
     return lock.with_name(lock.name + SIGNATURE_SUFFIX)
 
 
@@ -285,6 +288,6 @@ def ssh_keygen(words: list[str], given: bytes) -> subprocess.CompletedProcess[by
 
 
 def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
-    """What the program said last."""
+    """Return what the program said last."""
     said = (done.stderr + done.stdout).decode(errors="replace").split("\n")
     return next((line.strip()[:200] for line in reversed(said) if line.strip()), f"exit code {done.returncode}")

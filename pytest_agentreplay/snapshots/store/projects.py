@@ -45,12 +45,12 @@ def root_above(folder: Path) -> Path:
 
 
 def configures(folder: Path) -> bool:
-    """Whether `folder` holds a configuration of pytest."""
+    """Return whether `folder` holds a configuration of pytest."""
     return configuration(folder) is not None
 
 
 def configuration(folder: Path) -> tuple[str, str] | None:
-    """Name and text of the file in `folder` that configures pytest; None where there is none."""
+    """Return name and text of the file in `folder` that configures pytest; None where there is none."""
     for name, tables in TABLES.items():
         try:
             text = (folder / name).read_text(encoding="utf-8")
@@ -62,13 +62,16 @@ def configuration(folder: Path) -> tuple[str, str] | None:
 
 
 def ini_value(root: Path, key: str) -> str | None:
-    """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
+    """Return what pytest's configuration in `root` says under `key`.
+
+    None where it is silent, or pytest cannot read it.
+    """
     value = values_of(root).get(key)
     return value if isinstance(value, str) else None
 
 
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
-    """The lines of a key that takes several, and the file in which they stand."""
+    """Return the lines of a key that takes several, and the file in which they stand."""
     name, _ = configuration(root) or ("", "")
     return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
 
@@ -85,7 +88,7 @@ def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str
 
 
 def truth(value: object, _: str) -> bool:
-    """A yes or no of an ini file, as pytest reads one."""
+    """Return a yes or no of an ini file, as pytest reads one."""
     return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
 
 
@@ -98,7 +101,7 @@ def lines_of(value: object, key: str) -> list[str]:
 
 
 def values_of(root: Path) -> dict[str, Any]:
-    """What pytest's configuration in `root` says; nothing where pytest cannot read it."""
+    """Return what pytest's configuration in `root` says; nothing where pytest cannot read it."""
     name, text = configuration(root) or ("", "")
     try:
         tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
@@ -134,7 +137,7 @@ def read_toml(file: Path, text: str) -> dict[str, Any]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file stands at `path`; none does where no system takes the name."""
+    """Return whether a file stands at `path`; none does where no system takes the name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -142,7 +145,7 @@ def is_file(path: Path) -> bool:
 
 
 def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
-    """The root of the project and the test's file, for the test `nodeid` that the snapshot `file` names.
+    """Return the root of the project and the test's file, for the test `nodeid` that the snapshot `file` names.
 
     The file need not be there any more. Raises SnapshotUnreadable for a name that no test has: it would be taken for
     a flag, or lead out of the project.
@@ -255,7 +258,7 @@ LOCK = "agentreplay.lock"
 
 
 def locks_over(snapshot: Path, root: Path) -> list[Path]:
-    """The locks that `snapshot` stands under, from `root` down."""
+    """Return the locks that `snapshot` stands under, from `root` down."""
     ups = [up for up in snapshot.parents if up.is_relative_to(root)]
     return [lock for up in reversed(ups) if files.exists(lock := up / LOCK)]
 
