@@ -1,6 +1,6 @@
 """Credentials that a word beside them gives away: schemes of headers, parts of URLs, cookies, private keys.
 
-Spoken values: what stands beside a name without a `=` or `:` between them, in commands, XML, code and sentences.
+Spoken values stand beside a name without a `=` or `:` between them, in commands, XML, code and sentences:
 
     --password VALUE      -u name:VALUE      sshpass -p VALUE      machine host login me password VALUE
     IDENTIFIED BY 'VALUE'      redis-cli -a VALUE      api_key=SecretStr("VALUE")
@@ -9,16 +9,13 @@ Spoken values: what stands beside a name without a `=` or `:` between them, in c
 
 Beside so weak a sign a value has to look random, too; in XML and code the name decides.
 
-Keys without a form of their own, found by the name of their vendor beside them: `cohere.Client("...")`.
+Keys without a form of their own are found by the name of their vendor beside them: `cohere.Client("...")`. Of letters
+of both cases and digits the length alone is asked for, since ids and hashes are not written so. What is written in
+hexadecimal digits could be any hash, so the word key or token has to stand between.
 
-Of letters of both cases and digits the length alone is asked for, since ids and hashes are not written so. What is
-written in hexadecimal digits could be any hash, so the word key or token has to stand between.
-
-JSON paths: where in the bytes of a body the values stand that a policy names by their path.
-
-A value is a string or a number; a path that names an object or a list means all the values in it. A body that is no
-JSON has no paths; of a stream, each line that is JSON does.
-"""
+The values that a policy names by their JSON path are found in the bytes of a body. A value is a string or a number; a
+path that names an object or a list means all the values in it. A body that is no JSON has no paths; of a stream, each
+line that is JSON does."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
-"""The guises of a value: how it looks once JSON, a URL, base64, hex or a log has been at it.
+"""The guises of a value, and the views of a text: encodings applied, and undone.
 
-Two readers: `secret_guises` (every guise of a secret, to be found) and `place_guises` (the reversible guises of a
-directory, by name, to be found and put back).
-
-Views: a text as it reads once JSON, a URL, HTML or a terminal has been undone, with the way back to the bytes.
+A guise is how a value looks once JSON, a URL, base64, hex or a log has encoded it: `secret_guises` has every guise of a
+secret, `place_guises` the reversible guises of a directory, by name. A view is a text as it reads once JSON, a URL,
+HTML or a terminal has been undone, with the way back to the bytes.
 
 What stands in a body may be a JSON string that holds a JSON string that holds a URL. What is found in a view is carried
 back to the bytes that spell it (`View.back`). A layer of backslashes halves them, so there are few (`below`); one
@@ -425,12 +424,12 @@ def squeezed(view: ViewText) -> View | None:
 
 
 def bare(text: bytes) -> bytes:
-    """A text in lower case without any character that `squeezed` may leave out: a quick look before the exact one."""
+    """Return a text in lower case without any character that may cut a value: a quick look before the exact one."""
     return text.translate(_LOWER, _BARE_OF)
 
 
 def runs(text: bytes, shortest: int) -> bytes:
-    """What of a text stands in runs of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
+    """Return the runs of a text of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
     flat, run = text.translate(_RUN), b"A" * shortest
     found = []
     at = flat.find(run)

@@ -73,7 +73,7 @@ def use(name: str, extra: frozenset[str]) -> Use:
 
 
 def may_be_flag(name: str) -> bool:
-    """Whether a header of this name may be one of the agent's own that says yes or no, as `X-Dry-Run: true` does."""
+    """Return whether a header of this name may be a flag of the agent's own, as `X-Dry-Run: true` is."""
     return (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
 
 
@@ -106,7 +106,7 @@ def secret_header(name: str) -> bool:
 
 
 def hidden_in_traces(name: str) -> bool:
-    """Whether the value of this header is replaced in the source of an import: a credential, or who is in a session."""
+    """Return whether the value of this header is replaced in a trace: a credential, or who is in a session."""
     return secret_header(name) or name in SESSIONS
 
 
@@ -171,7 +171,7 @@ def set_cookies(headers: Headers) -> Iterator[str]:
 
 
 def without_cookie(header: str, instead: Callable[[str], str]) -> str:
-    """A Set-Cookie value with the cookie's name and attributes, so that a client's jar works on it in a replay."""
+    """Return a Set-Cookie value with name and attributes of the cookie, so that a client's jar works in a replay."""
     pair, mark, attributes = header.partition(";")
     name, sign, value = pair.partition("=")
     plain = value.strip().strip('"')
@@ -204,7 +204,7 @@ def redact_url(
 
 
 def is_ticket(name: str, value: str) -> bool:
-    """Whether a parameter of a URL that a server hands out is all that somebody needs to act on it: an upload's id."""
+    """Return whether a parameter of a URL from a server is all that somebody needs to act on it: an upload's id."""
     return name.lower().replace("-", "_") in TICKETS or is_generated(value.encode("utf-8", "surrogatepass"))
 
 

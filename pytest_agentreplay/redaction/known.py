@@ -1,9 +1,8 @@
 """Known values: the secrets of this run, found in every guise.
 
-Remembering: what was found in an earlier text is found again where the text is the same.
-
 An agent sends its whole history again with each turn. Scanned from its beginning each time, a conversation costs the
-square of its length; here only what stands between the common head and the common tail is scanned.
+square of its length. So what was found in an earlier text is kept, and only what stands between the common head and
+the common tail is scanned.
 """
 
 from __future__ import annotations
@@ -68,7 +67,7 @@ class Known:
         return tuple(self._secrets.values())
 
     def learn(self, category: str, value: str, also: Iterable[str] = ()) -> bool:
-        """Know `value` from now on; gives whether it is long and rare enough. The lines of a long value count too.
+        """Know `value` from now on; return whether it is long and rare enough. The lines of a long value count too.
 
         `also` are other spellings of it, which are known as the same.
         """
@@ -100,7 +99,7 @@ class Known:
         return True
 
     def find(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
-        """Where secrets stand in a view, in no order: in every guise at its top, as they are in what it decodes to."""
+        """Yield where secrets stand in a view, in no order: in every guise at its top, as they are in decoded text."""
         if not self._secrets:
             return
         if view.above is None:
@@ -196,7 +195,7 @@ class Seen:
 
 
 class Remembering:
-    """Return what `find` gives, for texts that grow; remembers the last few large ones. Safe from any thread."""
+    """Return what `find` returns, for texts that grow; remembers the last few large ones. Safe from any thread."""
 
     def __init__(self, find: Callable[[bytes], list[Span]]) -> None:
         """`find` must tell a span from the `reach` bytes around it alone."""

@@ -5,15 +5,9 @@ parameters by their `=`. Quotes may be escaped, any number of times: `\"password
 A name and its value may be two members as well, or two items: `{"name": "X-Api-Key", "value": "..."}`, `["X-Api-Key",
 "..."]`.
 
-Blocks: the lines below a name, in a block of YAML (`password: |`) or between three quotes.
-
-Lines may end in escapes (`\n`) and quotes be escaped, as in JSON strings.
-
-Tables: values below the name of their column, in CSV, with tabs or semicolons, in Markdown.
-
-Lines may end in escapes (`\n`) and quotes be escaped, as in JSON strings.
-
-Arranged values: what a name tells that does not stand right before the value.
+Blocks are the lines below a name, in a block of YAML (`password: |`) or between three quotes. In tables values stand
+below the name of their column: in CSV, with tabs or semicolons, in Markdown. Of arranged values the name does not stand
+right before the value:
 
     Content-Disposition: form-data; name="password"      a field of a form, a blank line before the value
     {"key": "db.password", "value": {"stringValue": ...}}      two members of one object, in any order
@@ -183,7 +177,7 @@ class Columns:
 
 
 def beginnings(text: bytes, first: int, at: int) -> list[int]:
-    """Where the line of `at` may begin: at `first`, or behind one of the last quotes that open a string in it."""
+    """Return where the line of `at` may begin: at `first`, or behind one of the last quotes that open a string."""
     return [first, *[hit.end() for hit in _OPENING.finditer(text, first, at)][-4:]]
 
 
@@ -336,7 +330,7 @@ def _name(text: bytes, at: int, end: int) -> str:
 
 
 def quoted(text: bytes, start: int, opened: bytes) -> tuple[int, int] | None:
-    """The value behind an opening quote, up to the quote that is escaped as often, or the end of a text cut off."""
+    """Return the value behind an opening quote, up to the quote that is escaped as often, or the end of the text."""
     slashes = len(opened) - 1
     if not slashes:
         found = _CLOSED[opened].match(text, start)

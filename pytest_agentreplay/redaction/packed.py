@@ -3,11 +3,9 @@
 Only runs that decode to ASCII or to an archive are looked at; a picture, a signature, a hash and a key of a vendor do
 not. What is found is carried back to the groups of four letters that spell it, in an archive to all of it.
 
-Archives: packed bodies that no header announces, known by how they begin: gzip, zlib, zstd, bzip2, xz and zip.
-
-What is in one is read within the bounds of `content_coding`. One that cannot be read is `Opaque`, and so is one in
-which something is found and that nothing here packs again.
-"""
+Archives are packed bodies that no header announces, known by how they begin: gzip, zlib, zstd, bzip2, xz and zip. What
+is in one is read within the bounds of `content_coding`. One that cannot be read is `Opaque`, and so is one in which
+something is found and that nothing here packs again."""
 
 from __future__ import annotations
 

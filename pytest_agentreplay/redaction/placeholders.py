@@ -12,9 +12,8 @@ recording keeps a tag of 16 bits with each, by which a replay knows a value agai
 its own.
 Of ten billion phone numbers 150,000 share a tag, so that a tag tells none of them.
 
-Spans: which bytes of a text stand to be replaced by what, shared by places, known values and streams.
-
-A list of spans is sorted and never overlaps; it can be put in (`splice`), and carries chunk cuts along (`recut`).
+A span says which bytes of a text are replaced by what. A list of spans is sorted and never overlaps; it can be put in
+(`splice`), and carries chunk cuts along (`recut`).
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """A policy: what a project wants off its snapshots beyond the shipped rules. It adds and tunes, and removes nothing.
 
-The categories of personal data, apart from the rules that find it: most projects do not look for any.
+A shape is a category and a search over bytes for text that is a secret, or personal, by its looks alone. A redactor, a
+function of a project's own that returns what of a text nobody else may read, becomes a shape, so that it is called
+wherever shapes are searched. Where one raises, the whole text is replaced, and the run is not written, since nobody
+knows what it would have found.
 
-Shapes: text that is a secret, or personal, by its looks alone.
-
-A shape is a category and a pattern over bytes; a match, or its group `value` where it has one, stands to be replaced.
-
-Redactors: functions of a project's own that say where in a text something stands that nobody else may read.
-
-Each becomes a shape, so that it is asked wherever the shipped shapes are. One that raises is not asked to explain: the
-whole text goes, and the run is not written, since nobody knows what it would have found.
+Compared with another, the weaker policy is that under which something is stored that the other redacts, or under which
+a replay takes for the same what the other distinguishes.
 """
 
 from __future__ import annotations
@@ -109,7 +106,7 @@ class SecretShape(NamedTuple):
 
 
 Redactor: TypeAlias = Callable[[str], "Iterable[tuple[int, int]] | str | None"]
-"""Takes a text; gives (start, end) of what must go, or the text without it, or None where there is nothing."""
+"""Takes a text; returns (start, end) of what must go, or the text without it, or None where there is nothing."""
 
 ALIKE = 4096
 

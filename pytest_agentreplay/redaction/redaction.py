@@ -301,7 +301,7 @@ class Redaction:
         return self._inward.tree(self._veiled(raw.native))
 
     def hide(self, text: str) -> str:
-        """A text as it may be shown: without known values and keys of vendors, with today's places as they are."""
+        """Return a text as it may be shown: without known values and keys of vendors, with today's places."""
         return torn(self._shown.text(text), self._known.secrets, self._instead)
 
     def hide_tree(self, tree: Json) -> Json:
@@ -366,7 +366,7 @@ class Redaction:
         return tuple(sorted({hit.category for hit in self._detector.last(data)}))
 
     def findings(self, data: bytes) -> list[tuple[int, int, str]]:
-        """Where secrets stand in a text, and personal values if the policy names them: (start, end, category)."""
+        """Return (start, end, category) of the secrets in a text, and of personal values if the policy names them."""
         return [(hit.start, hit.end, hit.category) for hit in self._detector.all(data)]
 
     @property

@@ -1,19 +1,14 @@
 """Rewriting: one set of findings applied to calls, outcomes and trees, whichever shape the text has there.
 
 A `Finder` says which bytes of a text stand to be replaced; this module knows where texts are: bodies under a content
-coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is given back as the same object.
+coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is returned as the same object.
 
-Event frames: the binary streams of Amazon (application/vnd.amazon.eventstream) as lines of JSON, and back.
-
-A frame is: its length, the length of its headers, a checksum of these two, headers, payload, a checksum of all before
+Event frames, the binary streams of Amazon (application/vnd.amazon.eventstream), are read as lines of JSON. A frame is:
+its length, the length of its headers, a checksum of these two, headers, payload, a checksum of all before
 (https://smithy.io/2.0/aws/amazon-eventstream.html). A payload that only wraps base64, `{"bytes": "..."}`, is opened.
 
-Values that whoever shows them has shortened in the middle: pytest's "abc...xyz" gives most of a long key away.
-
-Joining: what is found in the joined text of a channel, as spans of the body that carries the pieces.
-
-What stands instead goes into the first piece that held a part; the other parts become empty. Records, their order and
-their ids stay.
+What is found in the joined text of a channel becomes spans of the body that carries the pieces. The replacement goes
+into the first piece that held a part; the other parts become empty. Records, their order and their ids stay.
 """
 
 from __future__ import annotations
@@ -139,9 +134,9 @@ STANDARD_REASONS = frozenset({"", "OK", "Created", "Accepted", "Bad Request", "N
 
 
 class Rewriting(NamedTuple):
-    """`find(data, pieces)` gives the spans to replace, `applied(spans)` is told those that were.
+    """`find(data, pieces)` returns the spans to replace, `applied(spans)` counts those that were.
 
-    `opaque(data)` gives what stands for a body that cannot be read.
+    `opaque(data)` returns what stands for a body that cannot be read.
 
     Without `opaque` such a body is left as it is. A header value without `sign` holds nothing to find.
     """
@@ -151,11 +146,11 @@ class Rewriting(NamedTuple):
     opaque: Callable[[bytes], bytes] | None = None
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
-    """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
+    """`replace_member(name, value)` returns what stands for a member's value because of its name; the same, if nothing does."""
     joined: Callable[[bytes, Records | None], list[Span]] | None = None
-    """`joined(data, records)` gives what only the joined text of several strings shows, in records or in one value."""
+    """`joined(data, records)` returns what only the joined text of several strings shows, in records or in one value."""
     part: Part | None = None
-    """`part(text, start, end)` gives what stands for a part of what `text` stands for; None where that has no parts."""
+    """`part(text, start, end)` returns what stands for a part of what `text` stands for; None where that has no parts."""
     undo: bool = False
     """Whether the text of a request is kept in place of its body under several codings or in chunks."""
     placed: Callable[[Json], Json] | None = None
@@ -415,7 +410,7 @@ def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
 
 
 def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
-    """Headers of a body that grew by so many bytes: length corrected, digests (they would tell the old text) out."""
+    """Return the headers of a body that grew by so many bytes: length corrected, digests of the old text left out."""
     kept = []
     for name, value in headers:
         lower = name.lower()
@@ -498,7 +493,7 @@ DEEPEST = 2
 
 
 class Joined(NamedTuple):
-    """What runs over the border of a piece, and what stands within one but is told by what stands in others."""
+    """What runs over the border of a piece, and what stands within one but is found by what stands in others."""
 
     interception: list[Span]
     inside: list[Span]

@@ -1,11 +1,8 @@
 """Which names look as if their value were a secret: of environment variables, headers and query parameters.
 
-A name is read as words, so that `token` is not found in `tokenizer` and `max_tokens`.
-
-Fields: names that say that their value is a secret, and values that only stand in for one.
-
-Stricter than `secret_names.looks_secret`, which reads variables, headers and parameters: bodies are full of things
-called token and key.
+A name is read as words, so that `token` is not found in `tokenizer` and `max_tokens`. For names of fields in bodies,
+which are full of things called token and key, the rules are stricter, and values are recognised that only stand in for
+a secret.
 """
 
 from __future__ import annotations
@@ -235,7 +232,7 @@ def strength(name: str) -> Strength:
 
 
 def is_stand_in(value: bytes) -> bool:
-    """Whether a value only says where a secret would be: `$KEY`, `your-key-here`, `None`, code that fetches one."""
+    """Return whether a value stands where a secret would: `$KEY`, `your-key-here`, `None`, code that fetches one."""
     return len(value) <= LONGEST_STAND_IN and _STAND_IN.match(value.strip()) is not None
 
 
@@ -278,7 +275,7 @@ def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
 
 
 def is_drawn(value: bytes) -> bool:
-    """Whether a value is of one word, and has signs beside both cases and digits, as passwords that are drawn have."""
+    """Return whether a value is one word with signs beside both cases and digits, as passwords that are drawn have."""
     if len(value) < 10 or b" " in value or value.isalnum():
         return False
     return value not in (value.lower(), value.upper()) and any(48 <= byte < 58 for byte in value)

@@ -6,9 +6,7 @@ since a key may be followed by anything, `\"` and `&` included; what comes befor
 Linear by construction: a repeat without bound is made of `[A-Za-z0-9_-]` alone, none of which is a border, or what
 follows it may be nothing; so no byte is read by more than a few attempts.
 
-The keys of vendors: a row per kind, as category, vendor, prefix and body, two spaces or more between them.
-
-Prefix and body are patterns without groups that capture. The body has to look random too; `mixed` asks for more, since
+The table has a row per kind: category, vendor, prefix and body, two spaces or more between them. Prefix and body are patterns without groups that capture. The body has to look random too; `mixed` asks for more, since
 names begin with that prefix as well, and `fixed` asks nothing more, since the form says enough.
 """
 
@@ -237,7 +235,7 @@ def is_random(part: bytes) -> bool:
 
 
 def is_mixed(body: bytes) -> bool:
-    """Whether both cases occur or much stands in one piece: for prefixes that names in kebab case have as well."""
+    """Return whether both cases occur or one piece is long: for prefixes that names in kebab case have as well."""
     return body not in (body.lower(), body.upper()) or max(map(len, SEPARATOR.split(body))) >= LONG_PART
 
 
@@ -299,7 +297,7 @@ SIGN = re.compile(rb"[.~:+/=@$](?=[A-Za-z0-9_~.])")
 
 
 def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
-    """Where in a run a key may begin, in order: at its head, behind a sign, and behind an escape that ends in it."""
+    """Yield where in a run a key may begin, in order: at its head, behind a sign, behind an escape that ends in it."""
     head = begin
     if data[begin - 1 : begin] in ESCAPES:
         head = min(begin + ESCAPED, end)
@@ -333,7 +331,7 @@ def vendor_at(data: bytes, at: int) -> tuple[int, str] | None:
 
 
 def within_base64(data: bytes, at: int) -> bool:
-    """Whether what stands before is long base64, in which `/` and `+` are no borders and any four letters occur."""
+    """Return whether long base64 stands before, in which `/` and `+` are no borders and any four letters occur."""
     return data[at - 1 : at] in (b"/", b"+") and BASE64.fullmatch(data, max(at - 64, 0), at) is not None
 
 

@@ -2,11 +2,9 @@
 
 Computed from what was recorded, never declared. A field is captured, absent, or not applicable to this run.
 
-What around a run is not as it was recorded: kept variables, declared files, flags, locale, versions.
-
-Noted beside a divergence, never compared: it says where to look. Both sides are kits as headers hold them, redacted.
-
-The fields of a replay kit, group by group, read from a run and its header.
+The drift of a kit is what around a run is not as it was recorded: kept variables, declared files, flags, locale,
+versions. It is reported beside a divergence, never compared: it says where to look. Both sides are kits as headers hold
+them, redacted.
 """
 
 from __future__ import annotations
@@ -117,7 +115,7 @@ def texts(value: Json) -> list[str]:
 
 
 def side(values: JsonObject, name: str) -> str:
-    """Return one side as it is told."""
+    """Return one side as it is shown."""
     return canonical(values[name]) if name in values else "(not set)"
 
 

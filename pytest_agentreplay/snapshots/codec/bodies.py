@@ -9,9 +9,8 @@
 
 Each comes with its `size` in bytes and the `sha256` that the restored bytes must have. An empty body is left out.
 
-The bodies of a file of format 1, asleep: restored when they are read, and proven by their sha256.
-
-A body that sleeps keeps the stored bodies alive, and nothing else of the parsed file.
+The bodies of a file are restored when they are read, and proven by their sha256. Until then a body keeps the stored
+bodies alive, and nothing else of the parsed file.
 """
 
 from __future__ import annotations
@@ -187,7 +186,7 @@ class BodyReader:
         return self._items
 
     def _splice(self, number: int) -> str:
-        """The text of a spliced request, from the nearest one that is known, without recursion: chains are long."""
+        """Return the text of a spliced request, from the nearest restored one, without recursion: chains are long."""
         chain = []
         while number not in self._spliced:
             stored = self.requests[number]

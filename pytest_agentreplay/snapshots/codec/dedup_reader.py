@@ -267,7 +267,7 @@ class Items:
         self._trees = _Shelf(self._tree)
 
     def define(self, body: dict[str, Any]) -> int:
-        """Take in what `body` defines; gives how many items stood before it. Raises Malformed."""
+        """Take in what `body` defines, and return how many items stood before it. Raises Malformed."""
         before = len(self._born)
         for entry in _entries(body):
             if isinstance(entry, dict):

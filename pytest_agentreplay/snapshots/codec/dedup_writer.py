@@ -6,7 +6,7 @@ version of it (`m3.2`), stored as edits where these are shorter.
 
 The text of a JSON object is cut into its fields, and arrays of objects into their elements, without losing a byte. What
 the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again. A text
-that is no JSON is told by what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
+that is no JSON is stored as what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 What cannot be read is SnapshotUnreadable with its place. Depth and size are counted before anything is parsed; no key
 may stand twice. What is wrong is looked for, token by token, only in a text that is refused.
 
-How deep and how full a JSON text is, counted on its bytes before anything is built of them.
-
 A few bytes of a hostile file can ask for a thousand times their size once they are parsed, or for a deeper stack than
 there is. Brackets and commas outside of strings say so at once, a piece of the text at a time.
 """
@@ -73,7 +71,7 @@ _TOKENS = 400_000
 
 
 def encoded(text: str | bytes) -> bytes:
-    """Return the bytes of a file, of which everything here is told."""
+    """Return the bytes of a file, which all places in errors count."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 

@@ -113,7 +113,7 @@ def resealed(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str
 
 
 def restated(doc: Stored, test: str, file: str) -> str:
-    """`doc` as the snapshot of `test`, under a seal that keeps its revisions, and tells them where they lead now."""
+    """Return `doc` as the snapshot of `test`, under a seal that keeps its revisions and adds that of the new name."""
     was = doc["header"]["test"]
     doc["header"]["test"] = protect_text(test, BlobWriter())  # a blob holds no "::", so that none is made
     if seal_digest.revisions(doc, file):

@@ -168,7 +168,7 @@ _A_LINE_EACH = frozenset({"$text", "lines", "headers"})
 
 
 def members(value: dict[str, Any]) -> str:
-    """An object of two and more members as it begins in a file: each on a line of its own, and not yet closed."""
+    """Return an object of two and more members as it begins in a file: one member a line, and not yet closed."""
     return "{" + ",".join(f"\n {part}" for part in _fields(value, 1, 0))
 
 

@@ -313,7 +313,7 @@ class _ForeignParser(YamlParser):
             raise self._refused(f"holds more than {FOREIGN_MOST:,} values, its aliases spelled out", event)
 
     def _note(self, path: Place, event: Any) -> None:
-        """Nothing: nobody is told the place of a value in a file that another tool wrote."""
+        """Keep nothing: no error names the place of a value in a file that another tool wrote."""
 
     def _scalar(self, event: Any) -> Json:
         if event.tag == f"{_TAG}binary":

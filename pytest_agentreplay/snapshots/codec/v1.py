@@ -1,4 +1,4 @@
-"""Format 1.0: Run <-> text. The layout is told in docs/format.md.
+"""Format 1.0: Run <-> text. docs/format.md describes the layout.
 
 What is written has been read back: `write` restores every body from its own text and compares the bytes; a body that
 does not come back is stored plain.

@@ -9,9 +9,8 @@ A mark is an object with one key that begins with a single "$"; keys of the user
     {"$pairs": [[key, value], ...]}          an object one of whose keys UTF-8 cannot hold
     {"$json": text}                          a value that is nested too deep for comfort
 
-What a message may say on a wire, and no more: a file that says otherwise would have a client read another message.
-
-Recorder and reader are held to the same: what could not be read again is not written.
+Status and headers are checked by recorder and reader alike: what could not be read again is not written, and a file
+that says otherwise would have a client read another message.
 """
 
 from __future__ import annotations

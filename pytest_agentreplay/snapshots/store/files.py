@@ -256,7 +256,7 @@ def sha256_of(path: Path) -> str | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[str]:
-    """Hold the lock of `path`, making its folders; gives how the names of its temporary files begin.
+    """Hold the lock of `path`, making its folders; yield how the names of its temporary files begin.
 
     The system lets go of it when the process ends, so that nobody waits for a dead one. Whoever holds it also clears
     away what a killed writer of this file has left, and what others left long ago. Raises CannotWrite where another one

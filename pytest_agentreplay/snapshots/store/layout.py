@@ -6,7 +6,7 @@
 
 A slug holds what is safe everywhere (Windows' reserved names and trailing dots included); it gets a short hash of the
 whole id whenever making it lost something, and whenever folding case could make two ids one. Should two hashes ever be
-equal, it is told: a snapshot holds the id of its test, and no other test reads it or writes over it.
+equal, it is reported: a snapshot has the id of its test, and no other test reads it or writes over it.
 """
 
 from __future__ import annotations

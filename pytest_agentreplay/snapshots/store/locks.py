@@ -211,7 +211,7 @@ def within(folder: Path) -> list[Path]:
 
 
 def told(lock: Path) -> list[str]:
-    """Return `check`, where a lock that is unreadable or gone is told like all others."""
+    """Return what does not fit a lock; nothing where it is gone, its error where it cannot be read."""
     try:
         return check(lock)
     except SnapshotMissing:

@@ -38,7 +38,7 @@ BEGINS = ("pyproject.toml", "setup.py", ".git")
 
 
 def root_above(folder: Path) -> Path:
-    """The folder that pytest takes for its root when it is started in `folder` (absolute), as far as can be told."""
+    """Return the folder that pytest takes for its root when it is started in `folder` (absolute), as far as known."""
     above = (folder, *folder.parents)
     ours = next((up for up in above if (up / PRIVATE).is_dir() or configures(up)), None)
     return ours or next((up for up in above if any((up / name).exists() for name in BEGINS)), folder)
@@ -77,7 +77,7 @@ def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
 
 
 def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """The values of keys by their types in pytest (linelist, bool or string), and the file in which they stand."""
+    """Return the values of keys by their types in pytest (linelist, bool or string), and the file that has them."""
     name, _ = configuration(root) or ("", "")
     read: dict[str, Callable[[Any, str], Any]] = {"linelist": lines_of, "bool": truth}
     table = {}

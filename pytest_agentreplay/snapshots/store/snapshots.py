@@ -2,7 +2,7 @@
 
 Whose snapshots lie where: the test that a file states, read from its first bytes, and the files around a test.
 
-Only plain files below the root are told: a link that leads out of the project is nobody's snapshot.
+Only plain files below the root are listed: a link that leads out of the project is nobody's snapshot.
 """
 
 from __future__ import annotations
@@ -235,7 +235,7 @@ class Store:
             files.write_if_unchanged(path, data, saved)
 
     def save_pending(self, path: Path, text: str) -> Path:
-        """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
+        """Keep a run that waits for a person to put it at `path`; return where. Raises CannotWrite."""
         pending = layout.pending_path(self.root, path)
         self._refuse(pending, self.root, text)
         files.private(layout.private_folder(self.root))
