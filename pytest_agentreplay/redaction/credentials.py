@@ -15,7 +15,8 @@ hexadecimal digits could be any hash, so the word key or token has to stand betw
 
 The values that a policy names by their JSON path are found in the bytes of a body. A value is a string or a number; a
 path that names an object or a list means all the values in it. A body that is no JSON has no paths; of a stream, each
-line that is JSON does."""
+line that is JSON does.
+"""
 
 from __future__ import annotations
 

@@ -5,7 +5,8 @@ not. What is found is carried back to the groups of four letters that spell it, 
 
 Archives are packed bodies that no header announces, known by how they begin: gzip, zlib, zstd, bzip2, xz and zip. What
 is in one is read within the bounds of `content_coding`. One that cannot be read is `Opaque`, and so is one in which
-something is found and that nothing here packs again."""
+something is found and that nothing here packs again.
+"""
 
 from __future__ import annotations
 

@@ -146,11 +146,11 @@ class Rewriting(NamedTuple):
     opaque: Callable[[bytes], bytes] | None = None
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
-    """`replace_member(name, value)` returns what stands for a member's value because of its name; the same, if nothing does."""
+    """Return what replaces the value of a member because of its name: `(name, value)`; the same value for nothing."""
     joined: Callable[[bytes, Records | None], list[Span]] | None = None
-    """`joined(data, records)` returns what only the joined text of several strings shows, in records or in one value."""
+    """Return what only the joined text of several strings shows: `(data, records)`, in records or in one value."""
     part: Part | None = None
-    """`part(text, start, end)` returns what stands for a part of what `text` stands for; None where that has no parts."""
+    """Return what replaces a part of what `text` replaces: `(text, start, end)`; None where that has no parts."""
     undo: bool = False
     """Whether the text of a request is kept in place of its body under several codings or in chunks."""
     placed: Callable[[Json], Json] | None = None

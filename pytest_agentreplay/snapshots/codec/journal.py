@@ -1,6 +1,6 @@
 """The text of the recording journal: one record a line, appended while a test runs, so that a kill loses little.
 
-A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body is written in
+A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body is in
 `parts`: what it keeps of the one before it in its lane, `[from, to]` in bytes, and what is new, so that a long
 conversation stays linear.
 Whoever appends these bytes decides when they reach the disk.
