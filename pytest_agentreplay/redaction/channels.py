@@ -213,7 +213,7 @@ def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
 
 
 def is_one_text(labelled: list[Labelled], named: bool) -> bool:
-    """Return whether the pieces of a channel are parts of one text; where they are `named` so, they are."""
+    """Return whether the pieces of a channel are parts of one text; where their name says so, they are."""
     pieces, all_labels = [piece for piece, _ in labelled], [labels for _, labels in labelled]
     if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in all_labels[0].values()):
         return not any(is_of_channel(key, all_labels, counts=True) for key in {*chain.from_iterable(all_labels)})

@@ -59,7 +59,7 @@ class Detection(NamedTuple):
 
 
 class TextReading(NamedTuple):
-    """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
+    """One reading of a text. `back` returns the bytes that spell a part of it; `shaped` says that keys are looked for."""
 
     view: View | PackedText | Unreadable
     back: Callable[[int, int], tuple[int, int]]
@@ -70,7 +70,7 @@ class Detector:
     """The rules of one run."""
 
     def __init__(self, policy: Policy, known: Known, placeholders: Placeholders) -> None:
-        """`known` may learn more while this is used."""
+        """`known_values` may learn more while this is used."""
         self._policy = policy
         self._known = known
         self._placeholders = placeholders

@@ -111,7 +111,7 @@ def hidden_in_traces(name: str) -> bool:
 
 
 def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield (category, value) of every credential in a header for which `use` says "learn".
+    """Yield (category, value) of every credential in a header for which `choose_use` returns "learn".
 
     Schemes are stripped, Basic is opened, cookies are split.
     """

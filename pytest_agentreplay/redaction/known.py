@@ -39,7 +39,7 @@ class Secret:
     value: str
     raw: bytes
     bare: bytes
-    """In lower case, without what `bare` leaves out of a text."""
+    """In lower case, without what `strip_cuts` leaves out of a text."""
 
     def __repr__(self) -> str:
         return f"Secret({self.category})"

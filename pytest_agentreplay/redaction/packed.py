@@ -131,7 +131,7 @@ def decompressed(coding: str, data: bytes) -> Decoded:
 
 
 def repacked(data: bytes, changed: Callable[[bytes], bytes]) -> bytes:
-    """Return the archive with its contents as `changed` gives them. Raises Opaque."""
+    """Return the archive with its contents as `change` returns them. Raises Opaque."""
     if (coding := coding_of(data)) is not None:
         old = decompressed(coding, data)
         text = changed(old.text)

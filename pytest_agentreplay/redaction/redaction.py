@@ -567,7 +567,7 @@ class Redaction:
         return self._decoded_placeholders(data, [self._span(data, hit) for hit in found])
 
     def _learns(self, found: Iterable[Detection]) -> bool:
-        """Return whether something among `found` was not known before."""
+        """Return whether something among `detections` was not known before."""
         before = self._known.generation
         for hit in found:
             if hit.by_rule and hit.category not in self._personal and self._by_rule < LEARNT:

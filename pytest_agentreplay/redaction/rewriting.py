@@ -503,7 +503,7 @@ class StreamFinders(NamedTuple):
     """What is looked for in joined text: of parts `all` there is, of what may be whole what is `exact` or `sure`.
 
     What is `exact` has a fixed length; a key that is `sure` may be of any, and would run on into the next text. Without
-    `all` nothing is parts of one text, and only what is `exact` is looked for. `part`: see `placeholders.divided`.
+    `all` nothing is parts of one text, and only what is `exact` is looked for. `part`: see `placeholders.divide_spans`.
     """
 
     all: SpanFinder | None

@@ -87,7 +87,7 @@ def worth_knowing(value: str) -> bool:
 
 
 def secret_environment(environ: Mapping[str, str], named: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """Return (category, value) of every variable that looks secret or is `named`, and the passwords in URLs of any."""
+    """Return (category, value) of every variable that looks secret or is among `also`, and the passwords in URLs of any."""
     said = {*named}
     found: dict[str, str] = {}
     for name, value in environ.items():
@@ -257,7 +257,7 @@ _SYNTAX = re.compile(rb"(?:[\s{}\[\],:]|\\[nrt])+(?:(?:true|false|null|[0-9.]+)(
 
 
 def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
-    """Return whether `value`, under a name that says `said`, is taken for a secret."""
+    """Return whether `value`, under a name of that strength, is taken for a secret."""
     if len(value) < (4 if said == "digits" else SHORTEST_VALUE) or is_stand_in(value):
         return False
     if quoted and _SYNTAX.fullmatch(value) is not None:

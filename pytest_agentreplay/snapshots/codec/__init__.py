@@ -1,6 +1,6 @@
 """Run <-> text of a snapshot, one module per format version.
 
-`dumps` and `loads` are the way in and out; `reseal` and `edited` are for people who edit files by hand, `restated`
+`dumps` and `loads` are the way in and out; `reseal` and `list_edits` are for people who edit files by hand, `restate`
 for those who rename tests. Nothing here opens a file: `file` is only the name that errors show.
 """
 

@@ -39,7 +39,7 @@ class JsonPiece:
 
 @dataclass(slots=True)
 class JsonField:
-    """One top-level field: a `whole` value, or the `elements` of an array of objects."""
+    """One top-level field: a `value`, or the `elements` of an array of objects."""
 
     key: str
     whole: JsonPiece | None

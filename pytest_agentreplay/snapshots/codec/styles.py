@@ -97,7 +97,7 @@ def wrapped(text: str) -> list[str]:
 
 
 def unwrapped(text: str) -> str:
-    """Return the text of a file with the lines that `wrapped` has cut in one piece: a line's beginning is no word's."""
+    """Return the text of a file with the lines that `wrap` has cut in one piece: a line's beginning is no word's."""
     return _ROW_ENDS.sub("", text)
 
 

@@ -68,7 +68,7 @@ def read(path: Path, largest: int | None = None) -> bytes:
 
 
 def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
-    """Return `read`, None where nothing stands. What cannot be read is not nothing. Raises SnapshotUnreadable."""
+    """Return the bytes of a plain file, None where nothing stands. Raises SnapshotUnreadable for all else."""
     try:
         return read(path, largest)
     except SnapshotMissing:
@@ -76,7 +76,7 @@ def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
 
 
 def head(path: Path, size: int) -> bytes:
-    """Return the first bytes of a plain file. Raises like `read`."""
+    """Return the first bytes of a plain file. Raises like `read_file`."""
     with plain(path) as handle:
         return os.read(handle, size)
 
@@ -335,7 +335,7 @@ def temporary(name: str) -> bool:
 class Appending:
     """A new file that grows record by record; readable by its owner alone. Flushed to the system, not to the disk.
 
-    It is held while it is open: `growing` tells a file that somebody still adds to from one that was left behind.
+    It is held while it is open: `is_growing` tells a file that somebody still adds to from one that was left behind.
     """
 
     def __init__(self, path: Path) -> None:

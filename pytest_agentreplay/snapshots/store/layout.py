@@ -53,7 +53,7 @@ def module_folder(name: str) -> str:
 def slug(text: str, identity: str, length: int, *, whole: bool) -> str:
     """Return `text` as a file name of at most `length` characters.
 
-    With a hash of `identity` unless it is `whole` as it is.
+    With a hash of `identity` unless the text `is_safe` as it is.
     """
     if whole and len(text) <= length and not RESERVED.match(text):
         return text
