@@ -59,7 +59,7 @@ class Detection(NamedTuple):
 
 
 class TextReading(NamedTuple):
-    """One reading of a text. `back` returns the bytes that spell a part of it; `shaped` says that keys are looked for."""
+    """One reading of a text. `back` returns the bytes that spell a part of it; `shaped`: keys are looked for."""
 
     view: View | PackedText | Unreadable
     back: Callable[[int, int], tuple[int, int]]

@@ -5,7 +5,7 @@ secret, `place_guises` the reversible guises of a directory, by name. A view is 
 HTML or a terminal has been undone, with the way back to the bytes.
 
 What stands in a body may be a JSON string that holds a JSON string that holds a URL. What is found in a view is carried
-back to the bytes that spell it (`View.map_back`). A layer of backslashes halves them, so there are few (`list_views_below`); one
+back to the bytes that spell it (`View.map_back`). A layer of backslashes halves them, so there are few; one
 spelled in \u005c could go on for ever, and is cut off (`DEEPEST`).
 """
 

@@ -87,7 +87,7 @@ def worth_knowing(value: str) -> bool:
 
 
 def secret_environment(environ: Mapping[str, str], named: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """Return (category, value) of every variable that looks secret or is among `also`, and the passwords in URLs of any."""
+    """Return (category, value) of every variable that looks secret or is in `also`, and of passwords in URLs of any."""
     said = {*named}
     found: dict[str, str] = {}
     for name, value in environ.items():
