@@ -112,12 +112,13 @@ class Redaction:
         """Where redaction has changed more than it has found: a recording with such a place is not written."""
         self._hits: dict[str, int] = {}
         self._kept: Counter[str] = Counter()
-        kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
+        placed = self._placed if policy.paths else None
         self._inward = Rewriting(
             self._everything,
             self._applied,
             self.opaque,
-            **kinds,
+            named=self._named,
+            placed=placed,
             part=places.part,
             joined=functools.partial(self._joined, find=self._both),
             undo=True,
@@ -126,7 +127,8 @@ class Redaction:
             self._secrets,
             self._applied,
             self.opaque,
-            **kinds,
+            named=self._named,
+            placed=placed,
             joined=functools.partial(self._joined, find=self._found),
         )
         self._shown = Rewriting(

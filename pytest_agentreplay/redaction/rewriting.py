@@ -65,11 +65,6 @@ class EventFrame(NamedTuple):
         return framed(self.headers, payload if self.wrapped else line)
 
 
-def is_framed(content_type: str) -> bool:
-    """Return whether bodies of this content type are event frames."""
-    return content_type.partition(";")[0].strip().lower() == KIND
-
-
 def frames(data: bytes) -> list[EventFrame]:
     """Return the frames that a body begins with, up to one that was cut off or does not fit its checksums."""
     found = []
@@ -336,7 +331,7 @@ class Rewriting(NamedTuple):
         if content_coding.is_coded(coding):
             nested = content_coding.layers(coding) if self.undo and request else []
             changed = self._nested(data, nested) if nested else self._coded(data, cuts, coding, pieces)
-        elif is_framed(named.get("content-type", "")):
+        elif named.get("content-type", "").partition(";")[0].strip().lower() == KIND:
             spans, found = find_framed(data, self.find)
             self.applied(found)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
