@@ -73,7 +73,7 @@ def fetch_words(words: list[str]) -> list[str]:
     """Return the words with copies of captured runs for their URLs. Raises SettingsError, SnapshotError."""
     if words[0] not in READING or not any(map(is_url, words)):
         return words
-    from pytest_agentreplay.snapshots.store.fetched_runs import fetch_runs
+    from pytest_agentreplay.snapshots.store.run_store import fetch_runs
 
     return [str(fetch_runs(word)) if is_url(word) else word for word in words]
 

@@ -116,7 +116,7 @@ def scaffold(options: argparse.Namespace) -> int:
 def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
     """`agentreplay scaffold RUN`, `agentreplay scaffold STORE [--since WHEN] --all`."""
     from pytest_agentreplay.runs.case_files.failures import choose_failures
-    from pytest_agentreplay.snapshots.store.fetched_runs import fetch_runs
+    from pytest_agentreplay.snapshots.store.run_store import fetch_runs
 
     if len(stores) < len(options.what):
         return complain(f"{stores[0]}: holds captured runs: name them alone", USAGE)

@@ -11,7 +11,7 @@ from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall,
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, locks, projects, reading, signatures
+from pytest_agentreplay.snapshots.store import files, layout, locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 
@@ -115,7 +115,7 @@ def compared(lock: Path) -> int:
 def signed(lock: Path, signers: Path) -> int:
     """Say who has signed a lock."""
     try:
-        name = signatures.signer(lock, signers)
+        name = locks.signer(lock, signers)
     except SnapshotError as error:
         return warn(error, DAMAGED)
     tell(f"{format_path(lock)}: signed by {name}")
@@ -137,7 +137,7 @@ def lock(folder: Path, key: Path | None) -> int:
         return warn(f"{format_path(file)}: not written; {how}", DAMAGED)
     tell(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
     if key is not None:
-        tell(f"{format_path(signatures.sign(file, key))}: signed")
+        tell(f"{format_path(locks.sign(file, key))}: signed")
     return SAME
 
 

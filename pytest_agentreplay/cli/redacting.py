@@ -42,7 +42,7 @@ def local_path(word: str) -> Path:
 
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     """`agentreplay lint POLICY [--baseline OTHER] [PATH...]`."""
-    from pytest_agentreplay.redaction.policies.difference import difference, rules
+    from pytest_agentreplay.redaction.policy import difference, rules
     from pytest_agentreplay.runs.redact import chosen_policy as policies
 
     read = policies.load(file)

@@ -74,7 +74,7 @@ class Node:
     holds_parts: bool = False
 
     def child(self, name: Any) -> Node:
-        """The path of a member."""
+        """Return the path of a member."""
         node = self.below.get(name)
         if node is None:
             is_part = isinstance(name, bytes) and _PARTS.search(name) is not None
@@ -82,7 +82,7 @@ class Node:
         return node
 
     def walk(self) -> Iterator[Node]:
-        """This path and all below it."""
+        """Yield this path and all below it."""
         nodes = [self]
         while nodes:
             node = nodes.pop()
@@ -146,7 +146,7 @@ def _of_json(data: bytes) -> ChannelShape:
 
 
 def objects(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each object begins and ends that stands in a list, or behind another one; the last may be cut off."""
+    """Yield where each object begins and ends that stands in a list, or behind another one; the last may be cut off."""
     text, end = data.decode("latin-1"), 0
     while (start := text.find("{", end)) >= 0:
         try:
@@ -157,7 +157,7 @@ def objects(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def is_json(data: bytes) -> bool:
-    """Whether a text is one JSON value."""
+    """Return whether a text is one JSON value."""
     try:
         json.loads(data.decode("latin-1"))
     except (ValueError, RecursionError):
@@ -166,7 +166,7 @@ def is_json(data: bytes) -> bool:
 
 
 def events(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each server-sent event begins and ends."""
+    """Yield where each server-sent event begins and ends."""
     at = 0
     for blank in _BLANK.finditer(data):
         if at < blank.start():
@@ -177,7 +177,7 @@ def events(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def lines(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where each line begins and ends."""
+    """Return where each line begins and ends."""
     return (line.span() for line in _LINE.finditer(data))
 
 
@@ -199,7 +199,7 @@ def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
 
 
 def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
-    """The channels that take turns or follow each other at one path; nothing where there is only one."""
+    """Yield the channels that take turns or follow each other at one path; nothing where there is only one."""
     all_labels = [labels for _, labels in labelled]
     every = [*dict.fromkeys(chain.from_iterable(all_labels))]
     done: set[frozenset[Any]] = set()
@@ -213,7 +213,7 @@ def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
 
 
 def is_one_text(labelled: list[Labelled], named: bool) -> bool:
-    """Return whether the pieces of a channel are parts of one text; where they are `named` so, they are."""
+    """Return whether the pieces of a channel are parts of one text; where their name says so, they are."""
     pieces, all_labels = [piece for piece, _ in labelled], [labels for _, labels in labelled]
     if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in all_labels[0].values()):
         return not any(is_of_channel(key, all_labels, counts=True) for key in {*chain.from_iterable(all_labels)})
@@ -222,7 +222,7 @@ def is_one_text(labelled: list[Labelled], named: bool) -> bool:
 
 
 def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
-    """What stands beside a piece and above it, by depth and name; and its positions in lists."""
+    """Return what stands beside a piece and above it, by depth and name; and its positions in lists."""
     labels: dict[tuple[int, Any], Any] = {(-1, depth): at for depth, at in enumerate(piece.positions)}
     scope: Scope | None = piece.scope
     depth = 0
@@ -234,7 +234,7 @@ def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
 
 
 def is_of_channel(key: Any, all_labels: Iterable[dict[Any, Any]], *, counts: bool = False) -> bool:
-    """Whether a label says by its name or place which channel a piece is of, and has several values.
+    """Return whether a label says by its name or place which channel a piece is of, and has several values.
 
     One that has another value beside each piece `counts` if it is to; it may as well count the pieces.
     """
@@ -245,7 +245,7 @@ def is_of_channel(key: Any, all_labels: Iterable[dict[Any, Any]], *, counts: boo
 
 
 def comes_back(key: Any, all_labels: Iterable[dict[Any, Any]]) -> bool:
-    """Whether a label has a value again after another one, and few values: a text beside another has many."""
+    """Return whether a label has a value again after another one, and few values: a text beside another has many."""
     last: Any = None
     again = False
     seen: set[Any] = set()
@@ -272,7 +272,7 @@ class Value:
     offset: int = 0
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the body that spell a part of the view."""
+        """Return the bytes of the body that spell a part of the view."""
         start, end = self.view.back(start, end)
         return start + self.offset, end + self.offset
 
@@ -416,18 +416,18 @@ class _Open:
         self.numbers: list[tuple[int, int]] | None = [] if is_object is False else None
 
     def member(self, text: bytes, key: tuple[int, int] | None) -> Node:
-        """The path of what is read next: a member of an object, or an item."""
+        """Return the path of what is read next: a member of an object, or an item."""
         if self.numbers is not None:
             self.numbers = None
         return self.node.child(None if key is None else text[key[0] : key[1]])
 
     def inside(self) -> tuple[int, ...]:
-        """The positions in lists of what is read next."""
+        """Return the positions in lists of what is read next."""
         return self.positions if self.is_object else (*self.positions, self.position)
 
 
 def gathered(tree: Any) -> Iterator[list[str]]:
-    """The texts of one JSON value by path, in order; those of paths where more than one stands.
+    """Return the texts of one JSON value by path, in order; those of paths where more than one stands.
 
     Texts that lists of bytes spell come behind an empty one.
     """
@@ -448,7 +448,10 @@ def gathered(tree: Any) -> Iterator[list[str]]:
 
 
 def inner_stream(text: bytes) -> tuple[View, Records] | None:
-    """What the text of a channel reads as where that is a stream again, and its records; None where it is none."""
+    """Return what the text of a channel reads as where that is a stream again, and its records.
+
+    None where it is none.
+    """
     if b"data:" not in text and b"{" not in text:
         return None
     view = unescaped_view(text)

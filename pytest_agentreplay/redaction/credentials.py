@@ -1,6 +1,6 @@
 """Credentials that a word beside them gives away: schemes of headers, parts of URLs, cookies, private keys.
 
-Spoken values: what stands beside a name without a `=` or `:` between them, in commands, XML, code and sentences.
+Spoken values stand beside a name without a `=` or `:` between them, in commands, XML, code and sentences:
 
     --password VALUE      -u name:VALUE      sshpass -p VALUE      machine host login me password VALUE
     IDENTIFIED BY 'VALUE'      redis-cli -a VALUE      api_key=SecretStr("VALUE")
@@ -9,15 +9,13 @@ Spoken values: what stands beside a name without a `=` or `:` between them, in c
 
 Beside so weak a sign a value has to look random, too; in XML and code the name decides.
 
-Keys without a form of their own, found by the name of their vendor beside them: `cohere.Client("...")`.
+Keys without a form of their own are found by the name of their vendor beside them: `cohere.Client("...")`. Of letters
+of both cases and digits the length alone is asked for, since ids and hashes are not written so. What is written in
+hexadecimal digits could be any hash, so the word key or token has to stand between.
 
-Of letters of both cases and digits the length alone is asked for, since ids and hashes are not written so. What is
-written in hexadecimal digits could be any hash, so the word key or token has to stand between.
-
-JSON paths: where in the bytes of a body the values stand that a policy names by their path.
-
-A value is a string or a number; a path that names an object or a list means all the values in it. A body that is no
-JSON has no paths; of a stream, each line that is JSON does.
+The values that a policy names by their JSON path are found in the bytes of a body. A value is a string or a number; a
+path that names an object or a list means all the values in it. A body that is no JSON has no paths; of a stream, each
+line that is JSON does.
 """
 
 from __future__ import annotations
@@ -79,7 +77,7 @@ _PATHS = (
 
 
 def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Where credentials of all these kinds stand, as (start, end, category), in no order."""
+    """Yield where credentials of all these kinds stand, as (start, end, category), in no order."""
     lower = text.lower()
     if _BEGIN in text:
         yield from find_private_keys(text)
@@ -99,14 +97,14 @@ def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def is_token(scheme: bytes, value: bytes) -> bool:
-    """Whether what follows a scheme is no word of a sentence."""
+    """Return whether what follows a scheme is no word of a sentence."""
     if is_stand_in(value):
         return False
     return looks_random(value) or (scheme == b"basic" and value.endswith(b"="))
 
 
 def find_private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Private keys in their armour. One without its end, cut off, ends where no more of it can stand."""
+    """Yield private keys in their armour. One without its end, cut off, ends where no more of it can stand."""
     at = 0
     while (begin := _BEGINS.search(text, at)) is not None:
         limit = begin.end() + BLOCK
@@ -122,7 +120,7 @@ def find_private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def find_userinfo(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Passwords in URLs, and what stands there alone and is no user's name: a token, the key of a DSN."""
+    """Yield passwords in URLs, and what stands there alone and is no user's name: a token, the key of a DSN."""
     for hit in _USERINFO.finditer(text):
         user, password = hit["user"], hit["password"]
         if password is not None and not is_stand_in(password):
@@ -144,7 +142,7 @@ def find_in_paths(text: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def find_cookies(text: bytes, lower: bytes) -> Iterator[tuple[int, int, str]]:
-    """The values of cookies that are long enough to be a session, in lines and members named Cookie."""
+    """Yield the values of cookies that are long enough to be a session, in lines and members named Cookie."""
     at = lower.find(b"cookie")
     while at >= 0:
         at += len(b"cookie")
@@ -156,7 +154,7 @@ def find_cookies(text: bytes, lower: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def _cookies(text: bytes, found: re.Match[bytes]) -> tuple[int, int] | None:
-    """Where the cookies stand: between quotes, or up to the end of the line."""
+    """Return where the cookies stand: between quotes, or up to the end of the line."""
     if opened := found["open"] or found["prefixed"]:
         return quoted(text, found.end(), opened)
     line = None if found["shut"] else _LINE.match(text, found.end())
@@ -164,7 +162,7 @@ def _cookies(text: bytes, found: re.Match[bytes]) -> tuple[int, int] | None:
 
 
 def _sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
-    """What looks like a session among the cookies of a line; one may stand there without a name."""
+    """Yield what looks like a session among the cookies of a line; one may stand there without a name."""
     for pair in _PAIR.finditer(text, start, end):
         value = pair["value"]
         if len(value) >= COOKIE_SHORTEST and pair["name"].lower() not in _ATTRIBUTES and not is_stand_in(value):
@@ -214,7 +212,7 @@ _WORDLIKE = re.compile(rb"[/.~-].*|.*://.*|[0-9TZ:.+-]*", re.DOTALL)
 
 
 def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Where such values stand, as (start, end, category)."""
+    """Yield where such values stand, as (start, end, category)."""
     lower = text.lower()
     has_option, has_pass = _ANY_OPTION.search(text) is not None, b"pass" in lower
     if has_option and b"--" in text:
@@ -255,7 +253,10 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def random_value(hit: re.Match[bytes]) -> Iterator[tuple[int, int, str]]:
-    """The value of a match, if it looks random; the full stop behind it is none of it. A date and a path do not."""
+    """Yield the value of a match, if it looks random; the full stop behind it is none of it.
+
+    A date and a path do not.
+    """
     value = hit["value"].rstrip(b".,:!?")
     if looks_random(value) and not is_stand_in(value) and _WORDLIKE.fullmatch(value) is None:
         yield hit.start("value"), hit.start("value") + len(value), CATEGORY
@@ -272,7 +273,7 @@ _LINE_END = re.compile(rb"\n|\\[nr]")
 
 
 def find_nearby(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Where such keys stand, as (start, end, category)."""
+    """Yield where such keys stand, as (start, end, category)."""
     lower = text.lower()
     for name in (*_MIXED, *_HEX):
         at = lower.find(name)
@@ -286,7 +287,7 @@ def find_nearby(text: bytes) -> Iterator[tuple[int, int, str]]:
 
 
 def is_key_of(name: bytes, word: bytes, between: bytes) -> bool:
-    """Whether a key of that vendor looks like `word`, given what stands `between` the name and it."""
+    """Return whether a key of that vendor looks like `word`, given what stands `between` the name and it."""
     if name in _MIXED:
         digits = any(48 <= byte < 58 for byte in word)
         return len(word) == _MIXED[name] and digits and word not in (word.lower(), word.upper())
@@ -300,7 +301,10 @@ _JSON_LINE = re.compile(rb"^(?:data:[ \t]?)?(\{.*\}|\[.*\])[ \t]*\r?$", re.MULTI
 
 
 def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Iterator[tuple[int, int, str]]:
-    """Where the values of `paths`, (category, path), stand, as (start, end, category); strings without their quotes."""
+    """Yield where the values of `paths`, (category, path), stand, as (start, end, category).
+
+    Strings without their quotes.
+    """
     whole = parsed(data)
     if whole is not None:
         yield from in_document(data, 0, whole, paths)
@@ -311,7 +315,7 @@ def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Iterator[t
 
 
 def parsed(data: bytes) -> Any:
-    """The JSON that `data` is, or None."""
+    """Return the JSON that `data` is, or None."""
     if data.lstrip()[:1] not in {b"{", b"["}:
         return None
     try:
@@ -323,7 +327,7 @@ def parsed(data: bytes) -> Any:
 def in_document(
     data: bytes, offset: int, tree: Any, paths: Iterable[tuple[str, Selector]]
 ) -> Iterator[tuple[int, int, str]]:
-    """The same in one document, which begins at `offset`."""
+    """Yield the same in one document, which begins at `offset`."""
     wanted = [(place, category) for category, path in paths for place, _ in path.find(tree)]
     if not wanted:
         return
@@ -334,7 +338,7 @@ def in_document(
 
 
 def values(data: bytes) -> Iterator[tuple[Place, int, int]]:
-    """Every string and number of a JSON document with its place and its bytes."""
+    """Yield every string and number of a JSON document with its place and its bytes."""
     place: list[str | int] = []
     keyed: list[bool] = []
     is_key = False

@@ -59,7 +59,7 @@ class Detection(NamedTuple):
 
 
 class TextReading(NamedTuple):
-    """One reading of a text. `back` gives the bytes that spell a part of it; `shaped` says that keys are looked for."""
+    """One reading of a text. `back` returns the bytes that spell a part of it; `shaped`: keys are looked for."""
 
     view: View | PackedText | Unreadable
     back: Callable[[int, int], tuple[int, int]]
@@ -70,30 +70,30 @@ class Detector:
     """The rules of one run."""
 
     def __init__(self, policy: Policy, known: Known, placeholders: Placeholders) -> None:
-        """`known` may learn more while this is used."""
+        """`known_values` may learn more while this is used."""
         self._policy = policy
         self._known = known
         self._placeholders = placeholders
         self._projects = bool(policy.pii or policy.strict or policy.shapes)
 
     def known(self, data: bytes) -> list[Detection]:
-        """Where known values stand, in order."""
+        """Return where known values stand, in order."""
         return united(self._looked(data, None, None))
 
     def all(self, data: bytes) -> list[Detection]:
-        """Where known values stand, and what the rules find, in order."""
+        """Return where known values stand, and what the rules find, in order."""
         return united(self._looked(data, self._shapes, self._own if self._projects else None))
 
     def sure(self, data: bytes) -> list[Detection]:
-        """Where known values stand, and shapes that are nothing but secrets, in order."""
+        """Return where known values stand, and shapes that are nothing but secrets, in order."""
         return united(self._looked(data, certain, None))
 
     def last(self, data: bytes) -> list[Detection]:
-        """What may not be written: known values in every guise, and shapes that are nothing but secrets."""
+        """Return what may not be written: known values in every guise, and shapes that are nothing but secrets."""
         return united(self._looked(data, certain, self._projects_shapes if self._policy.shapes else None))
 
     def _looked(self, data: bytes, shapes: Finder | None, own: Finder | None) -> Iterator[Iterable[Detection]]:
-        """What is found, in groups; of two that overlap the one given first says what it is."""
+        """Yield what is found, in groups; of two that overlap the one given first says what it is."""
         found: list[Detection] = []
         others: list[Detection] = []
         try:
@@ -138,11 +138,10 @@ class Detector:
         yield from find_nearby(text)
 
     def _own(self, text: bytes) -> Iterator[Hit]:
-        """What a policy asks for."""
+        """Yield what a policy asks for."""
         yield from self._projects_shapes(text)
         if self._policy.pii or self._policy.strict:
-            from pytest_agentreplay.redaction.pii import find_pii
-            from pytest_agentreplay.redaction.pii.addresses import find_addresses
+            from pytest_agentreplay.redaction.pii import find_addresses, find_pii
 
             if self._policy.pii:
                 yield from find_pii(text)
@@ -158,24 +157,27 @@ class Detector:
 
 
 def certain(text: bytes) -> Iterator[Hit]:
-    """Keys of vendors and private keys: whatever stands around them, nothing else looks like that."""
+    """Yield keys of vendors and private keys: whatever stands around them, nothing else looks like that."""
     yield from find_vendors(text)
     yield from find_private_keys(text)
 
 
 def by_rule(text: bytes, find: Finder) -> Iterator[Detection]:
-    """What a rule finds, with its value."""
+    """Yield what a rule finds, with its value."""
     for start, end, category in find(text):
         yield Detection(start, end, category, as_text(text[start:end]), by_rule=True)
 
 
 def same(start: int, end: int) -> tuple[int, int]:
-    """The bytes of the text itself."""
+    """Return the bytes of the text itself."""
     return start, end
 
 
 def readings(data: bytes, *, deep: bool) -> Iterator[TextReading]:
-    """Every way to read a text. Layers of backslashes are undone when letters are escaped, or it is to be `deep`."""
+    """Yield every way to read a text.
+
+    Layers of backslashes are undone when letters are escaped, or it is to be `deep`.
+    """
     top = View(data)
     yield from around(top, shaped=True)
     yield from (TextReading(packed, packed.back, True) for packed in unpacked(top))
@@ -186,7 +188,7 @@ def readings(data: bytes, *, deep: bool) -> Iterator[TextReading]:
 
 
 def around(view: View, *, shaped: bool) -> Iterator[TextReading]:
-    """A view, and what is undone beside it."""
+    """Yield a view, and what is undone beside it."""
     yield TextReading(view, view.back, shaped)
     for other in beside(view):
         yield TextReading(other, other.back, True)
@@ -203,13 +205,13 @@ class Shifted:
     of: View
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes that spell a part of the word."""
+        """Return the bytes that spell a part of the word."""
         start, end = self.word.back(start, end)
         return self.of.back(self.begin + start, self.begin + end)
 
 
 def carried(reading: TextReading, hits: Iterable[Detection], ours: list[tuple[int, int]]) -> list[Detection]:
-    """The hits of a reading as findings in the bytes; none that touches a placeholder."""
+    """Return the hits of a reading as findings in the bytes; none that touches a placeholder."""
     kept = []
     for hit in hits:
         if hit.start < hit.end and not any(hit.start < stop and begin < hit.end for begin, stop in ours):
@@ -224,7 +226,10 @@ def list_apart(hits: list[Detection], others: list[Detection]) -> list[Detection
 
 
 def united(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
-    """All findings in order; those that overlap are one, as wide as all of them, and what the earliest group says."""
+    """Return all findings in order.
+
+    Those that overlap are one, as wide as all of them, and what the earliest group says.
+    """
     ranked = [(hit, rank) for rank, group in enumerate(groups) for hit in group]
     if len(ranked) < 2:
         return [hit for hit, _ in ranked]

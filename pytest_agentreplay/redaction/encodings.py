@@ -1,12 +1,11 @@
-"""The guises of a value: how it looks once JSON, a URL, base64, hex or a log has been at it.
+"""The guises of a value, and the views of a text: encodings applied, and undone.
 
-Two readers: `secret_guises` (every guise of a secret, to be found) and `place_guises` (the reversible guises of a
-directory, by name, to be found and put back).
-
-Views: a text as it reads once JSON, a URL, HTML or a terminal has been undone, with the way back to the bytes.
+A guise is how a value looks once JSON, a URL, base64, hex or a log has encoded it: `secret_guises` has every guise of a
+secret, `place_guises` the reversible guises of a directory, by name. A view is a text as it reads once JSON, a URL,
+HTML or a terminal has been undone, with the way back to the bytes.
 
 What stands in a body may be a JSON string that holds a JSON string that holds a URL. What is found in a view is carried
-back to the bytes that spell it (`View.back`). A layer of backslashes halves them, so there are few (`below`); one
+back to the bytes that spell it (`View.map_back`). A layer of backslashes halves them, so there are few; one
 spelled in \u005c could go on for ever, and is cut off (`DEEPEST`).
 """
 
@@ -45,12 +44,15 @@ class EncodedForm:
 
 
 def as_bytes(text: str) -> bytes:
-    """UTF-8, lone surrogates included: what came in can always go out again."""
+    """Return the UTF-8 of a text, lone surrogates included: what came in can always go out again."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def as_text(data: bytes) -> str:
-    """The inverse of `as_bytes`; bytes that are no UTF-8, as percent signs may spell them, are told by number."""
+    """Return the inverse of `as_bytes`.
+
+    Bytes that are no UTF-8, as percent signs may spell them, are told by number.
+    """
     try:
         return data.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -58,20 +60,23 @@ def as_text(data: bytes) -> str:
 
 
 def json_escaped(text: str, depth: int = 1, *, ascii_only: bool = False) -> str:
-    """`text` as it stands inside a JSON string that stands inside `depth - 1` others."""
+    """Return `text` as it stands inside a JSON string that stands inside `depth - 1` others."""
     for _ in range(depth):
         text = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
     return text
 
 
 def lower_percent(text: str) -> str:
-    """Percent escapes with lower-case digits."""
+    """Return a text whose percent escapes have lower-case digits."""
     return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
 
 
 @lru_cache(maxsize=128)
 def secret_guises(value: str) -> tuple[EncodedForm, ...]:
-    """Every guise of a secret of at least 8 characters. Remembered: the environment has the same ones in each test."""
+    """Return every guise of a secret of at least 8 characters.
+
+    Remembered: the environment has the same ones in each test.
+    """
     plain = [written(value), *({written(value.lower()), written(value.upper())} - {written(value)})]
     folded = ((b"", plain), (b"", dumped(value)), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
     return (
@@ -82,7 +87,7 @@ def secret_guises(value: str) -> tuple[EncodedForm, ...]:
 
 
 def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[EncodedForm]:
-    """A guise for each group of needles that no other has."""
+    """Yield a guise for each group of needles that no other has."""
     seen: set[tuple[bytes, ...]] = set()
     for sign, groups in signed:
         for needles in groups:
@@ -92,12 +97,12 @@ def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[Enc
 
 
 def lowered(needles: Iterable[bytes]) -> tuple[bytes, ...]:
-    """The needles in lower case, each once, the longest first."""
+    """Return the needles in lower case, each once, the longest first."""
     return tuple(sorted({needle.lower() for needle in needles}, key=lambda needle: (-len(needle), needle)))
 
 
 def written(value: str) -> tuple[bytes, ...]:
-    """The value as texts, JSON inside JSON and URLs write it."""
+    """Return the value as texts, JSON inside JSON and URLs write it."""
     raw = as_bytes(value)
     once = quote(raw, safe="")
     urls = [once, quote(raw, safe="/"), quote_plus(raw), quote(once, safe=""), quote(lower_percent(once), safe="")]
@@ -105,7 +110,7 @@ def written(value: str) -> tuple[bytes, ...]:
 
 
 def in_strings(value: str) -> Iterator[str]:
-    """The value as Python shows it, and that or itself in JSON strings, one in the other.
+    """Yield the value as Python shows it, and that or itself in JSON strings, one in the other.
 
     Each level may escape what is not ASCII, the first its slashes too.
     """
@@ -122,7 +127,7 @@ def in_strings(value: str) -> Iterator[str]:
 
 
 def percent_all(value: str) -> Iterator[tuple[bytes, ...]]:
-    """Every byte as %XX, upper and lower case, and the same percent-encoded again."""
+    """Yield every byte as %XX, upper and lower case, and the same percent-encoded again."""
     upper = "".join(f"%{byte:02X}" for byte in as_bytes(value))
     for form in (upper, lower_percent(upper)):
         yield (form.encode(),)
@@ -130,7 +135,10 @@ def percent_all(value: str) -> Iterator[tuple[bytes, ...]]:
 
 
 def unicode_escaped(value: str) -> Iterator[tuple[bytes, ...]]:
-    r"""Every UTF-16 unit as \uXXXX, in JSON and in JSON inside JSON; and UTF-16 of which JSON has escaped the zeros."""
+    r"""Yield every UTF-16 unit as \uXXXX, in JSON and in JSON inside JSON.
+
+    And UTF-16 of which JSON has escaped the zeros.
+    """
     digits = value.encode("utf-16-be", "surrogatepass").hex()
     for slash in ("\\u", "\\\\u"):
         yield ("".join(slash + digits[at : at + 4] for at in range(0, len(digits), 4)).encode(),)
@@ -138,7 +146,7 @@ def unicode_escaped(value: str) -> Iterator[tuple[bytes, ...]]:
 
 
 def in_base64(value: str) -> Iterator[tuple[bytes, ...]]:
-    """Its base64, the base64 of that, and that of its UTF-16."""
+    """Yield its base64, the base64 of that, and that of its UTF-16."""
     for forms in base64_shifted(as_bytes(value)):
         yield forms
         # Between two borders of three bytes the base64 of base64 depends on nothing else.
@@ -148,7 +156,7 @@ def in_base64(value: str) -> Iterator[tuple[bytes, ...]]:
 
 
 def base64_shifted(raw: bytes) -> Iterator[tuple[bytes, ...]]:
-    """Its base64 as far as no neighbour changes it, at the three offsets; URL-safe and escaped too."""
+    """Yield its base64 as far as no neighbour changes it, at the three offsets; URL-safe and escaped too."""
     for offset in range(3):
         whole = base64.b64encode(b"\0" * offset + raw)
         stable = whole[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].decode()
@@ -158,19 +166,19 @@ def base64_shifted(raw: bytes) -> Iterator[tuple[bytes, ...]]:
 
 
 def wide(value: str) -> tuple[bytes, bytes]:
-    """Its UTF-16, little and big end first."""
+    """Return its UTF-16, little and big end first."""
     return value.encode("utf-16-le", "surrogatepass"), value.encode("utf-16-be", "surrogatepass")
 
 
 def in_hex(value: str) -> Iterator[tuple[bytes, ...]]:
-    """Hexadecimal, both cases."""
+    """Yield a value in hexadecimal digits, both cases."""
     for raw in (as_bytes(value), *wide(value)):
         digits = raw.hex()
         yield from ((form.encode(),) for form in sorted({digits, digits.upper()}))
 
 
 def dumped(value: str) -> Iterator[tuple[bytes, ...]]:
-    """Its bytes as programs list them, in octal and hexadecimal digits."""
+    """Yield its bytes as programs list them, in octal and hexadecimal digits."""
     raw = as_bytes(value)
     yield (" ".join(f"{byte:03o}" for byte in raw).encode(),)
     yield (raw.hex(" ").encode(),)
@@ -178,12 +186,12 @@ def dumped(value: str) -> Iterator[tuple[bytes, ...]]:
 
 
 def unique(forms: list[str]) -> tuple[bytes, ...]:
-    """The forms as bytes, each once, the longest first."""
+    """Return the forms as bytes, each once, the longest first."""
     return tuple(sorted({as_bytes(form) for form in forms}, key=lambda form: (-len(form), form)))
 
 
 def gate_of(needles: tuple[bytes, ...]) -> bytes:
-    """The longest run of letters and digits that all needles share; b"" when they share none of at least 3."""
+    """Return the longest run of letters and digits that all needles share; b"" when they share none of at least 3."""
     shortest = needles[-1]
     for run in sorted(SAFE_RUN.findall(shortest), key=len, reverse=True):
         if len(run) >= 3 and all(run in needle for needle in needles):
@@ -193,7 +201,7 @@ def gate_of(needles: tuple[bytes, ...]) -> bytes:
 
 @lru_cache(maxsize=128)
 def place_guises(value: str) -> Mapping[str, str]:
-    """The reversible guises of a directory by name; "" is the plain one. Many are equal.
+    """Return the reversible guises of a directory by name; "" is the plain one. Many are equal.
 
     Windows knows a directory in any case; met are the two that programs give it: the drive's letter, and all of it.
     Remembered: all but the `tmp_path` of a test are the same in each test, and each is read twice.
@@ -206,7 +214,7 @@ def place_guises(value: str) -> Mapping[str, str]:
 
 
 def case_guises(value: str) -> Mapping[str, str]:
-    """`value` as JSON, URLs and POSIX write it, by name."""
+    """Return `value` as JSON, URLs and POSIX write it, by name."""
     posix = value.replace("\\", "/")
     return {
         "": value,
@@ -267,7 +275,7 @@ class ViewText(Protocol):
         """The one above it, if there is any."""
 
     def up(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the text above that spell `text[start:end]`."""
+        """Return the bytes of the text above that spell `text[start:end]`."""
 
 
 @dataclass(slots=True)
@@ -282,7 +290,7 @@ class View:
     """For each escape, where its text begins here, and where it begins and ends above."""
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the topmost text that spell `text[start:end]`."""
+        """Return the bytes of the topmost text that spell `text[start:end]`."""
         view: ViewText = self
         while view.above is not None:
             start, end = view.up(start, end)
@@ -290,7 +298,7 @@ class View:
         return start, end
 
     def up(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the text above that spell it."""
+        """Return the bytes of the text above that spell it."""
         if self._stops is None:
             assert self.above is not None
             assert self.escape is not None
@@ -307,7 +315,7 @@ class View:
         return self._there(start)[0], self._there(end - 1)[1]
 
     def _there(self, at: int) -> tuple[int, int]:
-        """Where the byte `at` of this text begins and ends in the text above."""
+        """Return where the byte `at` of this text begins and ends in the text above."""
         assert self._stops is not None
         assert self.above is not None
         here, begins, ends = self._stops
@@ -322,7 +330,7 @@ class View:
 
 
 def beside(view: View) -> Iterator[View]:
-    """A text without HTML entities, twice, and without colour codes; where it has any."""
+    """Yield a text without HTML entities, twice, and without colour codes; where it has any."""
     page = view
     for _ in range(TWICE):
         if b"&" not in page.text or _ENTITY.search(page.text) is None:
@@ -334,7 +342,7 @@ def beside(view: View) -> Iterator[View]:
 
 
 def below(data: bytes) -> Iterator[View]:
-    """The text under each layer of backslashes. Raises TooDeep behind the last one that is looked at."""
+    """Yield the text under each layer of backslashes. Raises TooDeep behind the last one that is looked at."""
     view = View(data)
     for _ in range(DEEPEST):
         if b"\\" not in view.text or (text := unescaped(view.text)) == view.text:
@@ -346,18 +354,21 @@ def below(data: bytes) -> Iterator[View]:
 
 
 def unescaped_view(data: bytes) -> View:
-    """A text under one layer of backslashes."""
+    """Return a text under one layer of backslashes."""
     top = View(data)
     return View(unescaped(data), top, _ESCAPE, _unit) if b"\\" in data else top
 
 
 def spells_letters(data: bytes) -> bool:
-    """Whether letters or slashes may be escaped, so that a word must be looked for below; or quotes far too often."""
+    """Return whether letters or slashes may be escaped, so that a word must be looked for below.
+
+    Or quotes far too often.
+    """
     return b"\\" in data and _LETTERS.search(data) is not None
 
 
 def percented(text: bytes) -> Iterator[tuple[int, View]]:
-    """The words of a text that have percent signs to undo, each with where it begins, undone once and twice.
+    """Yield the words of a text that have percent signs to undo, each with where it begins, undone once and twice.
 
     With a `+` among them it may be a form, where that is a space.
     """
@@ -391,31 +402,34 @@ class ViewTooDeep(Exception):
 
 
 def _deepest(view: View) -> tuple[int, int]:
-    """The bytes of the outermost text from the first to the last of what is still escaped."""
+    """Return the bytes of the outermost text from the first to the last of what is still escaped."""
     found = [hit.span() for hit in _ESCAPE.finditer(view.text)]
     return view.back(found[0][0], found[-1][1])
 
 
 def is_painted(text: bytes) -> bool:
-    """Whether there may be colour codes or characters of no width; a few quick scans."""
+    """Return whether there may be colour codes or characters of no width; a few quick scans."""
     if b"\x1b" in text or (b"\xe2" in text and b"\xe2\x80" in text) or b"\xef\xbb\xbf" in text:
         return True
     return b"\\" in text and _ESCAPED_PAINT.search(text) is not None
 
 
 def squeezed(view: ViewText) -> View | None:
-    """A text without what cuts its words: line ends, escaped or behind a backslash, and quotes; None if it has none."""
+    """Return a text without what cuts its words: line ends, escaped or behind a backslash, and quotes.
+
+    None if it has none.
+    """
     text = _CUT.sub(b"", view.text)
     return None if len(text) == len(view.text) else View(text, view, _CUT, nothing)
 
 
 def bare(text: bytes) -> bytes:
-    """A text in lower case without any character that `squeezed` may leave out: a quick look before the exact one."""
+    """Return a text in lower case without any character that may cut a value: a quick look before the exact one."""
     return text.translate(_LOWER, _BARE_OF)
 
 
 def runs(text: bytes, shortest: int) -> bytes:
-    """What of a text stands in runs of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
+    """Return the runs of a text of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
     flat, run = text.translate(_RUN), b"A" * shortest
     found = []
     at = flat.find(run)
@@ -428,7 +442,10 @@ def runs(text: bytes, shortest: int) -> bytes:
 
 
 def respelled(view: ViewText) -> Iterator[View]:
-    """A text whose bytes are spelled in octal digits, as quoted-printable or in UTF-16, undone; where it may be so."""
+    """Yield a text whose bytes are spelled in octal digits, as quoted-printable or in UTF-16, undone.
+
+    Where it may be so.
+    """
     text = view.text
     if (b"\\1" in text or b"\\0" in text) and _OCTAL.search(text) is not None:
         yield View(_OCTAL.sub(lambda hit: _octal(hit[0]), text), view, _OCTAL, _octal)
@@ -447,7 +464,7 @@ def _quoted(escape: bytes) -> bytes:
 
 
 def widened(view: ViewText) -> View | None:
-    """What a text of UTF-16 says in ASCII; None where every other byte is not nearly always zero."""
+    """Return what a text of UTF-16 says in ASCII; None where every other byte is not nearly always zero."""
     if b"\0" not in view.text or view.text.count(0) * 3 < len(view.text):
         return None
     return View(view.text.replace(b"\0", b""), view, _ZERO, nothing)
@@ -458,12 +475,12 @@ def _of_form(text: bytes) -> bytes:
 
 
 def nothing(_: bytes) -> bytes:
-    """What a mark spells that only parts a text."""
+    """Return what a mark spells that only parts a text."""
     return b""
 
 
 def unescaped(text: bytes) -> bytes:
-    """One layer of backslashes undone everywhere; what is no escape stays."""
+    """Return one layer of backslashes undone everywhere; what is no escape stays."""
     # A byte that JSON text cannot hold keeps the doubled backslashes apart; in other text it is looked at one by one.
     if b"\0" in text or b"\\u0000" in text or b"\\x00" in text:
         return _ESCAPE.sub(lambda found: _unit(found[0]), text)
@@ -477,7 +494,7 @@ def unescaped(text: bytes) -> bytes:
 
 
 def _unit(escape: bytes) -> bytes:
-    """What one escape spells."""
+    """Return what one escape spells."""
     match escape[1:2]:
         case b"u":
             units = bytes.fromhex(escape.replace(b"\\u", b"").decode())
@@ -489,7 +506,7 @@ def _unit(escape: bytes) -> bytes:
 
 
 def _entity(entity: bytes) -> bytes:
-    """What one HTML entity spells; one beyond all characters is left as it is."""
+    """Return what one HTML entity spells; one beyond all characters is left as it is."""
     if (text := _NAMED.get(entity)) is not None:
         return text
     digits = entity[2:-1]

@@ -63,25 +63,28 @@ AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
 
 
 def use(name: str, extra: frozenset[str]) -> Use:
-    """What is done with a request header: it is stored, a credential to learn, or left out; `name` in lower case."""
+    """Return what is done with a request header: it is stored, a credential to learn, or left out.
+
+    `name` in lower case.
+    """
     if secret_header(name):
         return "learn"
     return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
 
 
 def may_be_flag(name: str) -> bool:
-    """Whether a header of this name may be one of the agent's own that says yes or no, as `X-Dry-Run: true` does."""
+    """Return whether a header of this name may be a flag of the agent's own, as `X-Dry-Run: true` is."""
     return (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
 
 
 def is_flag(value: str) -> bool:
-    """Whether the value of such a header says yes or no: it holds no secret."""
+    """Return whether the value of such a header says yes or no: it holds no secret."""
     return value.strip().lower() in FLAGS
 
 
 @functools.lru_cache(maxsize=64)
 def names_another_host(value: str, url: str) -> bool:
-    """Whether a Host header was set by hand: it names another host than the URL that the request goes to."""
+    """Return whether a Host header was set by hand: it names another host than the URL that the request goes to."""
     try:
         return bool(url) and urlsplit(f"//{value.strip()}").hostname != urlsplit(url).hostname
     except ValueError:
@@ -89,7 +92,7 @@ def names_another_host(value: str, url: str) -> bool:
 
 
 def kept_in_reply(name: str, value: str, extra: frozenset[str]) -> bool:
-    """Whether the value of a reply header is stored; `name` in lower case."""
+    """Return whether the value of a reply header is stored; `name` in lower case."""
     if name in NEVER or name in SESSIONS:
         return False
     if name in REPLY or name in extra or "ratelimit" in name:
@@ -98,17 +101,17 @@ def kept_in_reply(name: str, value: str, extra: frozenset[str]) -> bool:
 
 
 def secret_header(name: str) -> bool:
-    """Whether a header of this name carries a credential."""
+    """Return whether a header of this name carries a credential."""
     return name in CREDENTIALS or name in NEVER or (looks_secret(name) and "ratelimit" not in name)
 
 
 def hidden_in_traces(name: str) -> bool:
-    """Whether the value of this header is replaced in the source of an import: a credential, or who is in a session."""
+    """Return whether the value of this header is replaced in a trace: a credential, or who is in a session."""
     return secret_header(name) or name in SESSIONS
 
 
 def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """(category, value) of every credential in a header for which `use` says "learn".
+    """Yield (category, value) of every credential in a header for which `choose_use` returns "learn".
 
     Schemes are stripped, Basic is opened, cookies are split.
     """
@@ -134,7 +137,7 @@ def compared(name: str, value: str) -> list[str]:
 
 
 def authorization(value: str) -> Iterator[str]:
-    """The secret parts of an Authorization value."""
+    """Yield the secret parts of an Authorization value."""
     scheme, _, rest = value.strip().partition(" ")
     rest = rest.strip()
     if not rest:
@@ -153,7 +156,7 @@ def authorization(value: str) -> Iterator[str]:
 
 
 def cookie_values(pairs: Iterable[str]) -> Iterator[str]:
-    """The values of cookies that are long enough to be a session rather than a preference."""
+    """Yield the values of cookies that are long enough to be a session rather than a preference."""
     for pair in pairs:
         value = pair.partition("=")[2].strip().strip('"')
         if len(value) >= COOKIE_SHORTEST:
@@ -161,14 +164,14 @@ def cookie_values(pairs: Iterable[str]) -> Iterator[str]:
 
 
 def set_cookies(headers: Headers) -> Iterator[str]:
-    """The session values that a reply sets."""
+    """Yield the session values that a reply sets."""
     for name, value in headers:
         if name.lower() == "set-cookie":
             yield from cookie_values([value.partition(";")[0]])
 
 
 def without_cookie(header: str, instead: Callable[[str], str]) -> str:
-    """A Set-Cookie value with the cookie's name and attributes, so that a client's jar works on it in a replay."""
+    """Return a Set-Cookie value with name and attributes of the cookie, so that a client's jar works in a replay."""
     pair, mark, attributes = header.partition(";")
     name, sign, value = pair.partition("=")
     plain = value.strip().strip('"')
@@ -201,18 +204,18 @@ def redact_url(
 
 
 def is_ticket(name: str, value: str) -> bool:
-    """Whether a parameter of a URL that a server hands out is all that somebody needs to act on it: an upload's id."""
+    """Return whether a parameter of a URL from a server is all that somebody needs to act on it: an upload's id."""
     return name.lower().replace("-", "_") in TICKETS or is_generated(value.encode("utf-8", "surrogatepass"))
 
 
 def split_at_parameters(url: str) -> tuple[str, str, str]:
-    """What comes before the query or fragment, its first sign, and the rest."""
+    """Return what comes before the query or fragment, its first sign, and the rest."""
     at = min((found for found in (url.find("?"), url.find("#")) if found >= 0), default=-1)
     return (url, "", "") if at < 0 else (url[:at], url[at], url[at + 1 :])
 
 
 def parameter(hit: re.Match[str], instead: Callable[[str, str], str], also: Callable[[str, str], bool]) -> str:
-    """One parameter, with its value replaced when its name looks secret, or `also` says so."""
+    """Return one parameter, with its value replaced when its name looks secret, or `also` says so."""
     name, value = unquote_plus(hit[2]), unquote_plus(hit[3])
     if not looks_secret(name) and not also(name, value):
         return hit[0]

@@ -1,9 +1,8 @@
 """Known values: the secrets of this run, found in every guise.
 
-Remembering: what was found in an earlier text is found again where the text is the same.
-
 An agent sends its whole history again with each turn. Scanned from its beginning each time, a conversation costs the
-square of its length; here only what stands between the common head and the common tail is scanned.
+square of its length. So what was found in an earlier text is kept, and only what stands between the common head and
+the common tail is scanned.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.redaction.encodings import View, as_bytes, bare, respelled, runs, secret_guises, squeezed
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
+from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
@@ -39,7 +39,7 @@ class Secret:
     value: str
     raw: bytes
     bare: bytes
-    """In lower case, without what `bare` leaves out of a text."""
+    """In lower case, without what `strip_cuts` leaves out of a text."""
 
     def __repr__(self) -> str:
         return f"Secret({self.category})"
@@ -67,7 +67,7 @@ class Known:
         return tuple(self._secrets.values())
 
     def learn(self, category: str, value: str, also: Iterable[str] = ()) -> bool:
-        """Know `value` from now on; gives whether it is long and rare enough. The lines of a long value count too.
+        """Know `value` from now on; return whether it is long and rare enough. The lines of a long value count too.
 
         `also` are other spellings of it, which are known as the same.
         """
@@ -99,7 +99,7 @@ class Known:
         return True
 
     def find(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
-        """Where secrets stand in a view, in no order: in every guise at its top, as they are in what it decodes to."""
+        """Yield where secrets stand in a view, in no order: in every guise at its top, as they are in decoded text."""
         if not self._secrets:
             return
         if view.above is None:
@@ -113,7 +113,7 @@ class Known:
             yield from ((*other.up(start, end), secret) for start, end, secret in self._plain(other.text))
 
     def category(self, value: str, otherwise: str) -> str:
-        """The category under which `value` is known, or the one given."""
+        """Return the category under which `value` is known, or the one given."""
         secret = self._secrets.get(value)
         return otherwise if secret is None else secret.category
 
@@ -134,7 +134,7 @@ class Known:
             yield from ((start, end, secret) for start, end in everywhere(secret.raw.lower(), folded))
 
     def _cut(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
-        """Values that line ends, backslashes or quotes cut in pieces."""
+        """Yield values that line ends, backslashes or quotes cut in pieces."""
         tight, shortest = bare(view.text), SHORTEST - 2
         found = [secret for secret in self._secrets.values() if len(secret.bare) >= shortest and secret.bare in tight]
         if not found or (joined := squeezed(view)) is None:
@@ -147,7 +147,7 @@ class Known:
                 yield from ((*joined.up(*span), secret) for span in everywhere(raw, text))
 
     def _masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        """Values with their middle starred out: head and tail still tell which key it is."""
+        """Yield values with their middle starred out: head and tail still tell which key it is."""
         for stars in _STARS.finditer(data):
             head = data[max(0, stars.start() - _MASK_SIDE) : stars.start()]
             tail = data[stars.end() : stars.end() + _MASK_SIDE]
@@ -158,7 +158,7 @@ class Known:
 
 
 def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
-    """Where `needle` stands in `data`."""
+    """Yield where `needle` stands in `data`."""
     at = data.find(needle)
     while at >= 0:
         yield at, at + len(needle)
@@ -166,17 +166,17 @@ def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def common_tail(head: bytes, value: bytes) -> int:
-    """How many bytes at the end of `head` are those that `value` begins with."""
+    """Return how many bytes at the end of `head` are those that `value` begins with."""
     return next((size for size in range(min(len(head), len(value)), 0, -1) if head.endswith(value[:size])), 0)
 
 
 def common_head(tail: bytes, value: bytes) -> int:
-    """How many bytes at the beginning of `tail` are those that `value` ends with."""
+    """Return how many bytes at the beginning of `tail` are those that `value` ends with."""
     return next((size for size in range(min(len(tail), len(value)), 0, -1) if tail.startswith(value[-size:])), 0)
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:
-    """Whether the digits stand as a JSON number, so that what replaces them needs quotes of its own."""
+    """Return whether the digits stand as a JSON number, so that what replaces them needs quotes of its own."""
     before, after = data[:start].rstrip()[-1:], data[end:].lstrip()[:1]
     return before in {b":", b"[", b","} and after in {b",", b"]", b"}"} and data.lstrip()[:1] in {b"{", b"["}
 
@@ -195,7 +195,7 @@ class Seen:
 
 
 class Remembering:
-    """Return what `find` gives, for texts that grow; remembers the last few large ones. Safe from any thread."""
+    """Return what `find` returns, for texts that grow; remembers the last few large ones. Safe from any thread."""
 
     def __init__(self, find: Callable[[bytes], list[Span]]) -> None:
         """`find` must tell a span from the `reach` bytes around it alone."""
@@ -209,7 +209,7 @@ class Remembering:
         best = (0, 0)
         known = Seen(b"", [], state)
         for seen in self._last:
-            if seen.state == state and (same := overlap(seen.text, data)) > best:
+            if seen.state == state and (same := count_shared(seen.text, data)) > best:
                 best, known = same, seen
         found = self._between(data, known, best, reach) if sum(best) > reach * 4 else self._find(data)
         self._last = (Seen(data, found, state), *self._last[: KEPT - 1])
@@ -231,24 +231,3 @@ class Remembering:
             *((start + begin, end + begin, text) for start, end, text in window if left <= start + begin < right),
             *((start + grown, end + grown, text) for start, end, text in spans if start + grown >= right),
         ]
-
-
-def overlap(old: bytes, new: bytes) -> tuple[int, int]:
-    """How many bytes the two have in common at the head, and then at the tail without counting any twice."""
-    limit = min(len(old), len(new))
-    head = common(limit, lambda low, high: old[low:high] == new[low:high])
-    end, last = len(old), len(new)
-    tail = common(limit - head, lambda low, high: old[end - high : end - low] == new[last - high : last - low])
-    return head, tail
-
-
-def common(limit: int, same: Callable[[int, int], bool]) -> int:
-    """The largest n <= `limit` for which everything in [0, n) is the same, by halving."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if same(low, middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low

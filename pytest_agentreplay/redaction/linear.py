@@ -102,7 +102,7 @@ def check_row(items: tuple[Node, ...]) -> None:
 
 
 def anchor_of(items: tuple[Node, ...], at: int) -> int | None:
-    """How long the way is up to a character in front of `at` that nothing since, `at` included, can run over."""
+    """Return how long the way is up to a character in front of `at` that nothing since, `at` included, can run over."""
     over = chars(items[at])
     for before in range(at - 1, -1, -1):
         item = items[before]
@@ -116,7 +116,7 @@ def anchor_of(items: tuple[Node, ...], at: int) -> int | None:
 
 
 def after(items: tuple[Node, ...], at: int, follow: int, *, fails: bool) -> tuple[int, bool]:
-    """With what the text may go on behind item `at`, and whether anything there may fail."""
+    """Return what the text may go on with behind item `at`, and whether anything there may fail."""
     for item in reversed(items[at + 1 :]):
         follow = first(item) | (follow if nullable(item) else 0)
         fails = fails or may_fail(item)
@@ -124,7 +124,7 @@ def after(items: tuple[Node, ...], at: int, follow: int, *, fails: bool) -> tupl
 
 
 def measured(node: Node, follow: int, fails: bool) -> Work:
-    """The work of a node behind which the text goes on with `follow`, or with anything where nothing `fails`."""
+    """Return the work of a node behind which the text goes on with `follow`, or with anything where nothing `fails`."""
     match node:
         case RegexRow(items):
             ways, steps, endless = 1.0, 0.0, False
@@ -148,7 +148,7 @@ def measured(node: Node, follow: int, fails: bool) -> Work:
 
 
 def repeated(loop: Loop, follow: int, fails: bool) -> Work:
-    """The work of a repeat."""
+    """Return the work of a repeat."""
     again = first(loop.body)
     inner = measured(loop.body, again | follow, fails or loop.least > 1)
     if loop.most > 1 and nullable(loop.body):
@@ -171,7 +171,7 @@ def repeated(loop: Loop, follow: int, fails: bool) -> Work:
 
 
 def first(node: Node) -> int:
-    """The characters that a match may begin with."""
+    """Return the characters that a match may begin with."""
     match node:
         case Sign(found):
             return found
@@ -191,7 +191,7 @@ def first(node: Node) -> int:
 
 
 def chars(node: Node) -> int:
-    """Every character that a match may hold."""
+    """Return every character that a match may hold."""
     match node:
         case Sign(found):
             return found
@@ -204,7 +204,7 @@ def chars(node: Node) -> int:
 
 
 def nullable(node: Node) -> bool:
-    """Whether a match may be empty."""
+    """Return whether a match may be empty."""
     match node:
         case Sign():
             return False
@@ -219,7 +219,7 @@ def nullable(node: Node) -> bool:
 
 
 def may_fail(node: Node) -> bool:
-    """Whether there is text before which this does not match, not even as nothing."""
+    """Return whether there is text before which this does not match, not even as nothing."""
     match node:
         case RegexRow(items):
             return any(map(may_fail, items))
@@ -232,7 +232,7 @@ def may_fail(node: Node) -> bool:
 
 
 def longest(node: Node) -> float:
-    """How many characters a match holds at most."""
+    """Return how many characters a match holds at most."""
     match node:
         case Sign():
             return 1
@@ -247,7 +247,7 @@ def longest(node: Node) -> float:
 
 
 def union(sets: list[int]) -> int:
-    """The characters of all of them."""
+    """Return the characters of all of them."""
     found = 0
     for one in sets:
         found |= one

@@ -5,15 +5,9 @@ parameters by their `=`. Quotes may be escaped, any number of times: `\"password
 A name and its value may be two members as well, or two items: `{"name": "X-Api-Key", "value": "..."}`, `["X-Api-Key",
 "..."]`.
 
-Blocks: the lines below a name, in a block of YAML (`password: |`) or between three quotes.
-
-Lines may end in escapes (`\n`) and quotes be escaped, as in JSON strings.
-
-Tables: values below the name of their column, in CSV, with tabs or semicolons, in Markdown.
-
-Lines may end in escapes (`\n`) and quotes be escaped, as in JSON strings.
-
-Arranged values: what a name tells that does not stand right before the value.
+Blocks are the lines below a name, in a block of YAML (`password: |`) or between three quotes. In tables values stand
+below the name of their column: in CSV, with tabs or semicolons, in Markdown. Of arranged values the name does not stand
+right before the value:
 
     Content-Disposition: form-data; name="password"      a field of a form, a blank line before the value
     {"key": "db.password", "value": {"stringValue": ...}}      two members of one object, in any order
@@ -54,7 +48,10 @@ _MOST = 64
 
 
 def find_block(text: bytes, at: int, said: Strength, opened: bytes | None) -> Iterator[tuple[int, int]]:
-    """The lines that look like a secret of a block that begins at `at`; behind an `opened` quote, two more make one."""
+    """Yield the lines that look like a secret of a block that begins at `at`.
+
+    Behind an `opened` quote, two more make one.
+    """
     if opened is not None:
         if text.startswith(opened * 2, at):
             yield from secret_lines(text, at + 2 * len(opened), said, opened * 3)
@@ -63,7 +60,7 @@ def find_block(text: bytes, at: int, said: Strength, opened: bytes | None) -> It
 
 
 def secret_lines(text: bytes, at: int, said: Strength, closing: bytes | None) -> Iterator[tuple[int, int]]:
-    """Lines that look like a secret: up to `closing`, or as long as they are indented."""
+    """Yield lines that look like a secret: up to `closing`, or as long as they are indented."""
     for _ in range(_MOST):
         line = _LINE.match(text, at)
         assert line is not None
@@ -117,7 +114,7 @@ class Columns:
         """By sign and width, up to which line the tables reach that were read: a line of values is no line of names."""
 
     def below(self, word: int) -> Iterator[tuple[int, int, str]]:
-        """The values below the name in which a word stands at `word`, where that is the head of a column."""
+        """Yield the values below the name in which a word stands at `word`, where that is the head of a column."""
         text = self._text
         if _CELL_END.match(text, word) is None:
             return
@@ -140,7 +137,7 @@ class Columns:
                 yield start, end, CATEGORY
 
     def _table(self, line: int, word: int) -> TextTable | None:
-        """The table of which a line is the line of names."""
+        """Return the table of which a line is the line of names."""
         text = self._text
         first = self._ends[line - 1][1] if line else 0
         last = self._ends[line][0] if line < len(self._ends) else len(text)
@@ -157,7 +154,7 @@ class Columns:
         return None
 
     def _values(self, table: TextTable, nth: int) -> Iterator[tuple[int, int]]:
-        """Where the values of a column stand, without their quotes, as long as lines have as many cells."""
+        """Yield where the values of a column stand, without their quotes, as long as lines have as many cells."""
         text, last = self._text, len(table.names) - 1
         line_end = text[slice(*self._ends[table.below - 1])]
         for line in range(table.below, min(table.below + _ROWS, len(self._ends) + 1)):
@@ -180,7 +177,7 @@ class Columns:
 
 
 def beginnings(text: bytes, first: int, at: int) -> list[int]:
-    """Where the line of `at` may begin: at `first`, or behind one of the last quotes that open a string in it."""
+    """Return where the line of `at` may begin: at `first`, or behind one of the last quotes that open a string."""
     return [first, *[hit.end() for hit in _OPENING.finditer(text, first, at)][-4:]]
 
 
@@ -222,7 +219,10 @@ _SIGNED = re.compile(rb"""[^\s"'<>(){}`|\\]{1,4096}""")
 
 
 def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
-    """Where values stand that a name gives away, as (start, end, category); `names` are a project's, in lower case."""
+    """Yield where values stand that a name gives away, as (start, end, category).
+
+    `names` are a project's, in lower case.
+    """
     lower = text.lower()
     seen: set[int] = set()
     columns = Columns(text)
@@ -248,7 +248,7 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
 
 
 def _block(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
-    """The lines of a block behind a name and its sign, where one begins there."""
+    """Yield the lines of a block behind a name and its sign, where one begins there."""
     opened = hit["open"] or hit["prefixed"]
     if opened is None and (hit["sign"] != b":" or text[hit.end() : hit.end() + 1] not in (b"|", b">", b"!")):
         return
@@ -279,7 +279,7 @@ def _value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str])
 
 
 def _told(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[str, str | None, Strength]:
-    """The name of which the word at `at` is a part, the category that a project gives it, and what it says."""
+    """Return the name of which the word at `at` is a part, the category that a project gives it, and what it says."""
     name, whole = _name(text, at, hit.end("rest")), _whole_name(text, at, hit)
     lower = whole.lower()
     own = names.get(name.lower()) or names.get(lower) or names.get(_PUNCTUATION.split(lower.rstrip("[]() "))[-1])
@@ -296,7 +296,7 @@ def _told(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) 
 
 
 def _whole_name(text: bytes, at: int, hit: re.Match[bytes]) -> str:
-    """The name with what punctuation parts from it: up to the opening quote, or of two words without quotes."""
+    """Return the name with what punctuation parts from it: up to the opening quote, or of two words without quotes."""
     before = text[max(0, at - NAME) : at]
     if hit["shut"]:
         start = before.rfind(hit["shut"][-1:]) + 1
@@ -308,7 +308,7 @@ def _whole_name(text: bytes, at: int, hit: re.Match[bytes]) -> str:
 
 
 def without_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, int]:
-    """The value without a scheme before it: any word, where the name says that there is one."""
+    """Return the value without a scheme before it: any word, where the name says that there is one."""
     if name.lower().endswith("authorization") and (scheme := _ANY_SCHEME.match(text, start)) is not None:
         rest = _AFTER_COLON.match(text, scheme.end())
         if rest is not None and rest.end() >= end and looks_random(rest[0]) and b"=" not in rest[0].rstrip(b"="):
@@ -319,7 +319,7 @@ def without_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, i
 
 
 def _name(text: bytes, at: int, end: int) -> str:
-    r"""The whole name of which the word at `at` is a part; the n of a `\n` before it is none of it."""
+    r"""Return the whole name of which the word at `at` is a part; the n of a `\n` before it is none of it."""
     before = text[max(0, at - NAME) : at]
     first = start = at - len(before) + len(before.rstrip(_LETTERS))
     if text[start - 1 : start] == b"\\":
@@ -330,7 +330,7 @@ def _name(text: bytes, at: int, end: int) -> str:
 
 
 def quoted(text: bytes, start: int, opened: bytes) -> tuple[int, int] | None:
-    """The value behind an opening quote, up to the quote that is escaped as often, or the end of a text cut off."""
+    """Return the value behind an opening quote, up to the quote that is escaped as often, or the end of the text."""
     slashes = len(opened) - 1
     if not slashes:
         found = _CLOSED[opened].match(text, start)
@@ -343,7 +343,7 @@ def quoted(text: bytes, start: int, opened: bytes) -> tuple[int, int] | None:
 
 
 def _bare(text: bytes, hit: re.Match[bytes], name: str) -> tuple[int, int] | None:
-    """The value behind a sign without quotes. `host:port` and a type behind a name are none."""
+    """Return the value behind a sign without quotes. `host:port` and a type behind a name are none."""
     quoted_name = hit["shut"].endswith((b'"', b"'"))
     if hit["sign"] == b":" and not hit["space"] and not quoted_name:
         return None
@@ -394,7 +394,7 @@ _KEY_SPAN = 8192
 
 
 def find_arranged(text: bytes) -> Iterator[Hit]:
-    """Where such values stand, as (start, end, category)."""
+    """Yield where such values stand, as (start, end, category)."""
     if b"form-data" in text:
         for field in _FORM_FIELD.finditer(text):
             yield from named(field["name"], field["value"], field.span("value"))
@@ -407,7 +407,7 @@ def find_arranged(text: bytes) -> Iterator[Hit]:
 
 
 def two_items(text: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
-    """The value of a pair, unless it looks like a name too: then both are names of fields."""
+    """Yield the value of a pair, unless it looks like a name too: then both are names of fields."""
     name = pair["name"].decode("utf-8", "replace")
     start, end = without_scheme(text, *pair.span("value"), name)
     said, value = strength(name), text[start:end].strip()
@@ -417,14 +417,14 @@ def two_items(text: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
 
 
 def named(name: bytes, value: bytes, span: tuple[int, int]) -> Iterator[Hit]:
-    """A value, where its name says that it is a secret."""
+    """Yield a value, where its name says that it is a secret."""
     said = strength(name.decode("utf-8", "replace"))
     if said not in {"", "parameter"} and believed(said, value.strip(), quoted=True):
         yield *span, CATEGORY
 
 
 def valued(text: bytes, name: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
-    """The value of a pair, without the scheme before it, where its name says that it is a secret."""
+    """Yield the value of a pair, without the scheme before it, where its name says that it is a secret."""
     more: re.Match[bytes] | None = pair
     while more is not None:
         start, end = without_scheme(text, *more.span("value"), name.decode("utf-8", "replace"))
@@ -433,7 +433,7 @@ def valued(text: bytes, name: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
 
 
 def find_pairs(text: bytes) -> Iterator[Hit]:
-    """The values of objects that have a name for one member and the value for another."""
+    """Yield the values of objects that have a name for one member and the value for another."""
     before = 0
     for hit in _NAME.finditer(text):
         if strength(hit["name"].decode("utf-8", "replace")) not in {"", "parameter"}:
@@ -450,7 +450,7 @@ def find_pairs(text: bytes) -> Iterator[Hit]:
 
 
 def find_private_members(text: bytes) -> Iterator[Hit]:
-    """The private members of JSON Web Keys (RFC 7518, section 6)."""
+    """Yield the private members of JSON Web Keys (RFC 7518, section 6)."""
     types = [hit.start() for hit in re.finditer(rb"[\"']kty\\{0,16}[\"']", text)]
     nth = 0
     for member in _KEY.finditer(text) if types else ():

@@ -3,10 +3,9 @@
 Only runs that decode to ASCII or to an archive are looked at; a picture, a signature, a hash and a key of a vendor do
 not. What is found is carried back to the groups of four letters that spell it, in an archive to all of it.
 
-Archives: packed bodies that no header announces, known by how they begin: gzip, zlib, zstd, bzip2, xz and zip.
-
-What is in one is read within the bounds of `content_coding`. One that cannot be read is `Opaque`, and so is one in
-which something is found and that nothing here packs again.
+Archives are packed bodies that no header announces, known by how they begin: gzip, zlib, zstd, bzip2, xz and zip. What
+is in one is read within the bounds of `content_coding`. One that cannot be read is `Opaque`, and so is one in which
+something is found and that nothing here packs again.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ _PART_END = b"\r\n--"
 
 
 def is_archive(data: bytes) -> bool:
-    """Whether a body begins as an archive does, or is a tar file of some."""
+    """Return whether a body begins as an archive does, or is a tar file of some."""
     if data.startswith(_STARTS) or (data.startswith(b"BZh") and data[4:10] == b"1AY&SY"):
         return True
     return (data.startswith(_ZLIB) and is_zlib(data)) or (data[257:262] == b"ustar" and holds_archives(data))
@@ -66,7 +65,7 @@ def is_zlib(data: bytes) -> bool:
 
 
 def archives_in(data: bytes, records: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
-    """Where archives stand in a body: all of it, some of its records, or parts of a multipart."""
+    """Return where archives stand in a body: all of it, some of its records, or parts of a multipart."""
     if is_archive(data):
         return [(0, len(data))]
     found = [(start, end) for start, end in records if is_archive(data[start:end])]
@@ -79,7 +78,10 @@ def archives_in(data: bytes, records: Iterable[tuple[int, int]] = ()) -> list[tu
 
 
 def contents(data: bytes) -> Iterator[bytes]:
-    """What is packed in an archive and in those within it, their names too. Raises Opaque, also beyond the bounds."""
+    """Yield what is packed in an archive and in those within it, their names too.
+
+    Raises Opaque, also beyond the bounds.
+    """
     total = 0
     for text in _layers(data, _DEEPEST):
         total += len(text)
@@ -89,7 +91,7 @@ def contents(data: bytes) -> Iterator[bytes]:
 
 
 def _layers(data: bytes, depth: int) -> Iterator[bytes]:
-    """Each text in an archive, and behind it what is packed in that, `depth` times."""
+    """Yield each text in an archive, and behind it what is packed in that, `depth` times."""
     for text in _parts(data):
         yield text
         if is_archive(text):
@@ -99,7 +101,7 @@ def _layers(data: bytes, depth: int) -> Iterator[bytes]:
 
 
 def _parts(data: bytes) -> Iterator[bytes]:
-    """What is packed in an archive itself."""
+    """Yield what is packed in an archive itself."""
     if (coding := coding_of(data)) is not None:
         yield decompressed(coding, data).text
         return
@@ -112,13 +114,13 @@ def _parts(data: bytes) -> Iterator[bytes]:
 
 
 def coding_of(data: bytes) -> str | None:
-    """The content coding that an archive is packed with, if it is one."""
+    """Return the content coding that an archive is packed with, if it is one."""
     coding = next((coding for magic, coding in _CODINGS if data.startswith(magic)), None)
     return "deflate" if coding is None and data.startswith(_ZLIB) else coding
 
 
 def decompressed(coding: str, data: bytes) -> Decoded:
-    """An archive unpacked. Raises Opaque, also where bytes follow a zlib stream: nothing here reads those."""
+    """Return an archive unpacked. Raises Opaque, also where bytes follow a zlib stream: nothing here reads those."""
     result = content_coding.decode(coding, data, (len(data),))
     if coding == "deflate":
         stream = zlib.decompressobj()
@@ -129,7 +131,7 @@ def decompressed(coding: str, data: bytes) -> Decoded:
 
 
 def repacked(data: bytes, changed: Callable[[bytes], bytes]) -> bytes:
-    """The archive with its contents as `changed` gives them. Raises Opaque."""
+    """Return the archive with its contents as `change` returns them. Raises Opaque."""
     if (coding := coding_of(data)) is not None:
         old = decompressed(coding, data)
         text = changed(old.text)
@@ -145,7 +147,7 @@ def found_in(
     find: Callable[[bytes], list[Span]],
     opaque: Callable[[bytes], bytes],
 ) -> list[Span]:
-    """The archives at `places` of a body that hold something, with what stands instead of each."""
+    """Return the archives at `places` of a body that hold something, with what stands instead of each."""
     spans: list[Span] = []
     for start, end in places:
         whole = data[start:end]
@@ -158,7 +160,10 @@ def found_in(
 
 
 def _without(text: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
-    """A text out of an archive without what `find` finds. Raises Opaque where that stands in an archive again."""
+    """Return a text out of an archive without what `find` finds.
+
+    Raises Opaque where that stands in an archive again.
+    """
     if is_archive(text) and any(find(inner) for inner in contents(text)):
         raise Opaque
     return splice(text, find(text))
@@ -180,7 +185,10 @@ def _unzipped(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def _bounded(entries: list[Any], size: int) -> list[Any]:
-    """The entries of an archive of `size` bytes. Raises Opaque where they are too many, or would fill the memory."""
+    """Return the entries of an archive of `size` bytes.
+
+    Raises Opaque where they are too many, or would fill the memory.
+    """
     total = sum(entry.file_size for entry in entries)
     if len(entries) > _ENTRIES or total > LIMIT or swollen(total, size):
         raise Opaque
@@ -233,13 +241,13 @@ class PackedText(NamedTuple):
     above: View | PackedText
 
     def up(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the text above that spell `text[start:end]`."""
+        """Return the bytes of the text above that spell `text[start:end]`."""
         last = min(-(-end // 3) * 4, len(self.letters.text))
         start, end = self.letters.back(start // 3 * 4, last)
         return self.begin + start, self.begin + end
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """The bytes of the topmost text that do."""
+        """Return the bytes of the topmost text that do."""
         return self.above.back(*self.up(start, end))
 
 
@@ -250,7 +258,7 @@ class Archived(View):
     end: int
 
     def back(self, start: int, end: int) -> tuple[int, int]:
-        """All of it."""
+        """Return all of it."""
         del start, end
         return self.begin, self.end
 
@@ -260,7 +268,7 @@ class Unreadable(Archived):
 
 
 def archived(data: bytes, begin: int, end: int, *, deeper: bool = True) -> Archived:
-    """An archive whose base64 stands at `begin` of a text; it is not read where that is too deep in others."""
+    """Return an archive whose base64 stands at `begin` of a text; it is not read where that is too deep in others."""
     try:
         view = Archived(b"\n".join(contents(data))) if deeper else Unreadable(b"")
     except Opaque:
@@ -270,7 +278,7 @@ def archived(data: bytes, begin: int, end: int, *, deeper: bool = True) -> Archi
 
 
 def unpacked(view: View | PackedText, depth: int = _DEEPEST) -> Iterator[PackedText | Archived]:
-    """What stands in base64 in a text, and in base64 in that; what stands deeper than `depth` is not read."""
+    """Yield what stands in base64 in a text, and in base64 in that; what stands deeper than `depth` is not read."""
     flat, run = view.text.translate(_RUN), b"A" * SHORTEST
     at = flat.find(run)
     while at >= 0:
@@ -287,18 +295,18 @@ def unpacked(view: View | PackedText, depth: int = _DEEPEST) -> Iterator[PackedT
 
 
 def padded(text: bytes, end: int) -> int:
-    """Where base64 ends whose letters end at `end`."""
+    """Return where base64 ends whose letters end at `end`."""
     return end + len(text[end : end + 2]) - len(text[end : end + 2].lstrip(b"="))
 
 
 def unwrapped(word: bytes) -> View:
-    """Base64 without the ends of its lines."""
+    """Return base64 without the ends of its lines."""
     top = View(word)
     return top if _WRAP.search(word) is None else View(_WRAP.sub(b"", word), top, _WRAP, nothing)
 
 
 def decoded(letters: View) -> bytes | None:
-    """What base64 says where that is ASCII or an archive; None where it is anything else."""
+    """Return what base64 says where that is ASCII or an archive; None where it is anything else."""
     text = letters.text.replace(b"-", b"+").replace(b"_", b"/")
     head = base64.b64decode(text[:SHORTEST])
     if not head.isascii() and not is_archive(head):

@@ -12,9 +12,8 @@ recording keeps a tag of 16 bits with each, by which a replay knows a value agai
 its own.
 Of ten billion phone numbers 150,000 share a tag, so that a tag tells none of them.
 
-Spans: which bytes of a text stand to be replaced by what, shared by places, known values and streams.
-
-A list of spans is sorted and never overlaps; it can be put in (`splice`), and carries chunk cuts along (`recut`).
+A span says which bytes of a text are replaced by what. A list of spans is sorted and never overlaps; it can be put in
+(`splice`), and carries chunk cuts along (`recut`).
 """
 
 from __future__ import annotations
@@ -138,7 +137,7 @@ class Placeholders:
         return frozenset(self._text(category, number, "") for (category, _), number in known.items())
 
     def of(self, category: str, value: str) -> bytes:
-        """The placeholder of a value, numbered within its category when it first appears."""
+        """Return the placeholder of a value, numbered within its category when it first appears."""
         key = category, value
         with self._lock:
             if (given := self._given.get(key)) is None:
@@ -173,11 +172,11 @@ class Placeholders:
         )
 
     def may_be_in(self, text: bytes) -> bool:
-        """Whether a placeholder may stand in `text`: a few scans."""
+        """Return whether a placeholder may stand in `text`: a few scans."""
         return b"redacted" in text or _BASIC.encode() in text or any(sign in text for sign in self._signs)
 
     def category(self, placeholder: bytes) -> str | None:
-        """Of which category a placeholder is that `of` has given; None for any other text."""
+        """Return of which category a placeholder is that this run has given; None for any other text."""
         return self._categories.get(placeholder)
 
     def has(self, value: str) -> bool:
@@ -185,7 +184,7 @@ class Placeholders:
         return any(known == value for _, known in [*self._given])
 
     def inside(self, text: bytes) -> list[tuple[int, int]]:
-        """Where placeholders stand in `text`."""
+        """Return where placeholders stand in `text`."""
         return [found.span() for found in self.pattern.finditer(text)]
 
     def _number(self, category: str, value: str) -> int:
@@ -250,17 +249,17 @@ def claims_in(kit: Mapping[str, Json], text: str) -> dict[str, str]:
 
 
 def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
-    """The tags that a recording keeps in its kit."""
+    """Return the tags that a recording keeps in its kit."""
     return {name: str(tag) for name, tag in _noted(kit, "tags").items()}
 
 
 def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
-    """The variables that a recording names for its placeholders."""
+    """Return the variables that a recording names for its placeholders."""
     return {name: str(variable) for name, variable in _noted(kit, "variables").items()}
 
 
 def _noted(kit: Mapping[str, Json], kind: str) -> JsonObject:
-    """What a recording notes of its redactions by name; nothing where it holds no such table."""
+    """Return what a recording notes of its redactions by name; nothing where it holds no such table."""
     redactions = kit.get("redactions")
     noted = redactions.get(kind) if isinstance(redactions, dict) else None
     return noted if isinstance(noted, dict) else {}
@@ -272,7 +271,7 @@ def whole_digest(data: bytes) -> str:
 
 
 def tag_of(category: str, value: str) -> str:
-    """Sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it.
+    """Return sixteen bits of a value's digest, in hex: too few to tell the value, enough to tell another one from it.
 
     Of a body that cannot be read, whose `value` is `whole_digest` of it, all of them: nobody guesses a body.
     """
@@ -299,7 +298,7 @@ Span: TypeAlias = tuple[int, int, bytes]
 
 
 def splice(data: bytes, spans: Sequence[Span]) -> bytes:
-    """`data` with every span replaced."""
+    """Return `data` with every span replaced."""
     parts: list[bytes] = []
     at = 0
     for start, end, text in spans:
@@ -310,7 +309,7 @@ def splice(data: bytes, spans: Sequence[Span]) -> bytes:
 
 
 def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
-    """The chunk sizes `cuts` after `splice`: a replacement goes whole to the chunk in which its span began.
+    """Return the chunk sizes `cuts` after `splice`: a replacement goes whole to the chunk in which its span began.
 
     The number of chunks stays; one that lay wholly inside a span becomes 0 bytes long.
     """
@@ -349,7 +348,10 @@ def divided(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Sp
 
 
 def disjoint(first: Sequence[Span], *others: Iterable[Span]) -> list[Span]:
-    """All spans in order; one that overlaps a span of an earlier group, or an earlier one of its own, is left out."""
+    """Return all spans in order.
+
+    One that overlaps a span of an earlier group, or an earlier one of its own, is left out.
+    """
     taken = list(first)
     starts = [span[0] for span in taken]
     for group in others:

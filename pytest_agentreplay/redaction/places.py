@@ -81,7 +81,7 @@ class Places:
         )
 
     def marks_in(self, data: bytes) -> list[Span]:
-        """Where today's places stand in a text, and the marks to put there, in order."""
+        """Return where today's places stand in a text, and the marks to put there, in order."""
         literals: list[Span] = []
         if b"{{" in data:
             literals = [(hit.start(), hit.end(), b"{{!" + hit[0][2:]) for hit in self._marks.finditer(data)]
@@ -92,7 +92,10 @@ class Places:
         return disjoint(literals, *(occurrences(data, needle) for needle in needles))
 
     def part(self, mark: bytes, start: int, end: int | None) -> bytes | None:
-        """The mark of a part of a place, from byte `start` to `end` of it; None for what is no mark of a place."""
+        """Return the mark of a part of a place, from byte `start` to `end` of it.
+
+        None for what is no mark of a place.
+        """
         if mark not in self._names:
             return None
         return b"%b#%d-%b}}" % (mark[:-2], start, b"" if end is None else b"%d" % end)
@@ -106,7 +109,7 @@ class Places:
                     self.counts[name] = self.counts.get(name, 0) + 1
 
     def places_in(self, data: bytes) -> list[Span]:
-        """Where marks stand in a text, and today's places to put there, in order."""
+        """Return where marks stand in a text, and today's places to put there, in order."""
         if b"{{" not in data:
             return []
         spans: list[Span] = []
@@ -125,7 +128,7 @@ class Places:
 
 
 def border(place: bytes, at: int) -> int:
-    """Where `place` may be cut nearest before `at`: not within a character, nor within an escape."""
+    """Return where `place` may be cut nearest before `at`: not within a character, nor within an escape."""
     at = min(at, len(place))
     while 0 < at < len(place) and place[at] & 0xC0 == 0x80:
         at -= 1
@@ -133,7 +136,7 @@ def border(place: bytes, at: int) -> int:
 
 
 def needles_of(values: Mapping[str, str]) -> list[Needle]:
-    """Every guise of every place that can be marked."""
+    """Return every guise of every place that can be marked."""
     first: dict[str, str] = {}
     for name, value in values.items():
         if markable(value):
@@ -143,7 +146,7 @@ def needles_of(values: Mapping[str, str]) -> list[Needle]:
 
 @lru_cache(maxsize=128)
 def needles_for(name: str, value: str) -> tuple[Needle, ...]:
-    """Every guise of one place. Remembered: all but the `tmp_path` of a test are the same in each test."""
+    """Return every guise of one place. Remembered: all but the `tmp_path` of a test are the same in each test."""
     backend = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
     forms = place_guises(value) if is_path(value) else {"": value}
     distinct = {form: guise for guise, form in reversed(list(forms.items()))}
@@ -156,12 +159,12 @@ def needles_for(name: str, value: str) -> tuple[Needle, ...]:
 
 
 def is_path(value: str) -> bool:
-    """Whether a value is matched as path components rather than as a word."""
+    """Return whether a value is matched as path components rather than as a word."""
     return "/" in value or "\\" in value
 
 
 def markable(value: str) -> bool:
-    """Whether a value is long and rare enough to be told from chance, and cannot be taken for a mark."""
+    """Return whether a value is long and rare enough to be told from chance, and cannot be taken for a mark."""
     if "{" in value or "}" in value or SAFE_RUN.search(as_bytes(value)) is None:
         return False
     if is_path(value):
@@ -170,7 +173,7 @@ def markable(value: str) -> bool:
 
 
 def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
-    """The needles by backend: one scan for it clears the whole group."""
+    """Return the needles by backend: one scan for it clears the whole group."""
     groups: dict[bytes, list[Needle]] = {}
     for needle in needles:
         groups.setdefault(needle.backend, []).append(needle)
@@ -178,7 +181,7 @@ def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
 
 
 def occurrences(data: bytes, needle: Needle) -> Iterator[Span]:
-    """Where a needle stands as whole components, or as a whole word."""
+    """Yield where a needle stands as whole components, or as a whole word."""
     text = needle.text
     at = data.find(text)
     while at >= 0:
@@ -191,7 +194,7 @@ def occurrences(data: bytes, needle: Needle) -> Iterator[Span]:
 
 
 def free_before(data: bytes, at: int) -> bool:
-    r"""Whether a component can begin at `at`: not inside a word, though an escape (\n, %20) may end there."""
+    r"""Return whether a component can begin at `at`: not inside a word, though an escape (\n, %20) may end there."""
     before = data[at - 1 : at] if at else b""
     if before in WORD:
         return ESCAPE_BEFORE.search(data, max(0, at - 6), at) is not None
@@ -199,7 +202,7 @@ def free_before(data: bytes, at: int) -> bool:
 
 
 def free_after(data: bytes, end: int) -> bool:
-    """Whether a component can end at `end`; a full stop ends one unless a word goes on after it."""
+    """Return whether a component can end at `end`; a full stop ends one unless a word goes on after it."""
     after = data[end : end + 1]
     if after == b".":
         return data[end + 1 : end + 2] not in WORD

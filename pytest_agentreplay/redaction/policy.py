@@ -1,29 +1,26 @@
 """A policy: what a project wants off its snapshots beyond the shipped rules. It adds and tunes, and removes nothing.
 
-The categories of personal data, apart from the rules that find it: most projects do not look for any.
+A shape is a category and a search over bytes for text that is a secret, or personal, by its looks alone. A redactor, a
+function of a project's own that returns what of a text nobody else may read, becomes a shape, so that it is called
+wherever shapes are searched. Where one raises, the whole text is replaced, and the run is not written, since nobody
+knows what it would have found.
 
-Shapes: text that is a secret, or personal, by its looks alone.
-
-A shape is a category and a pattern over bytes; a match, or its group `value` where it has one, stands to be replaced.
-
-Redactors: functions of a project's own that say where in a text something stands that nobody else may read.
-
-Each becomes a shape, so that it is asked wherever the shipped shapes are. One that raises is not asked to explain: the
-whole text goes, and the run is not written, since nobody knows what it would have found.
+Compared with another, the weaker policy is that under which something is stored that the other redacts, or under which
+a replay takes for the same what the other distinguishes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Set as AbstractSet
 
     from pytest_agentreplay.model.rules import Selector
 
@@ -61,7 +58,7 @@ PLAIN = Policy()
 
 
 def joined(*policies: Policy) -> Policy:
-    """All of them at once. Of what two say of one name the first counts; leaving out wins over keeping."""
+    """Return all of them at once. Of what two say of one name the first counts; leaving out wins over keeping."""
     given = [policy for policy in policies if policy != PLAIN]
     if len(given) <= 1:
         return given[0] if given else PLAIN
@@ -87,7 +84,7 @@ def joined(*policies: Policy) -> Policy:
 
 
 def joined_digest(digests: Iterable[str]) -> str:
-    """The digest of several: their own, where there is one."""
+    """Return the digest of several: their own, where there is one."""
     found = [*dict.fromkeys(digests)]
     return found[0] if len(found) == 1 else hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
 
@@ -96,90 +93,34 @@ PERSONAL = frozenset(("email", "phone", "credit-card", "iban", "ssn", "national-
 """The categories of what tells a person."""
 
 
-class ShapeHit(Protocol):
-    """What is asked of a match: the bytes of a group, and where they stand."""
-
-    def __getitem__(self, group: int | str, /) -> bytes:
-        """What the group has matched."""
-
-    def span(self, group: int | str = 0, /) -> tuple[int, int]:
-        """Where it has."""
-
-
-class SecretPattern(Protocol):
-    """What is asked of a compiled regular expression over bytes, of whichever engine."""
-
-    @property
-    def groupindex(self) -> object:
-        """Its named groups."""
-
-    def finditer(self, text: bytes, /) -> Iterator[ShapeHit]:
-        """Every match in order; matches do not overlap."""
-
-
 class SecretShape(NamedTuple):
-    """One kind of value. `reach` is how long a match may be at most, in bytes; `check` has the last word on a value."""
+    """One kind of value: `find_spans` returns where it stands in a text, `regex` is what the policy file says of it."""
 
     category: str
-    pattern: SecretPattern
-    reach: int = 512
-    check: Callable[[bytes], bool] | None = None
+    find_spans: Callable[[bytes], Iterable[tuple[int, int]]]
+    regex: str = ""
 
     def find(self, data: bytes) -> Iterator[tuple[int, int, str]]:
-        """Where values of this kind stand, each as (start, end, category)."""
-        group = "value" if "value" in dict(self.pattern.groupindex) else 0  # type: ignore[call-overload]
-        for hit in self.pattern.finditer(data):
-            if self.check is None or self.check(hit[group]):
-                yield *hit.span(group), self.category
-
-
-def shape(
-    category: str, pattern: bytes, *, reach: int = 512, check: Callable[[bytes], bool] | None = None
-) -> SecretShape:
-    """A shape from the text of a pattern, compiled by `re`."""
-    return SecretShape(category, re.compile(pattern), reach, check)
+        """Yield where values of this kind stand, each as (start, end, category)."""
+        yield from ((start, end, self.category) for start, end in self.find_spans(data))
 
 
 Redactor: TypeAlias = Callable[[str], "Iterable[tuple[int, int]] | str | None"]
-"""Takes a text; gives (start, end) of what must go, or the text without it, or None where there is nothing."""
+"""Takes a text; returns (start, end) of what must go, or the text without it, or None where there is nothing."""
 
-EVERYWHERE = 1 << 40
-"""A redactor may look at all of a text, so no part of it can be judged alone."""
 ALIKE = 4096
 
 
-@dataclass(frozen=True, slots=True)
-class RedactorHit:
-    """One place, as a match of a regular expression tells it."""
-
-    text: bytes = field(repr=False)
-    begin: int
-    finish: int
-
-    def span(self, group: int | str = 0) -> tuple[int, int]:
-        """Where it stands."""
-        del group
-        return self.begin, self.finish
-
-    def __getitem__(self, group: int | str) -> bytes:
-        return self.text[self.begin : self.finish]
-
-
 class Called:
-    """A redactor, asked as a pattern is. `broken` is the type of what it raised, "" as long as it never did."""
+    """A redactor as the search of a shape. `broken` is the type of what it raised, "" as long as it never did."""
 
     def __init__(self, redactor: Redactor) -> None:
         """Begin unbroken."""
         self._redactor = redactor
         self.broken = ""
 
-    @property
-    def groupindex(self) -> object:
-        """There are no groups."""
-        return {}
-
-    def finditer(self, text: bytes, /) -> Iterator[RedactorHit]:
-        """What the redactor finds; the whole text when it raises, or gives what is no answer."""
+    def __call__(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Yield what the redactor finds; the whole text when it raises, or returns what is no answer."""
         readable = text.decode(errors="surrogateescape")
         try:
             spans = spans_of(self._redactor(readable), readable)
@@ -192,21 +133,21 @@ class Called:
             size = begin + len(readable[start:end].encode(errors="surrogateescape"))
             at = end
             if begin < size:
-                yield RedactorHit(text, begin, size)
+                yield begin, size
 
 
 def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
-    """The shapes of functions by category; new ones for each run, since they remember what went wrong."""
-    return tuple(SecretShape(category, Called(redactor), EVERYWHERE) for category, redactor in redactors.items())
+    """Return the shapes of functions by category; new ones for each run, since they remember what went wrong."""
+    return tuple(SecretShape(category, Called(redactor)) for category, redactor in redactors.items())
 
 
 def broken(shapes: Iterable[SecretShape]) -> dict[str, str]:
-    """By category, the type of what its redactor has raised."""
-    return {shape.category: why for shape in shapes if (why := getattr(shape.pattern, "broken", ""))}
+    """Return by category the type of what its redactor has raised."""
+    return {shape.category: why for shape in shapes if (why := getattr(shape.find_spans, "broken", ""))}
 
 
 def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[tuple[int, int]]:
-    """What a redactor answered, as places in `text` in order. Raises ValueError and its kin for what is none."""
+    """Return what a redactor answered, as places in `text` in order. Raises ValueError and its kin for what is none."""
     if answer is None:
         return []
     if isinstance(answer, str):
@@ -222,10 +163,82 @@ def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[
 
 
 def changed(text: str, now: str) -> list[tuple[int, int]]:
-    """What of `text` is no longer there in `now`."""
+    """Return what of `text` is no longer there in `now`."""
     if text == now:
         return []
     if len(text) > ALIKE or len(now) > ALIKE:
         return [(0, len(text))]
     steps = SequenceMatcher(None, text, now, autojunk=False).get_opcodes()
     return [(start, end) for what, start, end, *_ in steps if what in {"replace", "delete"}] or [(0, len(text))]
+
+
+WORDS = {"pii": "e-mails, phone numbers, cards, IBANs and national ids", "strict": "public addresses"}
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """One thing that a policy says: under which key, of which category ("" for none), and what."""
+
+    key: str
+    category: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.key}: {f'{self.category} ' if self.category else ''}{self.what}"
+
+
+STORING = frozenset({"keep_headers", "keep_claims", "environment", "secrets"})
+"""Keys that have more stored, or told apart less, the more they say; all others take more off."""
+NEUTRAL = frozenset({"placeholders"})
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChange:
+    """A rule that is there (`added`) or gone, and whether the policy is weaker for it."""
+
+    rule: PolicyRule
+    added: bool
+    weaker: bool
+
+
+def rules(policy: Policy) -> Iterator[PolicyRule]:
+    """Yield everything that a policy says, key by key."""
+    yield from (PolicyRule(word, "", about) for word, about in WORDS.items() if getattr(policy, word))
+    for shape in policy.shapes:
+        yield PolicyRule("patterns", shape.category, shape.regex)
+    yield from (PolicyRule("paths", category, selector.text) for category, selector in policy.paths)
+    yield from (PolicyRule("names", category, name) for name, category in policy.names.items())
+    for key in ("headers", "keep_headers", "keep_claims", "environment", "secret_environment"):
+        yield from (PolicyRule(key, "", name) for name in sorted(getattr(policy, key)))
+    yield from (
+        PolicyRule("secrets", category, "may be another one in a replay") for category in sorted(renamed(policy))
+    )
+    yield from (PolicyRule("placeholders", category, text) for category, text in policy.placeholders.items())
+
+
+def renamed(policy: Policy) -> AbstractSet[str]:
+    """Return the categories of a policy's own whose placeholders match up to renaming."""
+    return categories(policy) - policy.personal
+
+
+def categories(policy: Policy) -> AbstractSet[str]:
+    """Return the categories that a policy's own rules find."""
+    return {
+        *(shape.category for shape in policy.shapes),
+        *(category for category, _ in policy.paths),
+        *policy.names.values(),
+    }
+
+
+def difference(policy: Policy, baseline: Policy) -> list[PolicyChange]:
+    """Return what `policy` says otherwise than `baseline`: what is gone first, then what is added."""
+    here, there = [*rules(policy)], [*rules(baseline)]
+    gone = [rule for rule in there if rule not in here]
+    new = [rule for rule in here if rule not in there]
+    # Under another category the same value is still taken off.
+    found = {(rule.key, rule.what) for rule in here}
+    lost = [rule for rule in gone if rule.key not in STORING | NEUTRAL and (rule.key, rule.what) not in found]
+    return [
+        *(PolicyChange(rule, added=False, weaker=rule in lost) for rule in gone),
+        *(PolicyChange(rule, added=True, weaker=rule.key in STORING) for rule in new),
+    ]

@@ -112,12 +112,13 @@ class Redaction:
         """Where redaction has changed more than it has found: a recording with such a place is not written."""
         self._hits: dict[str, int] = {}
         self._kept: Counter[str] = Counter()
-        kinds: Any = {"named": self._named, "placed": self._placed if policy.paths else None}
+        placed = self._placed if policy.paths else None
         self._inward = Rewriting(
             self._everything,
             self._applied,
             self.opaque,
-            **kinds,
+            named=self._named,
+            placed=placed,
             part=places.part,
             joined=functools.partial(self._joined, find=self._both),
             undo=True,
@@ -126,10 +127,13 @@ class Redaction:
             self._secrets,
             self._applied,
             self.opaque,
-            **kinds,
+            named=self._named,
+            placed=placed,
             joined=functools.partial(self._joined, find=self._found),
         )
-        self._shown = Rewriting(lambda data, _: self._certain(data), lambda _: None)
+        self._shown = Rewriting(
+            lambda data, _: [self._span(data, hit) for hit in self._detector.last(data)], lambda _: None
+        )
         self._outward = Rewriting(lambda data, _: places.places_in(data), lambda _: None, None, "{{")
 
     def take_places(self, values: Mapping[str, str]) -> None:
@@ -197,7 +201,7 @@ class Redaction:
         return self._placeholders.of(CREDENTIAL, value).decode()
 
     def _use(self, name: str) -> str:
-        """What is done with a request header of this name, in lower case: a `Use`, or what its value decides."""
+        """Return what is done with a request header of this name, in lower case: a `Use`, or what its value decides."""
         use = header_rules.use(name, self._extra)
         if name in self._policy.headers and use == "keep":
             return "digest"
@@ -272,7 +276,7 @@ class Redaction:
         return any(part in secret.raw for secret in self._known.secrets)
 
     def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
-        """The outcome as it may be stored."""
+        """Return the outcome as it may be stored."""
         if isinstance(outcome, HttpReply | FramesReply):
             for value in header_rules.set_cookies(outcome.headers):
                 self._known.learn("cookie", value)
@@ -287,11 +291,11 @@ class Redaction:
         return kept
 
     def reveal(self, outcome: Outcome) -> Outcome:
-        """A stored outcome as it is served: today's places in the marks' stead."""
+        """Return a stored outcome as it is served: today's places in the marks' stead."""
         return self._outward.outcome(outcome) if may_hold_marks(outcome) else outcome
 
     def redact_text(self, text: str) -> str:
-        """A text of our own making (an assertion's message, a warning) as it may be stored."""
+        """Return a text of our own making (an assertion's message, a warning) as it may be stored."""
         return self._inward.text(text)
 
     def redact_value(self, raw: RawValue) -> Json:
@@ -299,15 +303,15 @@ class Redaction:
         return self._inward.tree(self._veiled(raw.native))
 
     def hide(self, text: str) -> str:
-        """A text as it may be shown: without known values and keys of vendors, with today's places as they are."""
+        """Return a text as it may be shown: without known values and keys of vendors, with today's places."""
         return torn(self._shown.text(text), self._known.secrets, self._instead)
 
     def hide_tree(self, tree: Json) -> Json:
-        """Plain data as it may be shown."""
+        """Return plain data as it may be shown."""
         return self._shown.tree(tree)
 
     def opaque(self, data: bytes) -> bytes:
-        """What stands for something that cannot be kept at all."""
+        """Return what stands for something that cannot be kept at all."""
         self._note(OPAQUE)
         return self._placeholders.of(OPAQUE, whole_digest(data))
 
@@ -317,7 +321,7 @@ class Redaction:
         return broken(self._policy.shapes)
 
     def header(self, header: Header) -> Header:
-        """A run's header as it may be stored; once, since marks are protected anew each time."""
+        """Return a run's header as it may be stored; once, since marks are protected anew each time."""
         return rewrite_header(header, self._inward)
 
     @property
@@ -326,7 +330,10 @@ class Redaction:
         return self._began is None or self._began != self._known.generation
 
     def rescan(self, run: Run) -> Run:
-        """The whole run once more, for values that became known late. Idempotent: places are not marked again."""
+        """Return the whole run once more, for values that became known late.
+
+        Idempotent: places are not marked again.
+        """
         header = rewrite_header(run.header, self._again)
         if not self.has_learnt:
             return replace(run, header=header)
@@ -353,15 +360,15 @@ class Redaction:
         return self._placeholders.is_stand_in(placeholder)
 
     def is_given(self, placeholder: str) -> bool:
-        """Whether a placeholder stands for a value that this run itself has redacted."""
+        """Return whether a placeholder stands for a value that this run itself has redacted."""
         return self._placeholders.category(as_bytes(placeholder)) is not None
 
     def leaks(self, data: bytes) -> tuple[str, ...]:
-        """Categories of what serialised text still holds; empty when it may be written. Never the values."""
+        """Return the categories of what serialised text still holds; empty when it may be written. Never the values."""
         return tuple(sorted({hit.category for hit in self._detector.last(data)}))
 
     def findings(self, data: bytes) -> list[tuple[int, int, str]]:
-        """Where secrets stand in a text, and personal values if the policy names them: (start, end, category)."""
+        """Return (start, end, category) of the secrets in a text, and of personal values if the policy names them."""
         return [(hit.start, hit.end, hit.category) for hit in self._detector.all(data)]
 
     @property
@@ -409,7 +416,7 @@ class Redaction:
         return cast("JsonObject", self._again.tree(kept))
 
     def _placed(self, tree: Any) -> Any:
-        """A tree without what the policy's paths mean: of an object or a list, every value in it."""
+        """Return a tree without what the policy's paths mean: of an object or a list, every value in it."""
         for category, path in self._policy.paths:
             tree = path.replace(tree, functools.partial(self._scalars, category))
         return tree
@@ -426,10 +433,14 @@ class Redaction:
                 return self._instead(category, str(tree), learn=category not in self._personal)
 
     def _named(self, name: str, value: Any) -> Any:
-        """A member of a tree, by its name: as it would be in JSON text."""
+        """Return a member of a tree, by its name: as it would be in JSON text."""
         if not isinstance(value, str | int) or isinstance(value, bool) or not value:
             return value
-        personal = self._policy.pii and _names_a_person(name)
+        personal = False
+        if self._policy.pii:
+            from pytest_agentreplay.redaction.pii import names_a_person
+
+            personal = names_a_person(name)
         if strength(name) in {"", "parameter"} and name.lower() not in self._policy.names and not personal:
             return value
         data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
@@ -442,7 +453,10 @@ class Redaction:
         return changed
 
     def _veiled(self, tree: Any) -> Any:
-        """A frozen value without what the agent itself calls secret (a SecretStr), however short; the same if none."""
+        """Return a frozen value without what the agent itself calls secret (a SecretStr), however short.
+
+        The same if none.
+        """
         if isinstance(tree, list | tuple):
             items = [self._veiled(item) for item in tree]
             return type(tree)(items) if any(map(operator.is_not, items, tree)) else tree
@@ -478,9 +492,6 @@ class Redaction:
     def _secrets(self, data: bytes, pieces: Pieces) -> list[Span]:
         return self._found(data) if pieces == "none" else self._in_pieces(data, pieces, self._found, self._found)
 
-    def _certain(self, data: bytes) -> list[Span]:
-        return [self._span(data, hit) for hit in self._detector.last(data)]
-
     def _everything(self, data: bytes, pieces: Pieces) -> list[Span]:
         if self._began is None:
             self._began = self._known.generation
@@ -498,7 +509,7 @@ class Redaction:
     def _in_pieces(
         self, data: bytes, pieces: Pieces, find: Callable[..., list[Span]], grown: Callable[[bytes], list[Span]]
     ) -> list[Span]:
-        """What is found in joined text, and then what stands in one piece and is no part of it."""
+        """Return what is found in joined text, and then what stands in one piece and is no part of it."""
         records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
         if records is not None and (tree is None or pieces == "any"):
             joined = find_joined(data, records, self._finders(find))
@@ -511,7 +522,7 @@ class Redaction:
         return disjoint(interception, find(data, [(start, end) for start, end, _ in interception]))
 
     def _joined(self, data: bytes, records: Records | None, *, find: Callable[..., list[Span]]) -> list[Span]:
-        """What only the joined text of the items of a stream shows, or in one value one member of another."""
+        """Return what only the joined text of the items of a stream shows, or in one value one member of another."""
         if records is not None:
             joined = find_joined(data, records, self._finders(find))
             return disjoint(joined.interception, joined.inside)
@@ -546,7 +557,10 @@ class Redaction:
         return disjoint(spans, marks) if marks else spans
 
     def _found(self, data: bytes, taken: Iterable[tuple[int, int]] = ()) -> list[Span]:
-        """The secrets in `data`, none of which overlaps what is `taken`; what a rule finds is known from now on."""
+        """Return the secrets in `data`, none of which overlaps what is `taken`.
+
+        What a rule finds is known from now on.
+        """
         found = self._detector.all(data)
         if taken:
             found = [part for hit in found for part in left_over(data, hit, taken)]
@@ -555,7 +569,7 @@ class Redaction:
         return self._decoded_placeholders(data, [self._span(data, hit) for hit in found])
 
     def _learns(self, found: Iterable[Detection]) -> bool:
-        """Whether something among `found` was not known before."""
+        """Return whether something among `detections` was not known before."""
         before = self._known.generation
         for hit in found:
             if hit.by_rule and hit.category not in self._personal and self._by_rule < LEARNT:
@@ -585,14 +599,11 @@ class Redaction:
         self._hits[category] = self._hits.get(category, 0) + 1
 
 
-def _names_a_person(name: str) -> bool:
-    from pytest_agentreplay.redaction.pii import names_a_person
-
-    return names_a_person(name)
-
-
 def left_over(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> list[Detection]:
-    """A finding, or what is left of it beside the spans that are taken already; nothing that runs over a quote."""
+    """Return a finding, or what is left of it beside the spans that are taken already.
+
+    Nothing that runs over a quote.
+    """
     parts = [(hit.start, hit.end)]
     for start, end in taken:
         if start < hit.end and hit.start < end:
@@ -612,7 +623,7 @@ def left_over(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> 
 
 
 def rewrite_header(header: Header, rewriting: Rewriting) -> Header:
-    """The header with its outcome and kit rewritten; the test's id is its identity and stays."""
+    """Return the header with its outcome and kit rewritten; the test's id is its identity and stays."""
     return replace(
         header,
         outcome=cast("JsonObject", rewriting.tree(header.outcome)),

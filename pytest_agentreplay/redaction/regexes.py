@@ -2,6 +2,9 @@
 
 Look-around, back references, conditions, possessive and atomic groups are refused, whichever engine is there. So what
 a file says means the same everywhere, and no stranger's pattern can make a test run hang.
+
+A pattern of a policy searches bytes: by RE2 where it is installed, else by `re` if `linear` lets it. What stands to be
+replaced is the group `value`, or the whole match where there is none.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.redaction.linear import Fork, Loop, Mark, Node, RegexRow, Sign, check, longest, nullable
+from pytest_agentreplay.redaction.policy import SecretShape
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 LONGEST = 1000
+GROUP = "value"
 MOST_REPEATS = 1000
 OTHERS = 1 << 128
 ALL = (OTHERS << 1) - 1
@@ -43,7 +48,7 @@ class RefusedPattern(ValueError):
 
 
 def tree(regex: str) -> Node:
-    """The pattern as a tree. Raises Refused."""
+    """Return the pattern as a tree. Raises Refused."""
     if len(regex) > LONGEST:
         raise RefusedPattern(f"is longer than {LONGEST} characters: write several patterns")
     if re.search(r"(?<!\\)\{,\d+\}", regex):
@@ -85,7 +90,7 @@ class RegexParser:
         self._depth = 0
 
     def row(self, parsed: Any, flags: int, times: int) -> Node:
-        """A sequence, inside repeats of `times` in all."""
+        """Return a sequence, inside repeats of `times` in all."""
         if self._depth == DEEPEST:
             raise RefusedPattern(TOO_DEEP)
         self._depth += 1
@@ -97,7 +102,7 @@ class RegexParser:
         return items[0] if len(items) == 1 else RegexRow(tuple(items))
 
     def node(self, name: str, value: Any, flags: int, times: int) -> Node:
-        """One part of a sequence."""
+        """Return one part of a sequence."""
         match name:
             case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "RANGE":
                 return Sign(members(name, value, flags))
@@ -123,7 +128,7 @@ class RegexParser:
 
 
 def members(name: str, value: Any, flags: int) -> int:
-    """The characters that a part of one character may be, as bits."""
+    """Return the characters that a part of one character may be, as bits."""
     match name:
         case "LITERAL":
             return in_each_case(bits(value, value), flags)
@@ -142,7 +147,7 @@ def members(name: str, value: Any, flags: int) -> int:
 
 
 def union_of(kind: str, what: Any) -> int:
-    """The characters of one part of a set, as bits."""
+    """Return the characters of one part of a set, as bits."""
     match kind:
         case "LITERAL":
             return bits(what, what)
@@ -158,25 +163,86 @@ def union_of(kind: str, what: Any) -> int:
 
 
 def bits(low: int, high: int) -> int:
-    """The characters from `low` to `high`."""
+    """Return the characters from `low` to `high`."""
     inside = ((1 << min(high, 127) + 1) - 1) & ~((1 << low) - 1) if low < 128 else 0
     return inside | (OTHERS if high > 127 else 0)
 
 
 def in_each_case(found: int, flags: int) -> int:
-    """The characters in lower and upper case, where case does not count."""
+    """Return the characters in lower and upper case, where case does not count."""
     if flags & re.IGNORECASE:
-        for char in letters(found):
-            found |= 1 << ord(char.swapcase())
+        for code in range(128):
+            if found >> code & 1 and chr(code).isalpha():
+                found |= 1 << ord(chr(code).swapcase())
     return found
 
 
-def letters(found: int) -> Iterator[str]:
-    """The ASCII letters among the characters."""
-    return (char for code in range(128) if found >> code & 1 and (char := chr(code)).isalpha())
-
-
 def quick(regex: str) -> re.Pattern[str]:
-    """The pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
+    """Return the pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
     check(tree(regex))
     return re.compile(regex, re.ASCII)
+
+
+def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape:
+    """Return the shape of one rule. Raises Refused or Slow, which say what to write instead.
+
+    `engine` is "re" or "re2"; "" takes the better of those that are there.
+    """
+    node = tree(regex)
+    compiled = by_re2(regex) if engine in {"", "re2"} else None
+    if compiled is None:
+        check(node)
+        compiled = by_re(regex)
+    return SecretShape(category, lambda data: (span for span in compiled(data) if span[0] < span[1]), regex)
+
+
+def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
+    """Return the search by RE2; None where it is not installed. Raises Refused."""
+    try:
+        import re2  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError:
+        return None
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        pattern = re2.compile(regex.encode(), options)
+    except re2.error as wrong:
+        message = wrong.args[0] if wrong.args else ""
+        told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+        raise RefusedPattern(f"is not taken by RE2: {told}") from None
+    names = {str(name, "ascii") if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
+    group = int(names.get(GROUP, 0))
+    return lambda data: (span_of(hit, group) for hit in pattern.finditer(data))
+
+
+def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """Yield the search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
+    quick = re.compile(regex.encode()) if regex.isascii() else None
+    pattern = re.compile(regex, re.ASCII)
+    group = pattern.groupindex.get(GROUP, 0)
+
+    def spans(data: bytes) -> Iterator[tuple[int, int]]:
+        if quick is not None and data.isascii():
+            yield from (span_of(hit, group) for hit in quick.finditer(data))
+            return
+        text = data.decode(errors="surrogateescape")
+        offset = at = 0
+        for hit in pattern.finditer(text):
+            start, end = span_of(hit, group)
+            offset += width(text[at:start])
+            size = width(text[start:end])
+            yield offset, offset + size
+            offset, at = offset + size, end
+
+    return spans
+
+
+def span_of(hit: Any, group: int) -> tuple[int, int]:
+    """Return where the group stands; the whole match where the group took no part."""
+    start, end = hit.span(group)
+    return (start, end) if start >= 0 else hit.span(0)
+
+
+def width(text: str) -> int:
+    """Return how many bytes a part of a decoded text was."""
+    return len(text.encode(errors="surrogateescape"))

@@ -1,19 +1,14 @@
 """Rewriting: one set of findings applied to calls, outcomes and trees, whichever shape the text has there.
 
 A `Finder` says which bytes of a text stand to be replaced; this module knows where texts are: bodies under a content
-coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is given back as the same object.
+coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is returned as the same object.
 
-Event frames: the binary streams of Amazon (application/vnd.amazon.eventstream) as lines of JSON, and back.
-
-A frame is: its length, the length of its headers, a checksum of these two, headers, payload, a checksum of all before
+Event frames, the binary streams of Amazon (application/vnd.amazon.eventstream), are read as lines of JSON. A frame is:
+its length, the length of its headers, a checksum of these two, headers, payload, a checksum of all before
 (https://smithy.io/2.0/aws/amazon-eventstream.html). A payload that only wraps base64, `{"bytes": "..."}`, is opened.
 
-Values that whoever shows them has shortened in the middle: pytest's "abc...xyz" gives most of a long key away.
-
-Joining: what is found in the joined text of a channel, as spans of the body that carries the pieces.
-
-What stands instead goes into the first piece that held a part; the other parts become empty. Records, their order and
-their ids stay.
+What is found in the joined text of a channel becomes spans of the body that carries the pieces. The replacement goes
+into the first piece that held a part; the other parts become empty. Records, their order and their ids stay.
 """
 
 from __future__ import annotations
@@ -65,18 +60,13 @@ class EventFrame(NamedTuple):
     wrapped: bool
 
     def saying(self, line: bytes) -> bytes:
-        """The frame with another line in it."""
+        """Return the frame with another line in it."""
         payload = json.dumps({**json.loads(self.payload), "bytes": base64.b64encode(line).decode()}).encode()
         return framed(self.headers, payload if self.wrapped else line)
 
 
-def is_framed(content_type: str) -> bool:
-    """Whether bodies of this content type are event frames."""
-    return content_type.partition(";")[0].strip().lower() == KIND
-
-
 def frames(data: bytes) -> list[EventFrame]:
-    """The frames that a body begins with, up to one that was cut off or does not fit its checksums."""
+    """Return the frames that a body begins with, up to one that was cut off or does not fit its checksums."""
     found = []
     at = 0
     while at < len(data):
@@ -97,7 +87,7 @@ def frames(data: bytes) -> list[EventFrame]:
 
 
 def unwrapped(payload: bytes) -> bytes | None:
-    """What a payload wraps in base64, or None."""
+    """Return what a payload wraps in base64, or None."""
     if b'"bytes"' not in payload:
         return None
     try:
@@ -107,14 +97,14 @@ def unwrapped(payload: bytes) -> bytes | None:
 
 
 def framed(headers: bytes, payload: bytes) -> bytes:
-    """A frame of these headers and this payload."""
+    """Return a frame of these headers and this payload."""
     sizes = struct.pack(">II", _PRELUDE.size + len(headers) + len(payload) + _CHECKSUM.size, len(headers))
     frame = sizes + _CHECKSUM.pack(zlib.crc32(sizes)) + headers + payload
     return frame + _CHECKSUM.pack(zlib.crc32(frame))
 
 
 def find_framed(data: bytes, find: Finder) -> tuple[list[Span], list[Span]]:
-    """The frames that change, with what stands instead, and what `find` has found in the lines of all of them.
+    """Return the frames that change, with what stands instead, and what `find` has found in the lines of all of them.
 
     What follows the last whole frame is looked at as it stands.
     """
@@ -139,9 +129,9 @@ STANDARD_REASONS = frozenset({"", "OK", "Created", "Accepted", "Bad Request", "N
 
 
 class Rewriting(NamedTuple):
-    """`find(data, pieces)` gives the spans to replace, `applied(spans)` is told those that were.
+    """`find(data, pieces)` returns the spans to replace, `applied(spans)` counts those that were.
 
-    `opaque(data)` gives what stands for a body that cannot be read.
+    `opaque(data)` returns what stands for a body that cannot be read.
 
     Without `opaque` such a body is left as it is. A header value without `sign` holds nothing to find.
     """
@@ -151,18 +141,18 @@ class Rewriting(NamedTuple):
     opaque: Callable[[bytes], bytes] | None = None
     sign: str = ""
     named: Callable[[str, Json], Json] | None = None
-    """`named(name, value)` gives what stands for a member's value because of its name; the same, if nothing does."""
+    """Return what replaces the value of a member because of its name: `(name, value)`; the same value for nothing."""
     joined: Callable[[bytes, Records | None], list[Span]] | None = None
-    """`joined(data, records)` gives what only the joined text of several strings shows, in records or in one value."""
+    """Return what only the joined text of several strings shows: `(data, records)`, in records or in one value."""
     part: Part | None = None
-    """`part(text, start, end)` gives what stands for a part of what `text` stands for; None where that has no parts."""
+    """Return what replaces a part of what `text` replaces: `(text, start, end)`; None where that has no parts."""
     undo: bool = False
     """Whether the text of a request is kept in place of its body under several codings or in chunks."""
     placed: Callable[[Json], Json] | None = None
     """Return a tree without the values that a policy names by their paths."""
 
     def call(self, call: Call) -> Call:
-        """A call with its arguments, or its URL, header values and body rewritten."""
+        """Return a call with its arguments, or its URL, header values and body rewritten."""
         if isinstance(call, ToolCall):
             arguments = cast("JsonObject", self.tree(self._scattered(call.arguments)))
             facts = cast("JsonObject", self.tree(call.facts)) if call.facts else call.facts
@@ -177,12 +167,12 @@ class Rewriting(NamedTuple):
         return self.call_body(call)
 
     def call_body(self, call: WireCall) -> WireCall:
-        """A request with its body alone rewritten."""
+        """Return a request with its body alone rewritten."""
         body, _, kept = self.body(call.body, (len(call.body),), call.headers, "whole", request=True)
         return call if body is call.body else replace(call, headers=kept, body=body)
 
     def outcome(self, outcome: Outcome) -> Outcome:
-        """An outcome with its texts rewritten; chunk cuts and Content-Length follow the body."""
+        """Return an outcome with its texts rewritten; chunk cuts and Content-Length follow the body."""
         if isinstance(outcome, Failure):
             return self.failure(outcome)
         failure = outcome.failure and self.failure(outcome.failure)
@@ -210,7 +200,7 @@ class Rewriting(NamedTuple):
         return replace(outcome, headers=kept, body=body, cuts=cuts, failure=failure, reason=reason)
 
     def failure(self, failure: Failure) -> Failure:
-        """An exception with its message and arguments rewritten."""
+        """Return an exception with its message and arguments rewritten."""
         message = self.text(failure.message)
         args = tuple(self._same_or_new(failure.args))
         if message is failure.message and args == failure.args:
@@ -218,13 +208,13 @@ class Rewriting(NamedTuple):
         return replace(failure, message=message, args=args)
 
     def text(self, text: str) -> str:
-        """One text rewritten."""
+        """Return one text rewritten."""
         data = as_bytes(text)
         spans = self.find(data, "none")
         return as_text(self._put(data, spans)) if spans else text
 
     def tree(self, tree: Json) -> Json:
-        """A JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        """Return a JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
         tree = self._opened(tree)
         if self.placed is not None:
             tree = self.placed(tree)
@@ -236,7 +226,7 @@ class Rewriting(NamedTuple):
         return self._leaf(tree)
 
     def _joined(self, items: tuple[Json, ...]) -> tuple[Json, ...]:
-        """The items of a generator without what only their joined text shows."""
+        """Return the items of a generator without what only their joined text shows."""
         if self.joined is None or len(items) < 2:
             return items
         items = cast("tuple[Json, ...]", tuple(map(self._opened, items)))
@@ -251,7 +241,7 @@ class Rewriting(NamedTuple):
         return tuple(json.loads(as_text(line)) for line in new)
 
     def _scattered(self, tree: Json) -> Json:
-        """A tree without what only several of its strings together show."""
+        """Return a tree without what only several of its strings together show."""
         if self.joined is None or not isinstance(tree, dict | list):
             return tree
         tree = self._opened(tree)
@@ -260,7 +250,7 @@ class Rewriting(NamedTuple):
         return cast("Json", json.loads(as_text(self._put(data, spans)))) if spans else tree
 
     def _members(self, tree: Json, named: Callable[[str, Json], Json]) -> Json:
-        """The tree with what its names give away replaced; the same if nothing is."""
+        """Return the tree with what its names give away replaced; the same if nothing is."""
         if isinstance(tree, dict):
             members = {name: named(name, self._members(value, named)) for name, value in tree.items()}
             return members if any(members[name] is not value for name, value in tree.items()) else tree
@@ -270,7 +260,7 @@ class Rewriting(NamedTuple):
         return tree
 
     def _opened(self, tree: Json) -> Json:
-        """A tree with its frozen bytes rewritten as bytes; the same where nothing is found in them."""
+        """Return a tree with its frozen bytes rewritten as bytes; the same where nothing is found in them."""
         match tree:
             case {"$bytes": [str(text)], **rest} if not rest:
                 return self._bytes("$bytes", base64.b64decode(text)) or tree
@@ -312,7 +302,7 @@ class Rewriting(NamedTuple):
                 return tree
 
     def _texts_of(self, tree: Json) -> Iterator[tuple[str, str]]:
-        """The texts below a tag, each with itself rewritten."""
+        """Return the texts below a tag, each with itself rewritten."""
         return ((text, self.text(text)) for text in leaves(tree))
 
     def _put(self, data: bytes, spans: list[Span]) -> bytes:
@@ -323,7 +313,7 @@ class Rewriting(NamedTuple):
         return (self.tree(item) for item in items)
 
     def values(self, headers: Headers) -> Headers:
-        """Headers with their values rewritten."""
+        """Return headers with their values rewritten."""
         signed = [value for _, value in headers if self.sign in value]
         if not signed or not self.find(as_bytes("\n".join(signed)), "none"):
             return headers
@@ -332,7 +322,7 @@ class Rewriting(NamedTuple):
     def body(
         self, body: Body, cuts: tuple[int, ...], headers: Headers, pieces: Pieces = "any", *, request: bool = False
     ) -> tuple[Body, tuple[int, ...], Headers]:
-        """A body with its cuts and headers, rewritten under its content coding."""
+        """Return a body with its cuts and headers, rewritten under its content coding."""
         if not len(body):
             return body, cuts, headers
         data = body.data
@@ -341,7 +331,7 @@ class Rewriting(NamedTuple):
         if content_coding.is_coded(coding):
             nested = content_coding.layers(coding) if self.undo and request else []
             changed = self._nested(data, nested) if nested else self._coded(data, cuts, coding, pieces)
-        elif is_framed(named.get("content-type", "")):
+        elif named.get("content-type", "").partition(";")[0].strip().lower() == KIND:
             spans, found = find_framed(data, self.find)
             self.applied(found)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
@@ -354,7 +344,7 @@ class Rewriting(NamedTuple):
         return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
 
     def _spans(self, data: bytes, pieces: Pieces, cuts: tuple[int, ...] = ()) -> list[Span]:
-        """What stands to be replaced in a body, and in the archives that it is or carries."""
+        """Return what stands to be replaced in a body, and in the archives that it is or carries."""
         spans = self.find(data, pieces)
         if self.part is not None and len(cuts) > 1 and spans:
             spans = divided(spans, cuts, self.part)
@@ -363,7 +353,7 @@ class Rewriting(NamedTuple):
         return disjoint(packed.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
 
     def _nested(self, data: bytes, names: list[str]) -> tuple[bytes, tuple[int, ...], bool]:
-        """The rewritten text under several codings, without any."""
+        """Return the rewritten text under several codings, without any."""
         try:
             text = content_coding.text_of_layers(names, data)
         except content_coding.Opaque:
@@ -375,7 +365,7 @@ class Rewriting(NamedTuple):
     def _coded(
         self, data: bytes, cuts: tuple[int, ...], coding: str, pieces: Pieces
     ) -> tuple[bytes, tuple[int, ...], bool] | None:
-        """The rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
+        """Return the rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
         try:
             decoded = content_coding.decode(coding, data, cuts)
         except content_coding.Opaque:
@@ -404,18 +394,18 @@ def may_hold_marks(outcome: Outcome) -> bool:
 
 
 def frames_in(reply: FramesReply) -> list[tuple[int, int]]:
-    """Where each frame of a connection begins and ends, without its line end."""
+    """Return where each frame of a connection begins and ends, without its line end."""
     ends = list(accumulate(reply.sizes))
     return [(end - size, end - 1) for end, size in zip(ends, reply.sizes, strict=True)]
 
 
 def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
-    """As many chunks as before, all of the text in the first."""
+    """Return as many chunk sizes as before, all of the text in the first."""
     return (len(text), *(0 for _ in cuts[1:]))
 
 
 def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
-    """Headers of a body that grew by so many bytes: length corrected, digests (they would tell the old text) out."""
+    """Return the headers of a body that grew by so many bytes: length corrected, digests of the old text left out."""
     kept = []
     for name, value in headers:
         lower = name.lower()
@@ -429,7 +419,7 @@ def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
 
 
 def tag_of(tree: Json) -> str:
-    """The tag of a frozen leaf (`values.tags`), "" for what is none; bytes that are text count as that text."""
+    """Return the tag of a frozen leaf (`values.tags`), "" for what is none; bytes that are text count as that text."""
     if not isinstance(tree, dict) or len(tree) != 1:
         return ""
     [(name, value)] = tree.items()
@@ -441,7 +431,7 @@ def tag_of(tree: Json) -> str:
 
 
 def leaves(tree: Json) -> Iterator[str]:
-    """Every text of a tree: strings, keys, and numbers long enough to be a secret. Base64 of bytes is none."""
+    """Yield every text of a tree: strings, keys, and numbers long enough to be a secret. Base64 of bytes is none."""
     if isinstance(tree, dict) and tag_of(tree) in BYTES:
         return
     match tree:
@@ -466,7 +456,7 @@ ENDS = 8
 
 
 def torn(text: str, secrets: Iterable[Secret], instead: Callable[[str, str], str]) -> str:
-    """`text` without the heads and tails of `secrets` that stand around an ellipsis."""
+    """Return `text` without the heads and tails of `secrets` that stand around an ellipsis."""
     at = text.find(DOTS)
     while at >= 0:
         start, end = at, at + len(DOTS)
@@ -481,13 +471,13 @@ def torn(text: str, secrets: Iterable[Secret], instead: Callable[[str, str], str
 
 
 def head(text: str, at: int, value: str) -> int:
-    """Where the beginning of `value` begins that ends at `at`; `at` where there is none."""
+    """Return where the beginning of `value` begins that ends at `at`; `at` where there is none."""
     begin = text.rfind(value[:ENDS], max(0, at - len(value)), at)
     return begin if begin >= 0 and value.startswith(text[begin:at]) else at
 
 
 def tail(text: str, at: int, value: str) -> int:
-    """Where the end of `value` ends that begins at `at`; `at` where there is none."""
+    """Return where the end of `value` ends that begins at `at`; `at` where there is none."""
     found = text.find(value[-ENDS:], at, at + len(value))
     stop = found + ENDS
     return stop if found >= 0 and value.endswith(text[at:stop]) else at
@@ -498,7 +488,7 @@ DEEPEST = 2
 
 
 class Joined(NamedTuple):
-    """What runs over the border of a piece, and what stands within one but is told by what stands in others."""
+    """What runs over the border of a piece, and what stands within one but is found by what stands in others."""
 
     interception: list[Span]
     inside: list[Span]
@@ -508,7 +498,7 @@ class StreamFinders(NamedTuple):
     """What is looked for in joined text: of parts `all` there is, of what may be whole what is `exact` or `sure`.
 
     What is `exact` has a fixed length; a key that is `sure` may be of any, and would run on into the next text. Without
-    `all` nothing is parts of one text, and only what is `exact` is looked for. `part`: see `placeholders.divided`.
+    `all` nothing is parts of one text, and only what is `exact` is looked for. `part`: see `placeholders.divide_spans`.
     """
 
     all: SpanFinder | None
@@ -518,7 +508,7 @@ class StreamFinders(NamedTuple):
 
 
 def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: int = 0) -> Joined:
-    """What stands in the joined text of each channel, as spans of `data`."""
+    """Return what stands in the joined text of each channel, as spans of `data`."""
     find, exact, sure, part = finders
     interception: list[Span] = []
     inside: list[Span] = []
@@ -545,7 +535,7 @@ def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: in
 
 
 def runs_on(channel: Channel, starts: list[int], hit: Span, sure: SpanFinder) -> bool:
-    """Whether a hit crosses the border of a piece that alone holds a key there."""
+    """Return whether a hit crosses the border of a piece that alone holds a key there."""
     first, after = bisect_right(starts, hit[0]) - 1, bisect_left(starts, hit[1])
     return after - first > 1 and any(
         hit[0] < starts[nth] + end and starts[nth] + start < hit[1]
@@ -555,13 +545,13 @@ def runs_on(channel: Channel, starts: list[int], hit: Span, sure: SpanFinder) ->
 
 
 def crosses(channel: Channel, starts: list[int], hit: Span) -> bool:
-    """Whether a hit stands in more than one piece, or in a list of bytes, which no other search reads."""
+    """Return whether a hit stands in more than one piece, or in a list of bytes, which no other search reads."""
     first = bisect_right(starts, hit[0]) - 1
     return hit[1] > starts[first + 1] or channel[first].numbers is not None
 
 
 def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Iterator[Span]:
-    """A hit in the joined text as spans of the pieces."""
+    """Yield a hit in the joined text as spans of the pieces."""
     begin, finish, instead = hit
     for nth in range(bisect_right(starts, begin) - 1, len(channel)):
         low, high = max(begin, starts[nth]), min(finish, starts[nth + 1])
@@ -575,7 +565,7 @@ def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Itera
 
 
 def placed(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
-    """Bytes of the text of a piece as a span of the body."""
+    """Return bytes of the text of a piece as a span of the body."""
     numbers = piece.numbers
     if numbers is None:
         return piece.start + low, piece.start + high, instead
@@ -588,7 +578,10 @@ def placed(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
 
 
 def merged(spans: Iterable[Span]) -> list[Span]:
-    """Spans in order; of those that overlap one, as wide as all of them, with what the first says stands there."""
+    """Return spans in order.
+
+    Of those that overlap one, as wide as all of them, with what the first says stands there.
+    """
     found: list[Span] = []
     for start, end, text in sorted(spans, key=lambda span: (span[0], -span[1])):
         if found and (start < found[-1][1] or (start, end) == found[-1][:2]):

@@ -1,11 +1,8 @@
 """Which names look as if their value were a secret: of environment variables, headers and query parameters.
 
-A name is read as words, so that `token` is not found in `tokenizer` and `max_tokens`.
-
-Fields: names that say that their value is a secret, and values that only stand in for one.
-
-Stricter than `secret_names.looks_secret`, which reads variables, headers and parameters: bodies are full of things
-called token and key.
+A name is read as words, so that `token` is not found in `tokenizer` and `max_tokens`. For names of fields in bodies,
+which are full of things called token and key, the rules are stricter, and values are recognised that only stand in for
+a secret.
 """
 
 from __future__ import annotations
@@ -21,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def names(text: str) -> frozenset[str]:
-    """A set of names, written as words."""
+    """Return a set of names, written as words."""
     return frozenset(text.split())
 
 
@@ -58,12 +55,12 @@ STOP_LIST = names(
 
 
 def words_of(name: str) -> list[str]:
-    """The words of a name in lower case, whatever is between them: `user[apiKey]`, `api:key`, `API%20KEY`."""
+    """Return the words of a name in lower case, whatever is between them: `user[apiKey]`, `api:key`, `API%20KEY`."""
     return [word.lower() for word in WORDS.findall(unquote(unquote(name)) if "%" in name else name)]
 
 
 def looks_secret(name: str) -> bool:
-    """Whether a variable, header or parameter of this name is likely to hold a credential."""
+    """Return whether a variable, header or parameter of this name is likely to hold a credential."""
     words = words_of(name)
     if not words or words[-1] in HARMLESS_LAST:
         return False
@@ -85,12 +82,12 @@ def looks_secret(name: str) -> bool:
 
 
 def worth_knowing(value: str) -> bool:
-    """Whether a value is long and rare enough to be replaced wherever it occurs."""
+    """Return whether a value is long and rare enough to be replaced wherever it occurs."""
     return len(value) >= SHORTEST and value.lower() not in STOP_LIST and len(set(value)) > 2 and not value.isspace()
 
 
 def secret_environment(environ: Mapping[str, str], named: Iterable[str] = ()) -> list[tuple[str, str]]:
-    """(category, value) of every variable that looks secret or is `named`, and the passwords in URLs of any."""
+    """Return (category, value) of every variable that looks secret or is in `also`, and of passwords in URLs of any."""
     said = {*named}
     found: dict[str, str] = {}
     for name, value in environ.items():
@@ -126,12 +123,12 @@ def is_key_name(name: str) -> bool:
 
 
 def is_place(value: str) -> bool:
-    """Whether a value is the path of a file that holds the secret rather than the secret."""
+    """Return whether a value is the path of a file that holds the secret rather than the secret."""
     return value.startswith(("/", "~", "./", "../")) or re.match(r"[A-Za-z]:[\\/]", value) is not None
 
 
 def allowed_environment(environ: Mapping[str, str], allow: Iterable[str]) -> dict[str, str]:
-    """The variables named in `allow` (a `*` at the end matches the rest of a name), sorted; nothing else.
+    """Return the variables named in `allow` (a `*` at the end matches the rest of a name), sorted; nothing else.
 
     A variable that looks secret is left out even when it is named.
     """
@@ -204,7 +201,7 @@ _RANDOM = re.compile(rb"[A-Za-z0-9_\-+/=.~%:]{12,}\Z")
 
 @lru_cache(maxsize=4096)
 def strength(name: str) -> Strength:
-    """What a field's name says of its value; "" for nothing."""
+    """Return what a field's name says of its value; "" for nothing."""
     words = words_of(name)
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in AGAIN):
         words.pop()
@@ -235,12 +232,12 @@ def strength(name: str) -> Strength:
 
 
 def is_stand_in(value: bytes) -> bool:
-    """Whether a value only says where a secret would be: `$KEY`, `your-key-here`, `None`, code that fetches one."""
+    """Return whether a value stands where a secret would: `$KEY`, `your-key-here`, `None`, code that fetches one."""
     return len(value) <= LONGEST_STAND_IN and _STAND_IN.match(value.strip()) is not None
 
 
 def looks_random(value: bytes) -> bool:
-    """Whether a value is long, of one word, and of letters and digits both, as generated ones are."""
+    """Return whether a value is long, of one word, and of letters and digits both, as generated ones are."""
     return _RANDOM.match(value) is not None and any(48 <= byte < 58 for byte in value) and not value.isdigit()
 
 
@@ -248,7 +245,7 @@ _PIECE = re.compile(rb"[A-Za-z0-9]{16,}")
 
 
 def is_generated(value: bytes) -> bool:
-    """Whether chance alone writes so: long, of one word, both cases and digits among each other in one piece."""
+    """Return whether chance alone writes so: long, of one word, both cases and digits among each other in one piece."""
     if len(value) < GENERATED or _RANDOM.match(value) is None:
         return False
     pieces = [piece for piece in _PIECE.findall(value) if any(48 <= byte < 58 for byte in piece)]
@@ -260,7 +257,7 @@ _SYNTAX = re.compile(rb"(?:[\s{}\[\],:]|\\[nrt])+(?:(?:true|false|null|[0-9.]+)(
 
 
 def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
-    """Whether `value`, under a name that says `said`, is taken for a secret."""
+    """Return whether `value`, under a name of that strength, is taken for a secret."""
     if len(value) < (4 if said == "digits" else SHORTEST_VALUE) or is_stand_in(value):
         return False
     if quoted and _SYNTAX.fullmatch(value) is not None:
@@ -278,7 +275,7 @@ def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
 
 
 def is_drawn(value: bytes) -> bool:
-    """Whether a value is of one word, and has signs beside both cases and digits, as passwords that are drawn have."""
+    """Return whether a value is one word with signs beside both cases and digits, as passwords that are drawn have."""
     if len(value) < 10 or b" " in value or value.isalnum():
         return False
     return value not in (value.lower(), value.upper()) and any(48 <= byte < 58 for byte in value)

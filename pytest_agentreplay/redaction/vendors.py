@@ -6,9 +6,7 @@ since a key may be followed by anything, `\"` and `&` included; what comes befor
 Linear by construction: a repeat without bound is made of `[A-Za-z0-9_-]` alone, none of which is a border, or what
 follows it may be nothing; so no byte is read by more than a few attempts.
 
-The keys of vendors: a row per kind, as category, vendor, prefix and body, two spaces or more between them.
-
-Prefix and body are patterns without groups that capture. The body has to look random too; `mixed` asks for more, since
+The table has a row per kind: category, vendor, prefix and body, two spaces or more between them. Prefix and body are patterns without groups that capture. The body has to look random too; `mixed` asks for more, since
 names begin with that prefix as well, and `fixed` asks nothing more, since the form says enough.
 """
 
@@ -203,7 +201,7 @@ class Vendor(NamedTuple):
         return self.prefix + self.body
 
     def holds(self, value: bytes) -> bool:
-        """Whether `value`, which the pattern matches, is a key: `sk-ant-your-key-goes-here` is not."""
+        """Return whether `value`, which the pattern matches, is a key: `sk-ant-your-key-goes-here` is not."""
         if self.looks == "fixed":
             return not value.endswith(b"EXAMPLE")
         hit = re.match(self.prefix, value)
@@ -213,7 +211,7 @@ class Vendor(NamedTuple):
 
 
 def rows() -> Iterator[Vendor]:
-    """The table, row by row."""
+    """Yield the table, row by row."""
     for line in TABLE.strip().splitlines():
         category, name, prefix, body, *looks = re.split(" {2,}", line.strip())
         yield Vendor(category, name, prefix.encode(), body.encode(), *looks or ["random"])
@@ -227,17 +225,17 @@ BASE64 = re.compile(rb"[A-Za-z0-9+/]{64}")
 
 
 def looks_random(body: bytes) -> bool:
-    """Whether some part of `body` is neither a word, nor a number, nor a name in camel case, nor `xxxxxx`."""
+    """Return whether some part of `body` is neither a word, nor a number, nor a name in camel case, nor `xxxxxx`."""
     return len(set(body)) > 5 and any(map(is_random, SEPARATOR.split(body)))
 
 
 def is_random(part: bytes) -> bool:
-    """Whether letters and digits are mixed as chance mixes them."""
+    """Return whether letters and digits are mixed as chance mixes them."""
     return len(part) > 5 and WORD.fullmatch(part) is None
 
 
 def is_mixed(body: bytes) -> bool:
-    """Whether both cases occur or much stands in one piece: for prefixes that names in kebab case have as well."""
+    """Return whether both cases occur or one piece is long: for prefixes that names in kebab case have as well."""
     return body not in (body.lower(), body.upper()) or max(map(len, SEPARATOR.split(body))) >= LONG_PART
 
 
@@ -285,7 +283,7 @@ def match_at(data: bytes, at: int) -> re.Match[bytes] | None:
 
 @cache
 def starts() -> re.Pattern[bytes]:
-    """Where a key may begin."""
+    """Return where a key may begin."""
     return re.compile(BORDER + rb"[A-Za-z0-9_~.]")
 
 
@@ -299,7 +297,7 @@ SIGN = re.compile(rb"[.~:+/=@$](?=[A-Za-z0-9_~.])")
 
 
 def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
-    """Where in a run a key may begin, in order: at its head, behind a sign, and behind an escape that ends in it."""
+    """Yield where in a run a key may begin, in order: at its head, behind a sign, behind an escape that ends in it."""
     head = begin
     if data[begin - 1 : begin] in ESCAPES:
         head = min(begin + ESCAPED, end)
@@ -324,7 +322,7 @@ def matchers(first: bytes) -> tuple[tuple[Vendor, Callable[[bytes, int], re.Matc
 
 
 def vendor_at(data: bytes, at: int) -> tuple[int, str] | None:
-    """Where the key that begins at `at` ends, and its category."""
+    """Return where the key that begins at `at` ends, and its category."""
     for vendor, match in matchers(data[at : at + 1]):
         hit = match(data, at)
         if hit is not None and vendor.holds(hit[0]):
@@ -333,7 +331,7 @@ def vendor_at(data: bytes, at: int) -> tuple[int, str] | None:
 
 
 def within_base64(data: bytes, at: int) -> bool:
-    """Whether what stands before is long base64, in which `/` and `+` are no borders and any four letters occur."""
+    """Return whether long base64 stands before, in which `/` and `+` are no borders and any four letters occur."""
     return data[at - 1 : at] in (b"/", b"+") and BASE64.fullmatch(data, max(at - 64, 0), at) is not None
 
 

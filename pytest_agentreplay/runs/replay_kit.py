@@ -30,7 +30,7 @@ from pytest_agentreplay.providers.genai import tool_results
 from pytest_agentreplay.redaction.secret_names import key_variables
 from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
-from pytest_agentreplay.snapshots.store.dependency_hashes import locks
+from pytest_agentreplay.snapshots.store.projects import hash_pin_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -103,7 +103,7 @@ def describe_interpreter(root: Path) -> JsonObject:
         "python": platform.python_version(),
         "platform": sys.platform,
         "packages": list_versions(),
-        "locks": dict(locks(root)),
+        "locks": dict(hash_pin_files(root)),
         "hash": probe_hash_order(),
     }
 

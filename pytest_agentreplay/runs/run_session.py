@@ -32,7 +32,7 @@ from pytest_agentreplay.runs.redact.redaction_factory import other_policy, redac
 from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import dependency_hashes as declared
+from pytest_agentreplay.snapshots.store import projects
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ class RunSession:
         self._credentials = table(kit, "credentials") if frozen else {}
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, header.clock)
         self.locale = Locale(kit.get("locale"))
-        self.fixtures = declared.digests(place.root, settings.kept_files)
+        self.fixtures = projects.hash_files(place.root, settings.kept_files)
         self.chance = RandomSource(header.seed)
         self.steps = ClockAndSeeds(self.clock, self.chance)
         self.interception = interceptions.Interception(
@@ -408,7 +408,7 @@ class RunSession:
     def keep_file(self, path: str | PathLike[str]) -> Path:
         """Keep the hash of a file that the test depends on. Return its path."""
         file = self.place.root / path
-        self.fixtures |= declared.digests(self.place.root, [str(path)])
+        self.fixtures |= projects.hash_files(self.place.root, [str(path)])
         return file
 
     def secret(self, value: str) -> str:

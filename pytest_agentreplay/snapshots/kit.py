@@ -2,11 +2,9 @@
 
 Computed from what was recorded, never declared. A field is captured, absent, or not applicable to this run.
 
-What around a run is not as it was recorded: kept variables, declared files, flags, locale, versions.
-
-Noted beside a divergence, never compared: it says where to look. Both sides are kits as headers hold them, redacted.
-
-The fields of a replay kit, group by group, read from a run and its header.
+The drift of a kit is what around a run is not as it was recorded: kept variables, declared files, flags, locale,
+versions. It is reported beside a divergence, never compared: it says where to look. Both sides are kits as headers hold
+them, redacted.
 """
 
 from __future__ import annotations
@@ -35,7 +33,7 @@ RESELLERS = frozenset({"aws.bedrock", "azure.ai.inference", "azure.ai.openai"})
 
 
 def drift(recorded: JsonObject, today: JsonObject, kind: Kind | None = None) -> tuple[str, ...]:
-    """A line for each thing that changed since the recording; versions only where they may explain `kind`."""
+    """Return a line for each thing that changed since the recording; versions only where they may explain `kind`."""
     lines = [*environment(recorded, today), *files(recorded, today), *flags(recorded, today)]
     lines += [f"locale {name} is not on this machine" for name in texts(today.get("missing_locale"))]
     lines += hash_order(table(recorded, "hash"), table(today, "hash"))
@@ -45,7 +43,7 @@ def drift(recorded: JsonObject, today: JsonObject, kind: Kind | None = None) -> 
 
 
 def environment(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Variables that are kept, as far as both or one of the sides has them."""
+    """Yield variables that are kept, as far as both or one of the sides has them."""
     old, new = table(recorded, "environment"), table(today, "environment")
     for name in sorted({*old, *new}):
         if old.get(name) != new.get(name):
@@ -53,7 +51,7 @@ def environment(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
 
 
 def files(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Declared files whose content is another, that went, or that came; a file of no recording is no drift."""
+    """Yield declared files whose content is another, that went, or that came; a file of no recording is no drift."""
     old, new = table(recorded, "fixtures"), table(today, "fixtures")
     for name in sorted({*old, *new} if old else ()):
         if old.get(name) == new.get(name):
@@ -67,7 +65,7 @@ def files(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
 
 
 def flags(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Facts that the test has told already, and that it told otherwise."""
+    """Yield facts that the test has told already, and that it told otherwise."""
     old, new = table(recorded, "annotations"), table(today, "annotations")
     for name in sorted(new):
         if old.get(name) != new[name]:
@@ -75,14 +73,14 @@ def flags(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
 
 
 def hash_order(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    """Whether sets came in an order that is not today's, and could come in it again."""
+    """Yield whether sets came in an order that is not today's, and could come in it again."""
     if old != new and isinstance(old.get("seed"), int):
         now = f"PYTHONHASHSEED={new['seed']}" if "seed" in new else "random"
         yield f"order of sets: PYTHONHASHSEED={old['seed']} -> {now}"
 
 
 def versions(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Interpreter and libraries; one that is not loaded on one side says nothing."""
+    """Yield what differs in interpreter and libraries; one that is not loaded on one side says nothing."""
     if recorded.get("python") not in (None, today.get("python")):
         yield f"python {recorded['python']} -> {today.get('python')}"
     old, new = table(recorded, "packages"), table(today, "packages")
@@ -106,18 +104,18 @@ def list_unfrozen(kit: JsonObject) -> tuple[str, ...]:
 
 
 def table(kit: JsonObject, name: str) -> JsonObject:
-    """One entry of a kit that is an object; a file may hold anything there."""
+    """Return one entry of a kit that is an object; a file may hold anything there."""
     found = kit.get(name)
     return found if isinstance(found, dict) else {}
 
 
 def texts(value: Json) -> list[str]:
-    """The texts of a list."""
+    """Return the texts of a list."""
     return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
 
 
 def side(values: JsonObject, name: str) -> str:
-    """One side as it is told."""
+    """Return one side as it is shown."""
     return canonical(values[name]) if name in values else "(not set)"
 
 
@@ -139,7 +137,7 @@ class KitField(NamedTuple):
 
 
 def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
-    """What crossed the boundaries."""
+    """Yield what crossed the boundaries."""
     kit = run.header.kit
     kinds = [reading.kind for _, reading in told]
     size = sum(len(x.call.body) for x, _ in told if not isinstance(x.call, ToolCall))
@@ -171,7 +169,7 @@ def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[KitFie
 
 
 def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[KitField]:
-    """Who was asked, and with what."""
+    """Yield which models were asked, and with what."""
     asked = [(x, reading) for x, reading in told if reading.kind == "model"]
     group = "model"
     if not asked:
@@ -199,7 +197,7 @@ def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -
 
 
 def run_session(run: Run) -> Iterator[KitField]:
-    """The world that agent code sees without a call."""
+    """Yield the world that agent code sees without a call."""
     kit, group = run.header.kit, "scene"
     clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")
     ran = ", ran on" if clock.get("ran_on") else ""
@@ -228,7 +226,7 @@ def run_session(run: Run) -> Iterator[KitField]:
 
 
 def code(run: Run) -> Iterator[KitField]:
-    """The agent's code and what it ran on."""
+    """Yield the agent's code and what it ran on."""
     kit, group = run.header.kit, "code"
     git = table(kit, "git")
     dirty = ", and changes that are not in it" if git.get("dirty") else ""
@@ -243,7 +241,7 @@ def code(run: Run) -> Iterator[KitField]:
 
 
 def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
-    """Whose run it was, how it ended, and what was taken off it."""
+    """Yield whose run it was, how it ended, and what was redacted."""
     header, group = run.header, "run"
     kit = header.kit
     yield known(group, "test", header.test, header.test)
@@ -262,23 +260,23 @@ def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
 
 
 def known(group: str, name: str, value: str, there: object) -> KitField:
-    """A field that every run has."""
+    """Return a field that every run has."""
     return KitField(group, name, Status.CAPTURED, value) if there else KitField(group, name, Status.ABSENT)
 
 
 def fitting(group: str, name: str, value: str, there: object) -> KitField:
-    """A field that only some runs have."""
+    """Return a field that only some runs have."""
     return KitField(group, name, Status.CAPTURED, value) if there else KitField(group, name, Status.NOT_APPLICABLE)
 
 
 def several(group: str, name: str, values: Iterable[str]) -> KitField:
-    """A field of a model, which may not say it; each value once."""
+    """Return a field of a model, which may not say it; each value once."""
     found = [value for value in dict.fromkeys(values) if value]
     return known(group, name, ", ".join(found), found)
 
 
 def words(messages: tuple[Json, ...]) -> Iterator[str]:
-    """The texts of messages that a user wrote."""
+    """Yield the texts of messages that a user wrote."""
     for message in messages:
         if not isinstance(message, dict) or message.get("role", "user") != "user":
             continue
@@ -296,46 +294,43 @@ _REGION = re.compile(
 
 
 def region_of(url: str) -> str:
-    """The region that a host's name holds, "" when it holds none."""
+    """Return the region that a host's name holds, "" when it holds none."""
     found = _REGION.search(url.partition("://")[2].partition("/")[0])
     return found[1] if found else ""
 
 
 def entries(kit: JsonObject, name: str) -> list[Json]:
-    """One entry of a kit that is a list; a file may hold anything there."""
+    """Return one entry of a kit that is a list; a file may hold anything there."""
     found = kit.get(name)
     return found if isinstance(found, list) else []
 
 
 def text_of(entry: Json, key: str) -> str:
-    """One text of an entry."""
+    """Return one text of an entry."""
     return str(entry.get(key) or "") if isinstance(entry, dict) else ""
 
 
 def pairs(values: JsonObject) -> str:
-    """Names with their values."""
+    """Return names with their values."""
     return ", ".join(f"{key}={value if isinstance(value, str) else canonical(value)}" for key, value in values.items())
 
 
 def plural(count: int, noun: str, more: str = "") -> str:
-    """A count with its noun."""
+    """Return a count with its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {more or noun + 's'}"
 
 
 def told_size(size: int) -> str:
-    """Bytes as people read them."""
+    """Return bytes as people read them."""
     return f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
 
 def hours(offset: Json) -> str:
-    """Seconds from UTC as people write them: "+02:00"."""
+    """Return seconds from UTC as people write them: "+02:00"."""
     if not isinstance(offset, int):
         return ""
     minutes = abs(offset) // 60
     return f"{'-' if offset < 0 else '+'}{minutes // 60:02}:{minutes % 60:02}"
-
-
-__all__ = ["Grade", "Kit", "KitField", "Status", "kit_of"]
 
 
 class Grade(Enum):
@@ -361,7 +356,7 @@ class Kit(NamedTuple):
 
 
 def kit_of(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True) -> Kit:
-    """The kit of a run that lies in a file of that digest."""
+    """Return the kit of a run that lies in a file of that digest."""
     told = [(x, reader.read_call(x.call)) for x in run.exchanges]
     fields = (
         *calls(run, told),
@@ -375,7 +370,7 @@ def kit_of(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True) -
 
 
 def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
-    """What the run is good for, and why no more than that."""
+    """Return what the run is good for, and why no more than that."""
     kit, clock = run.header.kit, table(run.header.kit, "clock")
     if all(x.outcome is None for x in run.exchanges):
         return Grade.COLD, ["no call came back" if run.exchanges else "no call was recorded"]
@@ -400,7 +395,7 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
 
 
 def explain_capture(run: Run) -> Iterator[str]:
-    """Why a run that was captured outside a test is pinned less than a recorded one."""
+    """Yield why a run that was captured outside a test is pinned less than a recorded one."""
     served = sum(len(ids) for *_, ids in list_draws(run.header.kit))
     dropped = table(run.header.kit, "uuids").get("dropped")
     ids = plural(served, "id") + (f" ({dropped} more not kept)" if dropped else "")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def thinned(exchanges: Iterable[Exchange]) -> tuple[tuple[Exchange, ...], Callable[[int], int]]:
-    """The exchanges numbered without gaps, and what a reading of the old counter is now."""
+    """Return the exchanges numbered without gaps, and what a reading of the old counter is now."""
     exchanges = tuple(exchanges)
     told = _told(exchanges)
     kept = sorted({reading for x in exchanges for reading in (x.start, x.finish) if reading is not None} | told)
@@ -32,7 +32,7 @@ def thinned(exchanges: Iterable[Exchange]) -> tuple[tuple[Exchange, ...], Callab
 
 
 def _told(exchanges: tuple[Exchange, ...]) -> set[int]:
-    """The readings of parts after which something else happened, before more of the same answer came."""
+    """Return the readings of parts after which something else happened, before more of the same answer came."""
     happened: list[tuple[int, int, bool]] = []
     for x in exchanges:
         # What happens inside another exchange does not happen in a replay.

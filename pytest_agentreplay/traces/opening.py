@@ -20,7 +20,7 @@ from itertools import chain
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceError, TraceUnknown
-from pytest_agentreplay.snapshots.codec import foreign_yaml, parsing
+from pytest_agentreplay.snapshots.codec import parsing, strict_yaml
 from pytest_agentreplay.traces.formats import Opened
 
 if TYPE_CHECKING:
@@ -273,7 +273,7 @@ def _bounded(size: int, file: str, most: int) -> None:
 
 def _yaml(text: str, file: str) -> Json:
     """The document of a YAML file; a bare text, which almost anything is, is none."""
-    value = foreign_yaml.load(text, file=file, error=_neither)
+    value = strict_yaml.load_foreign(text, file=file, error=_neither)
     if not isinstance(value, dict | list):
         raise _neither("is a bare text", file=file)
     return value

@@ -10,8 +10,8 @@ from tests.support.tables import words
 
 FOLDER = {"tempfile.TemporaryDirectory"}
 WRITERS = {
-    "snapshots/store/signatures.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
-    "snapshots/store/fetched_runs.py": FOLDER,  # copies of captured runs that lie behind a URL, while a command reads them
+    "snapshots/store/locks.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
+    "snapshots/store/run_store.py": FOLDER,  # copies of captured runs that lie behind a URL, while a command reads them
     "cli/demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
     "cli/demo/local_model.py": {"replace"},  # the model's file, once it is whole
     "cli/demo/walk.py": {"write_text", "mkdir", "unlink"},  # the demo's folder, for the reader to go on by hand

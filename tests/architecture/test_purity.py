@@ -21,9 +21,7 @@ VALUES = words(
 LIBRARIES: dict[str, set[str]] = {
     "snapshots/codec/strict_yaml.py": {"yaml"},  # the only module that reads YAML
     "redaction/policies/__init__.py": {"pydantic", "jsonpath_ng"},
-    "redaction/policies/form.py": {"pydantic"},
-    "redaction/policies/patterns.py": {"re2"},
-    "redaction/regexes.py": {"warnings"},
+    "redaction/regexes.py": {"re2", "warnings"},
     "redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
     "compare/tolerance/tolerance_forms.py": {"csv"},  # of lines in memory
     "model/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there

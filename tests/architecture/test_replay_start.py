@@ -28,7 +28,7 @@ NEVER = (
     "runs.partial_replay", "runs.recording_session", "runs.redact.final_scan",
     "runs.redact.rule_review", "runs.replay_kit", "runs.snapshot_selection", "snapshots.codec.dedup_writer",
     "snapshots.codec.encode", "snapshots.codec.journal", "snapshots.codec.seal",
-    "snapshots.codec.strict_yaml", "snapshots.store.locks", "snapshots.store.signatures", "traces", "values",
+    "snapshots.codec.strict_yaml", "snapshots.store.locks", "traces", "values",
     "values.failure",
 )  # fmt: skip
 """Our modules and packages that only a failure, a recording, another provider or another command needs."""
@@ -64,9 +64,9 @@ runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_fact
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.tables
 snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.decode snapshots.codec.dedup_reader
-snapshots.codec.lines snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.streams
+snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.streams
 snapshots.codec.styles snapshots.codec.v1 snapshots.codec.values snapshots.kit snapshots.store
-snapshots.store.dependency_hashes snapshots.store.display_path snapshots.store.files snapshots.store.layout
+snapshots.store.display_path snapshots.store.files snapshots.store.layout
 snapshots.store.projects snapshots.store.snapshots snapshots.store.system
 """
 """The modules that a passing replay imported when this test was written: a message names those that came since."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import AgentReplayError, PolicyError
 from pytest_agentreplay.redaction import policies
-from pytest_agentreplay.redaction.policies.difference import difference
+from pytest_agentreplay.redaction.policy import difference
 from pytest_agentreplay.snapshots.codec import strict_yaml
 
 if TYPE_CHECKING:

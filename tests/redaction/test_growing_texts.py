@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, HttpCall
 from pytest_agentreplay.redaction import known
-from pytest_agentreplay.redaction.known import Remembering, overlap
+from pytest_agentreplay.redaction.known import Remembering
 from pytest_agentreplay.redaction.placeholders import splice
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.redaction import Redaction
+from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 
 SECRET = "sk-demo-Q7wE9rTy2Zx4"
 PIECES = st.sampled_from([
@@ -54,4 +55,4 @@ def test_only_what_is_new_is_scanned_and_an_overlap_counts_nothing_twice():
     remember(history, 100, 1)
     assert seen[-1] == len(history), "under another state nothing is taken over"
     pairs = ((b"aaaa", b"aaaaaa"), (b"abcd", b"abXcd"), (b"", b"x"))
-    assert [overlap(*pair) for pair in pairs] == [(4, 0), (2, 2), (0, 0)]
+    assert [count_shared(*pair) for pair in pairs] == [(4, 0), (2, 2), (0, 0)]

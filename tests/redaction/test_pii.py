@@ -11,11 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.redaction.pii import find_pii, names_a_person
-from pytest_agentreplay.redaction.pii.addresses import find_addresses
-from pytest_agentreplay.redaction.pii.hits import luhn
-from pytest_agentreplay.redaction.pii.ibans import LENGTHS, is_iban
-from pytest_agentreplay.redaction.pii.national import FORMS
+from pytest_agentreplay.redaction.personal_numbers import FORMS, luhn
+from pytest_agentreplay.redaction.pii import LENGTHS, find_addresses, find_pii, is_iban, names_a_person
 from pytest_agentreplay.redaction.policy import PERSONAL
 
 AT = "@"

@@ -14,9 +14,7 @@ from jsonpath_ng.parser import JsonPathParser
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.model.rules import compile_path
 from pytest_agentreplay.redaction import policies
-from pytest_agentreplay.redaction.policies import form
-from pytest_agentreplay.redaction.policies.difference import difference
-from pytest_agentreplay.redaction.policy import PLAIN, Policy, joined
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, joined
 
 CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS") or Path(__file__).parents[1] / "corpus") / "hostile_corpus.jsonl"
 PATHS = [row for row in map(json.loads, CORPUS.read_text("utf-8").splitlines()) if row["class"] == "policy-jsonpath"]
@@ -173,12 +171,12 @@ def test_what_cannot_be_meant_is_refused_with_its_place():
 
 
 def test_the_shipped_schema_is_the_models_and_every_key_has_its_row_in_the_reference():
-    shipped = json.loads(files(policies).joinpath(form.SCHEMA).read_text("utf-8"))
-    assert shipped == json.loads(json.dumps(form.schema()))
-    assert set(shipped["properties"]) == set(form.model().model_fields)
+    shipped = json.loads(files(policies).joinpath(policies.SCHEMA).read_text("utf-8"))
+    assert shipped == json.loads(json.dumps(policies.schema()))
+    assert set(shipped["properties"]) == set(policies.model().model_fields)
     assert shipped["additionalProperties"] is False
     page = (Path(__file__).parents[2] / "docs" / "reference" / "policy.md").read_text("utf-8")
-    for key in form.model().model_fields:
+    for key in policies.model().model_fields:
         assert f"| `{key}` |" in page, key
 
 

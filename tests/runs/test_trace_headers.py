@@ -11,7 +11,7 @@ from pytest_agentreplay.runs.case_files.case_linting import scanned
 from pytest_agentreplay.runs.case_files.trace_import import clean, found_in
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.runs.redact.trace_headers import edits
-from pytest_agentreplay.snapshots.codec import foreign_yaml
+from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.traces.opening import rows_of
 
 OTLP = '{"attributes": [{"key": "http.request.header.x-api-key", "value": {"arrayValue": {"values": %s}}}]}'
@@ -86,7 +86,7 @@ def test_a_broken_file_is_searched_once():
 
 def data_of(text):
     rows, _ = rows_of(text)
-    return foreign_yaml.load(text, file="x", error=TraceError) if rows is None else rows
+    return strict_yaml.load_foreign(text, file="x", error=TraceError) if rows is None else rows
 
 
 def shape(value):

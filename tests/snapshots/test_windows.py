@@ -185,7 +185,7 @@ def test_the_store_alone_walks_folders():
         "intercept/network": ["in_process.py: os.listdir(", "sandbox.py: .iterdir("],
         "runs/case_files": ["case_linting.py: os.walk("],
         "cli/project_setup": ["project_modules.py: os.walk("],
-        "snapshots/store": ["locks.py: os.walk(", "dependency_hashes.py: .glob("]
+        "snapshots/store": ["locks.py: os.walk(", "projects.py: .glob("]
         + ["files.py: os.listdir(", "files.py: os.scandir("]
         + [f"snapshots.py: {walk}" for walk in (".glob(", "os.scandir(", "os.walk(")],
     }

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import PolicyError, TraceError
-from pytest_agentreplay.snapshots.codec import foreign_yaml, strict_yaml, yaml_text
+from pytest_agentreplay.snapshots.codec import strict_yaml, yaml_text
 
 
 def load(text):
@@ -208,7 +208,7 @@ def test_what_yaml_cannot_say_is_refused(value):
 
 
 def foreign(text):
-    return foreign_yaml.load(text, file="some.yaml", error=TraceError)
+    return strict_yaml.load_foreign(text, file="some.yaml", error=TraceError)
 
 
 DUMPERS = [yaml.SafeDumper, getattr(yaml, "CSafeDumper", yaml.SafeDumper)]

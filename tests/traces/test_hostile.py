@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import TraceError
-from pytest_agentreplay.snapshots.codec import foreign_yaml
+from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.traces import opening
 from pytest_agentreplay.traces.formats import Opened
 from pytest_agentreplay.traces.reading import formats, traces
@@ -199,9 +199,11 @@ def test_files_that_are_made_to_hurt_are_refused(name):
 
 def test_yaml_may_be_larger_than_a_policy_and_not_larger_than_its_bound():
     big = "interactions: [{request: {uri: x, body: '" + "x" * (2 << 20) + "'}}]"
-    assert len(foreign_yaml.load(big, file="x", error=TraceError)["interactions"][0]["request"]["body"]) == 2 << 20
+    assert (
+        len(strict_yaml.load_foreign(big, file="x", error=TraceError)["interactions"][0]["request"]["body"]) == 2 << 20
+    )
     with pytest.raises(TraceError, match="larger than 67,108,864 characters"):
-        foreign_yaml.load(" " * (foreign_yaml.LARGEST + 1), file="x", error=TraceError)
+        strict_yaml.load_foreign(" " * (strict_yaml.FOREIGN_LARGEST + 1), file="x", error=TraceError)
 
 
 def test_names_in_an_archive_open_nothing():

@@ -14,7 +14,7 @@ from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER, genai
 from pytest_agentreplay.settings.parsers import tools_of
-from pytest_agentreplay.snapshots.store import defined, reading
+from pytest_agentreplay.snapshots.store import projects, reading
 from pytest_agentreplay.snapshots.store.projects import ini_lines, test_to_run
 
 if TYPE_CHECKING:
@@ -137,6 +137,6 @@ def find_gone(file: Path, run: Run) -> Iterator[StaleFact]:
     except (SnapshotError, SettingsError):
         return
     name, _, rest = test.partition("::")
-    tests = defined.tests_in(module, name)
+    tests = projects.list_tests(module, name)
     if rest and tests is not None and test.partition("[")[0] not in tests and "<" not in rest:
         yield StaleFact("gone", "belongs to a test that is not there any more")

@@ -3,47 +3,53 @@
 A policy is data. Nothing of it is run, opened or looked up in the environment when it is read, and there is no key that
 takes a shipped rule away. What is invalid is refused with file, line and column, and with what to write instead.
 
-    form      the keys and their types, and the JSON Schema     difference   whether one is weaker than another
-    patterns  a pattern, ready to search
-    wording   what is told of a policy that is invalid
+The form, which keys there are and of what type, is a model of pydantic, of which the schema is made. pydantic is loaded
+when a policy is read, and at no other time.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import re
+from difflib import get_close_matches
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.model.rules import Selector, compile_path
 from pytest_agentreplay.redaction.headers import NEVER, secret_header
 from pytest_agentreplay.redaction.linear import Slow
-from pytest_agentreplay.redaction.policies import form, patterns
-from pytest_agentreplay.redaction.policies.wording import mistakable, nearest, said_of, shown
 from pytest_agentreplay.redaction.policy import Policy
-from pytest_agentreplay.redaction.regexes import RefusedPattern
+from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_shape
 from pytest_agentreplay.redaction.secret_names import looks_secret
 from pytest_agentreplay.snapshots.codec import strict_yaml
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+
+    from pydantic import BaseModel
 
     from pytest_agentreplay.model.rules import Place
     from pytest_agentreplay.redaction.policy import SecretShape
     from pytest_agentreplay.snapshots.codec.strict_yaml import Document
 
+VERSION = "1.0"
+MOST_RULES = 200
+SCHEMA = "agentreplay-policy.schema.json"
+CATEGORY_NAME = r"^[a-z][a-z0-9-]{0,39}$"
 SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "password", "private-key", "secret", "token"))
 """Categories of shipped rules: what a policy finds as one of these is one."""
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}\*?|[A-Za-z_][A-Za-z0-9_]*")
+INSTEAD = re.compile(r"[!#$%()*+,./0-9:;=?@A-Z\[\]^_`a-z{|}~ -]+")
 NOT_JSON_PATH = re.compile(r"\?|`|@\.|\(")
 
 
 def parse(data: bytes, file: str) -> Policy:
-    """The policy that a file holds. Raises PolicyError."""
+    """Return the policy that a file holds. Raises PolicyError."""
     document = strict_yaml.load(data, file=file, error=PolicyError)
     return PolicyParser(document, file).policy()
 
@@ -57,11 +63,12 @@ class PolicyParser:
         self._file = file
 
     def policy(self) -> Policy:
-        """The policy. Raises PolicyError."""
+        """Return the policy. Raises PolicyError."""
         self._check_version()
         said: Any = self._validated()
         shapes = tuple(self._shapes(said.patterns))
         self._check_headers(said)
+        text = json.dumps(said.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
         return Policy(
             pii=said.pii,
             strict=said.strict,
@@ -75,7 +82,7 @@ class PolicyParser:
             secret_environment=tuple(self._variables("secret_environment", said.secret_environment)),
             placeholders=MappingProxyType(dict(self._placeholders(said.placeholders, shapes))),
             personal=frozenset(self._personal(said)),
-            digest=digest(said.model_dump(mode="json", exclude_defaults=True)),
+            digest=hashlib.sha256(text.encode()).hexdigest(),
         )
 
     def _check_version(self) -> None:
@@ -89,7 +96,7 @@ class PolicyParser:
             raise self._refused('a version is text like "1.0", in quotes', ("schemaVersion",))
         if version.partition(".")[0] != "1":
             newer = int(version.partition(".")[0]) > 1
-            what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{form.VERSION}"'
+            what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{VERSION}"'
             message = f"is a policy of version {version}, and this release reads 1.x: {what}"
             raise self._refused(message, ("schemaVersion",))
 
@@ -97,13 +104,13 @@ class PolicyParser:
         from pydantic import ValidationError
 
         try:
-            return form.model().model_validate(self._document.value)
+            return model().model_validate(self._document.value)
         except ValidationError as wrong:
             every = wrong.errors(include_url=False)
             first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])
             path = tuple(part for part in first["loc"] if part != "[key]")
             if first["type"] == "extra_forbidden":
-                keys = form.model().model_fields if len(path) == 1 else ("category", "regex", "reason")
+                keys = model().model_fields if len(path) == 1 else ("category", "regex", "reason")
                 raise self._refused(
                     f"{path[-1]!r:.60} is no key of a policy{nearest(str(path[-1]), keys)}", path
                 ) from None
@@ -117,7 +124,7 @@ class PolicyParser:
     def _shapes(self, rules: list[Any]) -> Iterator[SecretShape]:
         for at, rule in enumerate(rules):
             try:
-                yield patterns.shape(rule.category, rule.regex)
+                yield compile_shape(rule.category, rule.regex)
             except (RefusedPattern, Slow) as wrong:
                 message = f"the pattern of {rule.category!r} ({rule.regex:.60}): {wrong}"
                 raise self._refused(message, ("patterns", at, "regex")) from None
@@ -125,8 +132,8 @@ class PolicyParser:
     def _paths(self, rules: dict[str, list[str]]) -> Iterator[tuple[str, Selector]]:
         from jsonpath_ng.parser import JsonPathParser
 
-        if sum(map(len, rules.values())) > form.MOST_RULES:
-            raise self._refused(f"paths: holds more than {form.MOST_RULES}", ("paths",))
+        if sum(map(len, rules.values())) > MOST_RULES:
+            raise self._refused(f"paths: holds more than {MOST_RULES}", ("paths",))
         for category, texts in rules.items():
             for at, text in enumerate(texts):
                 place = ("paths", category, at)
@@ -182,7 +189,7 @@ class PolicyParser:
             yield name
 
     def _personal(self, said: Any) -> set[str]:
-        """The categories of the policy's own rules, but for those that it, or we, call secrets."""
+        """Return the categories of the policy's own rules, but for those that it, or we, call secrets."""
         own = {rule.category for rule in said.patterns} | {*said.paths, *said.names}
         for at, category in enumerate(said.secrets):
             if category not in own:
@@ -210,6 +217,107 @@ class PolicyParser:
         return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
 
 
-def digest(said: Any) -> str:
-    """The digest of what a policy says, whatever its file looks like."""
-    return hashlib.sha256(json.dumps(said, sort_keys=True, ensure_ascii=False).encode()).hexdigest()
+def mistakable(text: str) -> str | None:
+    """Return why a text could be taken for something else than a placeholder, with what to write; None if it cannot."""
+    if text.count("{n}") != 1:
+        return "write {n} once, for the number"
+    rest = text.replace("{n}", "")
+    if "redacted" not in rest.lower():
+        return "let it hold the word redacted, like user{n}@redacted.invalid"
+    if re.search(r"[0-9]\{n\}|\{n\}[0-9]", text):
+        return "put no digit beside {n}"
+    if "{{" in text or "}}" in text or not INSTEAD.fullmatch(text):
+        return "leave out quotes, backslashes, &, <, >, {{ and }}, and what is not ASCII"
+    if "[[redacted:" in text:
+        return "those of the shipped rules begin so"
+    return None
+
+
+def shown(path: tuple[str | int, ...]) -> str:
+    """Return a path as people write one: patterns[2].regex."""
+    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
+    return text.removeprefix(".")
+
+
+def said_of(wrong: Any) -> str:
+    """Return what pydantic has found, in our words where they are plainer."""
+    words = {
+        "bool_type": "is true or false",
+        "string_type": "is text; put it in quotes",
+        "list_type": "is a list: one line with - for each",
+        "dict_type": "is keys and values",
+        "model_type": "is keys and values",
+        "too_long": f"holds more than {MOST_RULES}",
+        "string_pattern_mismatch": "is written with lower-case letters, digits and -, at most 40",
+        "string_too_long": "is too long",
+        "string_too_short": "is empty",
+    }
+    return words.get(wrong["type"], str(wrong["msg"]))
+
+
+def nearest(word: str, words: Iterable[str]) -> str:
+    """Return the end of an error's sentence: the nearest right word, or all of them."""
+    close = get_close_matches(word, [*words], n=1)
+    return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"
+
+
+@functools.cache
+def model() -> type[BaseModel]:
+    """Return the model of a policy file."""
+    from pydantic import BaseModel, ConfigDict, Field
+
+    # Types, by whose names pydantic finds them in the annotations below.
+    kind = Annotated[str, Field(pattern=CATEGORY_NAME)]
+    line = Annotated[str, Field(min_length=1, max_length=200)]
+    lines = Annotated[list[line], Field(max_length=MOST_RULES)]
+    checked = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+    class Pattern(BaseModel):
+        """A kind of value by its looks."""
+
+        model_config = checked
+        category: kind = Field(description="what the placeholder is named after")
+        regex: Annotated[str, Field(min_length=1, max_length=1000)] = Field(
+            description="matched in texts; the group (?P<value>...), where there is one, is what is replaced"
+        )
+        reason: str = Field("", max_length=200, description="why it is here, for people")
+
+    class PolicyFile(BaseModel):
+        """What a project wants off its snapshots beyond the shipped rules. It adds and tunes, and removes nothing."""
+
+        model_config = checked | ConfigDict(title="agentreplay-policy.yaml")
+        schemaVersion: str = Field(pattern=r"^1\.[0-9]{1,6}$", description="the version of this form")  # noqa: N815
+        pii: bool = Field(False, description="take e-mails, phone numbers, cards, IBANs and national ids off too")
+        strict: bool = Field(False, description="take public addresses off too")
+        patterns: Annotated[list[Pattern], Field(max_length=MOST_RULES)] = Field(
+            [], description="values by their looks; matched in linear time, or refused"
+        )
+        paths: dict[kind, lines] = Field(
+            {}, max_length=MOST_RULES, description="category: JSON paths whose values are taken off"
+        )
+        names: dict[kind, lines] = Field(
+            {}, max_length=MOST_RULES, description="category: names of JSON fields whose values are"
+        )
+        headers: lines = Field([], description="headers that are not stored, beyond those that never are")
+        keep_headers: lines = Field([], description="headers that are stored, beyond the shipped list")
+        keep_claims: lines = Field(
+            [], description="claims of JSON web tokens that are stored, redacted as other values"
+        )
+        environment: lines = Field([], description="variables that may be stored; a last * stands for any ending")
+        secret_environment: lines = Field([], description="variables whose values are secrets")
+        secrets: Annotated[list[kind], Field(max_length=MOST_RULES)] = Field(
+            [], description="categories of credentials: in a replay another value, or none, is the same"
+        )
+        placeholders: dict[kind, line] = Field(
+            {},
+            max_length=MOST_RULES,
+            description="category: what stands instead, with {n} for the number and the word redacted",
+        )
+
+    return PolicyFile
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema of a policy file, as it is shipped."""
+    made = model().model_json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **made}

@@ -7,7 +7,7 @@ bytes of what was new in it, not the square of its turns.
 from __future__ import annotations
 
 from pytest_agentreplay.model.exchanges import Body
-from pytest_agentreplay.snapshots.codec.dedup_writer import count_shared_head, count_shared_tail
+from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 
 
 class RequestBodies:
@@ -61,8 +61,7 @@ class _Chain:
     def takes(self, data: bytes) -> bool:
         """Return whether at least half of the latest body is in `data`; `add` comes next."""
         latest = self._latest
-        head = count_shared_head(latest, data)
-        tail = count_shared_tail(latest, data, min(len(latest), len(data)) - head)
+        head, tail = count_shared(latest, data)
         self._shared = head, tail
         return 2 * (head + tail) >= len(latest)
 

@@ -13,7 +13,7 @@ from pytest_agentreplay.runs.case_files.scaffold import scaffold
 from pytest_agentreplay.runs.redact.final_scan import CUT
 from pytest_agentreplay.runs.redact.rule_review import reviewed
 from pytest_agentreplay.snapshots.kit import table, texts
-from pytest_agentreplay.snapshots.store import defined, files, layout, projects, reading, snapshots
+from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.projects import ini_value
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def latest(root: Path, nodeid: str) -> Path:
 def unknown(root: Path, nodeid: str, recorded: list[str]) -> str:
     """Return why there is no run of a test, and a command that works; `recorded` are the tests that have a run."""
     module, _, name = nodeid.partition("::")
-    in_file = defined.tests_in(root / module, module) if layout.names_test(nodeid) and module.endswith(".py") else []
+    in_file = projects.list_tests(root / module, module) if layout.names_test(nodeid) and module.endswith(".py") else []
     close = near(nodeid, recorded)
     if name and (in_file is None or nodeid.partition("[")[0] in in_file):
         record = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}"

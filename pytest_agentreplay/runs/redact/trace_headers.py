@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.redaction.encodings import DEEPEST
 from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces
-from pytest_agentreplay.snapshots.codec import foreign_yaml
+from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.snapshots.codec.strict_yaml import events_until_invalid
 from pytest_agentreplay.traces.opening import rows_of
 
@@ -253,7 +253,8 @@ def _yaml_documents(text: str) -> Iterator[Node]:
     tree = _JsonTree()
     anchors: dict[str | None, Node] = {}
     for count, event in enumerate(events_until_invalid(text)):
-        if count > 2 * foreign_yaml.MOST or tree.depth > foreign_yaml.DEEPEST:  # the reader refuses the file too
+        # The reader refuses the file too.
+        if count > 2 * strict_yaml.FOREIGN_MOST or tree.depth > strict_yaml.FOREIGN_DEEPEST:
             return
         match type(event).__name__:
             case "AliasEvent":

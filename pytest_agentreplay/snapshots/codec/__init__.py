@@ -1,6 +1,6 @@
 """Run <-> text of a snapshot, one module per format version.
 
-`dumps` and `loads` are the way in and out; `reseal` and `edited` are for people who edit files by hand, `restated`
+`dumps` and `loads` are the way in and out; `reseal` and `list_edits` are for people who edit files by hand, `restate`
 for those who rename tests. Nothing here opens a file: `file` is only the name that errors show.
 """
 
@@ -58,7 +58,7 @@ class Snapshot:
 
 
 def dumps(run: Run, *, revisions: Sequence[JsonObject] = ()) -> str:
-    """The text of `run` in the newest format, every body proven to come back. Raises CannotWrite."""
+    """Return the text of `run` in the newest format, every body proven to come back. Raises CannotWrite."""
     return v1.write(run, revisions)
 
 
@@ -105,7 +105,10 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
 
 
 def edited(text: str | bytes, *, file: str) -> list[str]:
-    """What was edited after the seal: "exchange 3", "header", "blobs"; empty for a sealed file. Raises like `loads`."""
+    """Return what was edited after the seal: "exchange 3", "header", "blobs"; empty for a sealed file.
+
+    Raises like `loads`.
+    """
     data = parsing.encoded(text)
     doc = _parsed(data, file)
     from pytest_agentreplay.snapshots.codec import seal
@@ -140,7 +143,7 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
 
 
 def restated(text: str | bytes, test: str, *, file: str) -> str:
-    """The same content as the snapshot of `test`, sealed.
+    """Return the same content as the snapshot of `test`, sealed.
 
     Raises like `loads`, and SnapshotEdited for a file that is not as it was sealed.
     """
@@ -157,7 +160,10 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
 
 
 def _parsed(data: bytes, file: str) -> dict[str, Any]:
-    """The JSON object of a file in a format that can be read here. Raises SnapshotUnreadable or SnapshotTooNew."""
+    """Return the JSON object of a file in a format that can be read here.
+
+    Raises SnapshotUnreadable or SnapshotTooNew.
+    """
     doc = parsing.parsed(data, file)
     _refuse_version(doc, file)
     return doc

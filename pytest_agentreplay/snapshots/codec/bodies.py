@@ -9,9 +9,8 @@
 
 Each comes with its `size` in bytes and the `sha256` that the restored bytes must have. An empty body is left out.
 
-The bodies of a file of format 1, asleep: restored when they are read, and proven by their sha256.
-
-A body that sleeps keeps the stored bodies alive, and nothing else of the parsed file.
+The bodies of a file are restored when they are read, and proven by their sha256. Until then a body keeps the stored
+bodies alive, and nothing else of the parsed file.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import Body
-from pytest_agentreplay.snapshots.codec import lines, streams
+from pytest_agentreplay.snapshots.codec import streams
 from pytest_agentreplay.snapshots.codec.decode import headers_in
 from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, unspliced
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
@@ -66,7 +65,7 @@ class BodyWriter:
         self._items = Interner(self.blobs)
 
     def request(self, number: int, lane: str, body: Body) -> Stored:
-        """The body of the request of exchange `number`."""
+        """Return the body of the request of exchange `number`."""
         text = _utf8(body.data)
         if text is None:
             return self._stamped(body, self._bytes(body))
@@ -82,14 +81,14 @@ class BodyWriter:
         return self._stamped(body, {"text": protect_text(text, self.blobs)})
 
     def reply(self, number: int, body: Body) -> Stored:
-        """The body of the response of exchange `number`."""
+        """Return the body of the response of exchange `number`."""
         text = _utf8(body.data)
         if text is None:
             return self._stamped(body, self._bytes(body))
         found = None
         if (number, "response") not in self.plain:
-            found = self._json(text) if text[:1] in {"{", "["} else streams.told(text, self.blobs)
-            found = found or lines.told(text, self.blobs)
+            found = self._json(text) if text[:1] in {"{", "["} else streams.write_events(text, self.blobs)
+            found = found or streams.write_lines(text, self.blobs)
         return self._stamped(body, found or {"text": protect_text(text, self.blobs)})
 
     def _json(self, text: str) -> Stored | None:
@@ -133,18 +132,18 @@ class BodyReader:
     _spliced: dict[int, str] = field(default_factory=dict)
 
     def request(self, number: int) -> bytes:
-        """The bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
+        """Return the bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
         stored = self.requests[number]
         if "splice" in stored:
             return self._splice(number).encode()
         return self._content(stored, number)
 
     def reply(self, stored: Stored) -> bytes:
-        """The bytes of a stored response body, unproven. Raises Malformed and its kin."""
+        """Return the bytes of a stored response body, unproven. Raises Malformed and its kin."""
         return self._content(stored, 0)
 
     def _content(self, stored: Stored, number: int) -> bytes:
-        """The bytes of any body but a splice; `number` says of which request, 0 of none."""
+        """Return the bytes of any body but a splice; `number` says of which request, 0 of none."""
         self.blobs.spent = 0
         match stored:
             case {"json": content}:
@@ -153,9 +152,9 @@ class BodyReader:
                     return join_pieces(self._all_items().pieces(content, manner, self._before[number])).encode()
                 return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
             case {"events": list()}:
-                return streams.text_of(stored, self.blobs).encode()
+                return streams.read_events(stored, self.blobs).encode()
             case {"lines": list()}:
-                return lines.text_of(stored, self.blobs).encode()
+                return streams.read_lines(stored, self.blobs).encode()
             case {"text": text}:
                 return reveal_text(text, self.blobs).encode()
             case {"base64": list(rows)}:
@@ -187,7 +186,7 @@ class BodyReader:
         return self._items
 
     def _splice(self, number: int) -> str:
-        """The text of a spliced request, from the nearest one that is known, without recursion: chains are long."""
+        """Return the text of a spliced request, from the nearest restored one, without recursion: chains are long."""
         chain = []
         while number not in self._spliced:
             stored = self.requests[number]
@@ -204,11 +203,6 @@ class BodyReader:
             self.blobs.spent = 0
             text = self._spliced[later] = unspliced(text, self.requests[later].get("parts"), self.blobs)
         return text
-
-
-def digest(data: bytes) -> str:
-    """The sha256 of a body, as stored."""
-    return hashlib.sha256(data).hexdigest()
 
 
 SMALL = 512
@@ -230,7 +224,7 @@ class LazyBody(NamedTuple):
         return self.reader.blobs
 
     def body(self, number: int, place: str, message: Stored) -> Body:
-        """A body; a small reply awake, since it costs less now than at the moment when it is served."""
+        """Return a body; a small reply awake, since it costs less now than at the moment when it is served."""
         size = message["body"].get("size")
         if place == "request" or not isinstance(size, int) or size > SMALL:
             return self.asleep(number, place, message)
@@ -240,7 +234,7 @@ class LazyBody(NamedTuple):
         return Body(data, sha256=sha256_of(message))
 
     def asleep(self, number: int, place: str, message: Stored) -> Body:
-        """A body that is restored when it is read."""
+        """Return a body that is restored when it is read."""
         is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
         return Body(
             sha256=sha256_of(message),
@@ -249,15 +243,15 @@ class LazyBody(NamedTuple):
         )
 
     def proven(self, number: int, place: str, message: Stored) -> bytes:
-        """The bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
+        """Return the bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
         data = self.restored(number, place, message)
-        if digest(data) != sha256_of(message):
+        if hashlib.sha256(data).hexdigest() != sha256_of(message):
             what = f"the body of this {place} does not come back as it was recorded"
             raise unreadable(self.file, what, f"exchange {number}, {place}")
         return data
 
     def restored(self, number: int, place: str, message: Stored) -> bytes:
-        """The bytes of a body, unproven. Raises SnapshotUnreadable."""
+        """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             data = self.reader.request(number) if place == "request" else self.reader.reply(message["body"])
             for name, value in headers_in(message, self.blobs):
@@ -296,7 +290,7 @@ class SharedRequest(NamedTuple):
 
 
 def sha256_of(message: Stored) -> str:
-    """The digest that stands beside a body. Raises ValueError."""
+    """Return the digest that stands beside a body. Raises ValueError."""
     found = message["body"].get("sha256")
     if not (isinstance(found, str) and len(found) == 64):
         raise ValueError("a body has no sha256")
@@ -304,12 +298,12 @@ def sha256_of(message: Stored) -> str:
 
 
 def unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
-    """The error for a file that does not say what it should."""
+    """Return the error for a file that does not say what it should."""
     return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)
 
 
 def told(error: Exception) -> str:
-    """The message about something that reading raised."""
+    """Return the message about something that reading raised."""
     match error:
         case KeyError():
             return f"{error.args[0]!r:.60} is missing"

@@ -44,7 +44,7 @@ _BOUND = 1 << 63
 
 
 def header_in(stored: Any, blobs: BlobReader) -> Header:
-    """The header. Raises Malformed."""
+    """Return the header. Raises Malformed."""
     fields = _object(stored, "header")
     return Header(
         test=reveal_text(_need(fields, "test"), blobs),
@@ -57,7 +57,7 @@ def header_in(stored: Any, blobs: BlobReader) -> Header:
 
 
 def tangled(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
-    """Which exchange lies inside of more calls than a stack has room for; and why that is wrong."""
+    """Return which exchange lies inside of more calls than a stack has room for; and why that is wrong."""
     depths: dict[int, int] = {}
     for number, x in sorted(enumerate(exchanges, 1), key=lambda pair: pair[1].start):
         depths[x.start] = 0 if x.parent is None else depths.get(x.parent, 0) + 1
@@ -67,7 +67,10 @@ def tangled(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
 
 
 def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> Exchange:
-    """An exchange; `body` makes the Body of a "request" or "response" from the message around it. Raises Malformed."""
+    """Return an exchange; `body` makes the Body of a "request" or "response" from the message around it.
+
+    Raises Malformed.
+    """
     order = _need(stored, "order")
     if not (isinstance(order, list) and len(order) == 2):
         _wrong("order", "a pair of start and finish")
@@ -138,7 +141,7 @@ def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body]
 
 
 def _sent(stored: Any, blobs: BlobReader) -> Iterator[Json]:
-    """What was sent into a generator: objects that say after how many items."""
+    """Yield what was sent into a generator: objects that say after how many items."""
     for entry in _array(reveal(stored, blobs), "sent"):
         _count(_need(_object(entry, "sent"), "after"), "after")
         yield entry
@@ -217,7 +220,7 @@ def _failure(stored: Any, blobs: BlobReader) -> Failure:
 
 
 def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
-    """The headers of a stored message. Raises Malformed."""
+    """Return the headers of a stored message. Raises Malformed."""
     found = []
     for stored in _array(message.get("headers", []), "headers"):
         if isinstance(stored, list) and len(stored) == 2:
@@ -229,7 +232,7 @@ def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
 
 @lru_cache(maxsize=1024)
 def _header(line: str) -> tuple[str, str]:
-    """The name and the value in a line; one object for the many replies that have the same."""
+    """Return the name and the value in a line; one object for the many replies that have the same."""
     name, colon, value = line.partition(": ")
     return _lawful(name, value) if colon else _wrong("headers", "a list of `name: value`")
 

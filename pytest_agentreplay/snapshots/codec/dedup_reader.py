@@ -33,17 +33,17 @@ _RUN = re.compile(r"([a-z])([1-9][0-9]{0,8})\.\.\1([1-9][0-9]{0,8})(~?)", re.ASC
 
 
 def base(ident: str) -> str:
-    """The id of the first version of `ident`."""
+    """Return the id of the first version of `ident`."""
     return ident.partition(".")[0]
 
 
 def is_id(text: str) -> bool:
-    """Whether `text` is the id of one item."""
+    """Return whether `text` is the id of one item."""
     return _ID.fullmatch(text) is not None
 
 
 def compress(ids: Sequence[str], newest: Mapping[str, str]) -> Iterator[str]:
-    """`ids` as single ids and runs. `newest` gives the newest version of each first version that has another."""
+    """Yield `ids` as single ids and runs. `newest` gives the newest version of each first version that has another."""
     at = 0
     while at < len(ids):
         end, mark = _run(ids, at, newest)
@@ -52,7 +52,7 @@ def compress(ids: Sequence[str], newest: Mapping[str, str]) -> Iterator[str]:
 
 
 def _run(ids: Sequence[str], at: int, newest: Mapping[str, str]) -> tuple[int, str]:
-    """Where the longest run from `at` ends, and the mark that it needs."""
+    """Return where the longest run from `at` ends, and the mark that it needs."""
     first = base(ids[at])
     prefix, number = first[0], int(first[1:])
     plain = latest = True
@@ -84,7 +84,7 @@ _MANY_LINES = 600
 
 
 def edits(old: Any, new: Any, blobs: BlobWriter, at: tuple[str | int, ...] = ()) -> Iterator[dict[str, Any]]:
-    """What turns `old` into `new`, in an order in which it can be applied."""
+    """Yield what turns `old` into `new`, in an order in which it can be applied."""
     if isinstance(old, dict) and isinstance(new, dict):
         kept = [key for key in old if key in new]
         if list(new)[: len(kept)] == kept:
@@ -116,14 +116,34 @@ def _lines(old: list[str], new: list[str]) -> Iterator[Any]:
             yield from (pieces(line) for line in new[begin:end])
 
 
+def count_shared(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
+    """Return how many items two texts or lists have in common at the head, and then at the tail without counting twice.
+
+    By halves: a loop in Python takes 50 times as long.
+    """
+    end, last = len(old), len(new)
+    head = _count_same(min(end, last), lambda low, high: old[low:high] == new[low:high])
+    tail = _count_same(
+        min(end, last) - head, lambda low, high: old[end - high : end - low] == new[last - high : last - low]
+    )
+    return head, tail
+
+
+def _count_same(limit: int, same: Callable[[int, int], bool]) -> int:
+    """Return the largest n <= `limit` for which everything in [0, n) is the same."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if same(low, middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low
+
+
 def kept_and_new(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, int, int]]:
-    """What `new` is made of: (True, i, j) keeps old[i:j], (False, i, j) is new[i:j]."""
-    top = 0
-    while top < min(len(old), len(new)) and old[top] == new[top]:
-        top += 1
-    end = 0
-    while end < min(len(old), len(new)) - top and old[-1 - end] == new[-1 - end]:
-        end += 1
+    """Yield what `new` is made of: (True, i, j) keeps old[i:j], (False, i, j) is new[i:j]."""
+    top, end = count_shared(old, new)
     middle_old, middle_new = old[top : len(old) - end], new[top : len(new) - end]
     if top:
         yield True, 0, top
@@ -142,7 +162,7 @@ def kept_and_new(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool,
 
 
 def applied(old: Any, changes: Any, blobs: BlobReader) -> Any:
-    """`old` after `changes`; `old` itself is left alone. Raises Malformed, KeyError, IndexError or TypeError."""
+    """Return `old` after `changes`; `old` itself is left alone. Raises Malformed, KeyError, IndexError or TypeError."""
     if not isinstance(changes, list):
         raise Malformed("the edits of a `$like` are no list")
     for change in changes:
@@ -247,7 +267,7 @@ class Items:
         self._trees = _Shelf(self._tree)
 
     def define(self, body: dict[str, Any]) -> int:
-        """Take in what `body` defines; gives how many items stood before it. Raises Malformed."""
+        """Take in what `body` defines, and return how many items stood before it. Raises Malformed."""
         before = len(self._born)
         for entry in _entries(body):
             if isinstance(entry, dict):
@@ -359,7 +379,7 @@ class Items:
         return self.value(ident)
 
     def value(self, ident: str) -> Any:
-        """The value of an item, through all that it is like."""
+        """Return the value of an item, through all that it is like."""
         chain = []
         while ident not in self._values:
             stored = self._known(ident)
@@ -396,7 +416,7 @@ def _named(stored: Any) -> str:
 
 
 def _entries(body: dict[str, Any]) -> Iterable[Any]:
-    """The entries of a stored body that may define items: ids, runs and definitions."""
+    """Yield the entries of a stored body that may define items: ids, runs and definitions."""
     for stored in body.values():
         if isinstance(stored, list):
             yield from stored
@@ -405,7 +425,7 @@ def _entries(body: dict[str, Any]) -> Iterable[Any]:
 
 
 def unspliced(old: str, parts: Any, blobs: BlobReader) -> str:
-    """The text that `parts` make of `old`. Raises Malformed."""
+    """Return the text that `parts` make of `old`. Raises Malformed."""
     if not isinstance(parts, list):
         raise Malformed("the parts of a splice are no list")
     found: list[str] = []

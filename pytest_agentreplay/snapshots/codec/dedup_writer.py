@@ -6,7 +6,7 @@ version of it (`m3.2`), stored as edits where these are shorter.
 
 The text of a JSON object is cut into its fields, and arrays of objects into their elements, without losing a byte. What
 the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again. A text
-that is no JSON is told by what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
+that is no JSON is stored as what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import json
 import re
 from dataclasses import dataclass, field
 from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scanner has no public name (CPython 3.11-3.14, Lib/json/decoder.py)
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.snapshots.codec import dedup_reader
-from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, kept_and_new
+from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, count_shared, kept_and_new
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
 from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, marked, protect_text
 
@@ -39,7 +39,7 @@ class JsonPiece:
 
 @dataclass(slots=True)
 class JsonField:
-    """One top-level field: a `whole` value, or the `elements` of an array of objects."""
+    """One top-level field: a `value`, or the `elements` of an array of objects."""
 
     key: str
     whole: JsonPiece | None
@@ -54,7 +54,7 @@ _scan = json.JSONDecoder(parse_constant=_refuse).scan_once  # type: ignore[attr-
 
 
 def object_fields(text: str, eye: _MessageScanner) -> list[JsonField] | None:
-    """The fields of the JSON object that `text` is, in order; None when it is anything else."""
+    """Return the fields of the JSON object that `text` is, in order; None when it is anything else."""
     try:
         return _fields(text, eye)
     except (StopIteration, ValueError, RecursionError):
@@ -94,7 +94,7 @@ def _field(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[JsonFiel
 
 
 def _elements(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[list[JsonPiece] | None, int]:
-    """The objects of an array and where it ends; None when one of its elements is not an object."""
+    """Return the objects of an array and where it ends; None when one of its elements is not an object."""
     found: list[JsonPiece] = []
     previous = ""
     while text[at : at + 1] == "{":
@@ -158,7 +158,7 @@ class Interner:
     _after: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
 
     def written(self, text: str) -> tuple[dict[str, Any], Style] | None:
-        """A request body that is a JSON object, as stored, with its style; None for any other text."""
+        """Return a request body that is a JSON object, as stored, with its style; None for any other text."""
         style = guess(text)
         fields = object_fields(text, _MessageScanner(self, manner_of(style, depth=2)))
         if fields is None:
@@ -182,11 +182,11 @@ class Interner:
         seen[:] = [(ident, raw), *(entry for entry in seen if entry[0] != ident)][:_SUCCESSORS]
 
     def followers(self, manner: str, previous: str) -> list[tuple[str, str]]:
-        """What stood after `previous`, newest first, as (id, text)."""
+        """Return what stood after `previous`, newest first, as (id, text)."""
         return self._after.get((manner, previous), [])
 
     def named(self, manner: str, raw: str) -> str:
-        """The id of what is written as `raw`; "" when it is new."""
+        """Return the id of what is written as `raw`; "" when it is new."""
         return self._ids.get((manner, raw), "")
 
 
@@ -205,7 +205,7 @@ class _MessageScanner:
         return None
 
     def named(self, raw: str) -> str:
-        """The id of the known element that is written as `raw`; "" when it is new."""
+        """Return the id of the known element that is written as `raw`; "" when it is new."""
         return self.known.named(self.manner, raw)
 
 
@@ -217,13 +217,13 @@ class _MessageWriter:
     style: Style
 
     def field(self, f: JsonField) -> Any:
-        """One top-level value as stored."""
+        """Return one top-level value as stored."""
         if f.whole is not None:
             return self._whole(f.key, f.whole)
         return list(self._array(f))
 
     def _whole(self, key: str, piece: JsonPiece) -> Any:
-        """A value that is no array of objects: in place when short, else as an item."""
+        """Return a value that is no array of objects: in place when short, else as an item."""
         if len(piece.raw) >= LONG and isinstance(piece.value, str | list | dict):
             place = "=" + key
             ident, definition = self._item(key, piece, place, depth=1)
@@ -251,7 +251,7 @@ class _MessageWriter:
         yield from compress(waiting, self.known.newest)
 
     def _newest_before(self, ident: str) -> dict[str, str]:
-        """The newest versions as they were before `ident` was defined, a moment ago."""
+        """Return the newest versions as they were before `ident` was defined, a moment ago."""
         first = base(ident)
         if first == ident:
             return self.known.newest
@@ -259,7 +259,7 @@ class _MessageWriter:
         return {**self.known.newest, first: f"{first}.{number}" if number > 1 else first}
 
     def _item(self, key: str, piece: JsonPiece, previous: str, depth: int) -> tuple[str, Any]:
-        """The id of `piece` and, when it is new, its definition."""
+        """Return the id of `piece` and, when it is new, its definition."""
         known = self.known
         manner = manner_of(self.style, depth)
         if ident := known.named(manner, piece.raw):
@@ -283,7 +283,7 @@ class _MessageWriter:
         return ident, definition
 
     def _faithful(self, piece: JsonPiece, depth: int) -> Any:
-        """The stored form of a value that is written in the body's style; else _MISSING."""
+        """Return the stored form of a value that is written in the body's style; else _MISSING."""
         try:
             if self.style.dumps(piece.value, depth) != piece.raw:
                 return _MISSING
@@ -292,12 +292,12 @@ class _MessageWriter:
             return _MISSING
 
     def _near(self, manner: str, previous: str) -> list[str]:
-        """Ids of what stood in this place before, newest first."""
+        """Return ids of what stood in this place before, newest first."""
         found = self.known.followers(manner, previous) or self.known.followers(manner, base(previous))
         return [ident for ident, _ in found if ident in self.known.values]
 
     def _like(self, piece: JsonPiece, stored: Any, near: list[str]) -> tuple[Any, str]:
-        """The definition of a new item, and the id of what it is a version of ("" for none)."""
+        """Return the definition of a new item, and the id of what it is a version of ("" for none)."""
         known = self.known
         best: tuple[int, str, Any] | None = None
         for model in dict.fromkeys(name for ident in near for name in (base(ident), ident) if name in known.values):
@@ -333,12 +333,12 @@ class _MessageWriter:
 
 
 def manner_of(style: Style, depth: int) -> str:
-    """What the text of a value depends on, besides the value."""
+    """Return what the text of a value depends on, besides the value."""
     return f"{style.layout}{style.escape}{depth if style.indent else 0}"
 
 
 def akin(a: Any, b: Any) -> bool:
-    """Whether two values share nearly all the text of the shorter one."""
+    """Return whether two values share nearly all the text of the shorter one."""
     ours, theirs = set(_texts(a)), set(_texts(b))
     shared = sum(map(len, ours & theirs))
     return shared * 10 >= 9 * min(sum(map(len, ours)), sum(map(len, theirs))) > 0
@@ -358,43 +358,13 @@ def _texts(value: Any) -> Iterator[str]:
 
 _SMALL = 2048
 
-Text = TypeVar("Text", str, bytes)
-
-
-def count_shared_head(a: Text, b: Text) -> int:
-    """Return how many characters (or bytes) `a` and `b` begin with in common.
-
-    By halves: a loop in Python takes 50 times as long.
-    """
-    low, high = 0, min(len(a), len(b))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[low:middle] == b[low:middle]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
-
-def count_shared_tail(a: Text, b: Text, most: int) -> int:
-    """Return how many characters (or bytes) `a` and `b` end with in common, `most` at the most."""
-    low, high = 0, min(len(a), len(b), most)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if a[len(a) - middle : len(a) - low] == b[len(b) - middle : len(b) - low]:
-            low = middle
-        else:
-            high = middle - 1
-    return low
-
 
 def parts(old: bytes, new: bytes) -> Iterator[tuple[int, int] | bytes]:
-    """What `new` is made of: pairs keep old[i:j], bytes are new. Linear in both.
+    """Yield what `new` is made of: pairs keep old[i:j], bytes are new. Linear in both.
 
     Finds what stayed at both ends and, where much lies between, the pieces that stayed: elements of arrays, or lines.
     """
-    top = count_shared_head(old, new)
-    end = count_shared_tail(old, new, min(len(old), len(new)) - top)
+    top, end = count_shared(old, new)
     if top:
         yield 0, top
     before, after = old[top : len(old) - end], new[top : len(new) - end]
@@ -451,7 +421,7 @@ _CRUMB = 24
 
 
 def spliced(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
-    """The parts that make `new` of `old`; None when that is hardly shorter than `new`."""
+    """Return the parts that make `new` of `old`; None when that is hardly shorter than `new`."""
     if min(len(old), len(new)) < WORTH:
         return None
     parts = [
@@ -462,8 +432,7 @@ def spliced(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
 
 
 def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
-    top = count_shared_head(old, new)
-    end = count_shared_tail(old, new, min(len(old), len(new)) - top)
+    top, end = count_shared(old, new)
     yield 0, top
     before, after = old[top : len(old) - end], new[top : len(new) - end]
     for unit in (_WORD, _LINE):
@@ -484,7 +453,7 @@ def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
 
 
 def _joined(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | str]:
-    """Neighbouring texts as one, empty parts left out."""
+    """Return neighbouring texts as one, empty parts left out."""
     found: list[tuple[int, int] | str] = []
     for part in parts:
         last = found[-1] if found else None

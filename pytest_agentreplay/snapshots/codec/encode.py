@@ -32,14 +32,14 @@ class Bodies(Protocol):
     blobs: BlobWriter
 
     def request(self, number: int, lane: str, body: Body) -> Stored:
-        """The stored body of the request of exchange `number`."""
+        """Return the stored body of the request of exchange `number`."""
 
     def reply(self, number: int, body: Body) -> Stored:
-        """The stored body of the response of exchange `number`."""
+        """Return the stored body of the response of exchange `number`."""
 
 
 def header_out(header: Header, blobs: BlobWriter) -> Stored:
-    """The header as stored. Of a captured run the kit comes first, by which lists know it."""
+    """Return the header as stored. Of a captured run the kit comes first, by which lists know it."""
     ends = {"outcome": protect(header.outcome, blobs), "kit": protect(header.kit, blobs)}
     return {
         "test": protect_text(header.test, blobs),
@@ -51,7 +51,7 @@ def header_out(header: Header, blobs: BlobWriter) -> Stored:
 
 
 def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
-    """An exchange as stored; `number` counts from 1."""
+    """Return an exchange as stored; `number` counts from 1."""
     found: Stored = {"order": [exchange.start, exchange.finish]}
     if exchange.lane != "main":
         found["lane"] = protect_text(exchange.lane, bodies.blobs)
@@ -99,7 +99,7 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
 
 
 def timing_out(timing: Timing) -> Stored:
-    """Milliseconds, as people read them, where that is exact; else nanoseconds."""
+    """Return milliseconds, as people read them, where that is exact; else nanoseconds."""
     readings = [timing.start, timing.first, timing.end]
     shown = [None if reading is None else _milliseconds(reading) for reading in readings]
     if [None if ms is None else nanoseconds(ms) for ms in shown] == readings:
@@ -200,7 +200,7 @@ def _result(reply: ToolReply, blobs: BlobWriter) -> Stored:
 
 
 def failure_out(failure: Failure, blobs: BlobWriter) -> Stored:
-    """A failure as stored."""
+    """Return a failure as stored."""
     found: Stored = {"type": protect_text(failure.type, blobs)}
     if failure.message:
         found["message"] = protect_text(failure.message, blobs)
@@ -212,7 +212,10 @@ def failure_out(failure: Failure, blobs: BlobWriter) -> Stored:
 
 
 def headers_out(headers: Headers, blobs: BlobWriter) -> list[Any]:
-    """Headers as "name: value" lines; as pairs where that line would not say which is which. Raises CannotWrite."""
+    """Return headers as "name: value" lines; as pairs where that line would not say which is which.
+
+    Raises CannotWrite.
+    """
     for name, value in headers:
         _refuse(values.wrong_header(name, value))
     return [

@@ -1,6 +1,6 @@
 """The text of the recording journal: one record a line, appended while a test runs, so that a kill loses little.
 
-A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body is told in
+A record is `length sha256[:8] json` and a newline; the length counts the bytes of the JSON. A request body is in
 `parts`: what it keeps of the one before it in its lane, `[from, to]` in bytes, and what is new, so that a long
 conversation stays linear.
 Whoever appends these bytes decides when they reach the disk.
@@ -46,7 +46,7 @@ class _Written:
         return {"size": len(body.data), "parts": [_bytes_out(body.data)]}
 
     def new_blobs(self) -> dict[str, Any]:
-        """The blobs that no record holds yet."""
+        """Return the blobs that no record holds yet."""
         names = list(self.blobs.table)[self._known :]
         self._known += len(names)
         return {"blobs": {name: self.blobs.table[name] for name in names}} if names else {}
@@ -59,17 +59,17 @@ class JournalWriter:
     _bodies: _Written = field(default_factory=_Written)
 
     def begin(self, header: Header) -> bytes:
-        """The record of a header; a later one counts."""
+        """Return the record of a header; a later one counts."""
         return _record({"header": header_out(header, self._bodies.blobs), **self._bodies.new_blobs()})
 
     def exchange(self, exchange: Exchange) -> bytes:
-        """The record of an exchange; a later one with the same `start` counts."""
+        """Return the record of an exchange; a later one with the same `start` counts."""
         stored = exchange_out(exchange, 0, self._bodies)
         return _record({"exchange": stored, **self._bodies.new_blobs()})
 
 
 def read(data: bytes) -> tuple[Run | None, int]:
-    """The run that a journal holds, None without a header, and how many bytes of a torn tail were dropped."""
+    """Return the run that a journal holds, None without a header, and how many bytes of a torn tail were dropped."""
     header: Header | None = None
     exchanges: dict[int, Exchange] = {}
     bodies = _Read()
@@ -111,7 +111,7 @@ class _Read:
     _last: dict[str, bytes] = field(default_factory=dict)
 
     def exchange(self, stored: dict[str, Any]) -> Exchange:
-        """An exchange of a record. Raises Malformed and its kin."""
+        """Return an exchange of a record. Raises Malformed and its kin."""
         self.blobs.spent = 0
         lane = reveal_text(stored.get("lane", "main"), self.blobs)
 

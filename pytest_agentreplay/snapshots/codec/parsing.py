@@ -3,8 +3,6 @@
 What cannot be read is SnapshotUnreadable with its place. Depth and size are counted before anything is parsed; no key
 may stand twice. What is wrong is looked for, token by token, only in a text that is refused.
 
-How deep and how full a JSON text is, counted on its bytes before anything is built of them.
-
 A few bytes of a hostile file can ask for a thousand times their size once they are parsed, or for a deeper stack than
 there is. Brackets and commas outside of strings say so at once, a piece of the text at a time.
 """
@@ -38,7 +36,7 @@ _STEPS = bytes({"[": 1, "{": 1, "]": 255, "}": 255}.get(chr(code), 0) for code i
 
 
 def exceeded(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLEST) -> str:
-    """Why `data` is too much to be parsed, "" when it is not."""
+    """Return why `data` is too much to be parsed, "" when it is not."""
     depth = marks = at = 0
     inside = False
     held = b""
@@ -73,12 +71,12 @@ _TOKENS = 400_000
 
 
 def encoded(text: str | bytes) -> bytes:
-    """The bytes of a file, of which everything here is told."""
+    """Return the bytes of a file, which all places in errors count."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
 def parsed(data: bytes, file: str) -> dict[str, Any]:
-    """The JSON object that a file is. Raises SnapshotUnreadable."""
+    """Return the JSON object that a file is. Raises SnapshotUnreadable."""
     text = _decoded(data, file)
     if why := exceeded(data):
         if why == DEEP:
@@ -105,7 +103,10 @@ def advise_restoring(file: str) -> str:
 
 
 def _decoded(data: bytes, file: str) -> str:
-    """The text of a file. Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere."""
+    """Return the text of a file.
+
+    Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere.
+    """
     if data[:2] in {b"\xff\xfe", b"\xfe\xff"} or b"\0" in data[:4]:
         msg = "this is UTF-16 or UTF-32; snapshots are UTF-8. Save it as UTF-8, or restore it from git"
         raise SnapshotUnreadable(msg, file=file, place="offset 0")
@@ -139,7 +140,7 @@ def _refuse_content(data: bytes, file: str) -> NoReturn:
 
 
 def too_deep(file: str) -> SnapshotUnreadable:
-    """The error for what no stack has room for, at the place from where it was read."""
+    """Return the error for what no stack has room for, at the place from where it was read."""
     return SnapshotUnreadable("nested too deep to be read from here", file=file)
 
 
@@ -166,7 +167,10 @@ _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circ
 
 
 def canonical_digest(value: Any) -> str:
-    """sha256 over `value` as compact ASCII JSON; the order of keys counts, as it does in bodies. Raises ValueError."""
+    """Return the sha256 over `value` as compact ASCII JSON.
+
+    The order of keys counts, as it does in bodies. Raises ValueError.
+    """
     return hashlib.sha256(b"agentreplay/snapshot/v1\0" + _canonical(value).encode("ascii")).hexdigest()
 
 

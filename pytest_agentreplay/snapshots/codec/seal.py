@@ -26,7 +26,7 @@ NAMED = 6
 
 
 def edited(doc: Stored, data: bytes, file: str) -> list[str]:
-    """What does not fit its own digest."""
+    """Return what does not fit its own digest."""
     sealed, digest = seal_digest.checked(doc, data, file)
     if sealed:
         return []
@@ -42,7 +42,7 @@ def edited(doc: Stored, data: bytes, file: str) -> list[str]:
 
 
 def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
-    """The top-level values but the exchanges that are not as they were sealed."""
+    """Yield the top-level values but the exchanges that are not as they were sealed."""
     before = seal.get("parts")
     if not isinstance(before, dict):
         yield "the seal itself"
@@ -57,7 +57,7 @@ def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
 
 
 def _named(key: str) -> str:
-    """A key as it may be shown; it was not written by us."""
+    """Return a key as it may be shown; it was not written by us."""
     return key[:40] if key.isascii() and key.isprintable() else ascii(key[:40])
 
 
@@ -74,7 +74,7 @@ def _exchanges(before: Any, stored: list[Any]) -> list[str]:
 
 
 def _moved(before: list[str], now: list[str]) -> Iterator[str]:
-    """Which exchanges are others, new or gone."""
+    """Yield which exchanges are others, new or gone."""
     head = next((n for n, (was, is_) in enumerate(zip(before, now, strict=False)) if was != is_), None)
     head = min(len(before), len(now)) if head is None else head
     tail = next(
@@ -97,7 +97,7 @@ def _moved(before: list[str], now: list[str]) -> Iterator[str]:
 
 
 def resealed(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
-    """`doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
+    """Return `doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
     for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
         for place, body in v1.bodies_of(exchange):
             held = v1.side(stored, place)
@@ -113,7 +113,7 @@ def resealed(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str
 
 
 def restated(doc: Stored, test: str, file: str) -> str:
-    """`doc` as the snapshot of `test`, under a seal that keeps its revisions, and tells them where they lead now."""
+    """Return `doc` as the snapshot of `test`, under a seal that keeps its revisions and adds that of the new name."""
     was = doc["header"]["test"]
     doc["header"]["test"] = protect_text(test, BlobWriter())  # a blob holds no "::", so that none is made
     if seal_digest.revisions(doc, file):
@@ -123,7 +123,7 @@ def restated(doc: Stored, test: str, file: str) -> str:
 
 
 def _revised(doc: Stored, reason: str, file: str, at: str = "") -> str:
-    """`doc` sealed with one more revision, which begins where the last one ended."""
+    """Return `doc` sealed with one more revision, which begins where the last one ended."""
     told = seal_digest.revisions(doc, file)
     old = doc.pop(seal_digest.KEY, None) or {}
     begin = told[-1].get("to") if told else old.get("digest")

@@ -34,7 +34,7 @@ _PREFIX = b"agentreplay/snapshot/v2\0"
 
 
 def sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
-    """The text of the file that holds `content`, which has no seal yet."""
+    """Return the text of the file that holds `content`, which has no seal yet."""
     above = members(content)
     seal: Stored = {
         "alg": ALGORITHM,
@@ -48,33 +48,33 @@ def sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
 
 
 def parts(content: Stored) -> dict[str, str]:
-    """A short digest of each top-level value but the exchanges."""
+    """Return a short digest of each top-level value but the exchanges."""
     return {key: short(value) for key, value in content.items() if key not in {KEY, "exchanges"}}
 
 
 def exchanges(stored: list[Any]) -> list[str]:
-    """A short digest of each exchange."""
+    """Return a short digest of each exchange."""
     return [short(exchange) for exchange in stored]
 
 
 def short(value: Any) -> str:
-    """Enough of a digest to name what was edited."""
+    """Return enough of a digest to name what was edited."""
     return parsing.canonical_digest(value)[:SHORT]
 
 
 def own(seal: Stored) -> str:
-    """The digest over the seal, which covers what it says of the content and its revisions."""
+    """Return the digest over the seal, which covers what it says of the content and its revisions."""
     return parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
 
 
 def own_fits(doc: Stored) -> bool:
-    """Whether the seal is what it says of itself, and stands where it belongs."""
+    """Return whether the seal is what it says of itself, and stands where it belongs."""
     seal = doc[KEY]
     return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
 
 
 def laid_out(doc: Stored) -> str:
-    """The digest of the content of `doc`, however its text was laid out. Raises RecursionError."""
+    """Return the digest of the content of `doc`, however its text was laid out. Raises RecursionError."""
     return _digest(members({key: value for key, value in doc.items() if key != KEY}).encode("utf-8", "surrogatepass"))
 
 
@@ -85,7 +85,7 @@ def _digest(above: bytes | memoryview) -> str:
 
 
 def _above(data: bytes) -> memoryview | None:
-    """What stands above the seal, not copied; None where more comes after it, or two of them."""
+    """Return what stands above the seal, not copied; None where more comes after it, or two of them."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
     at = data.rfind(_MARK)
@@ -106,7 +106,7 @@ _pairs = json.JSONDecoder(object_pairs_hook=_no_key_twice)
 
 
 def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
-    """Whether the seal fits, and the digest of the content. Raises SnapshotUnreadable.
+    """Return whether the seal fits, and the digest of the content. Raises SnapshotUnreadable.
 
     Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
     could hide anything.
@@ -134,12 +134,15 @@ def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
 
 
 def identity(doc: Stored, data: bytes, file: str) -> str:
-    """The digest over a sealed file and its seal; "" for one that was edited since. Raises SnapshotUnreadable."""
+    """Return the digest over a sealed file and its seal; "" for one that was edited since.
+
+    Raises SnapshotUnreadable.
+    """
     return str(doc[KEY]["self"]) if checked(doc, data, file)[0] else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
-    """Who resealed the file and why, oldest first. Raises SnapshotUnreadable."""
+    """Return who resealed the file and why, oldest first. Raises SnapshotUnreadable."""
     found = (doc.get(KEY) or {}).get("revisions", [])
     if not (isinstance(found, list) and all(isinstance(revision, dict) for revision in found)):
         raise SnapshotUnreadable("`revisions` must be a list of objects", file=file, place="integrity")
@@ -147,7 +150,7 @@ def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
 
 
 def broken(told: Sequence[JsonObject], digest: str) -> str:
-    """Where the revisions do not lead from one to the next and to `digest`; "" where they do."""
+    """Return where the revisions do not lead from one to the next and to `digest`; "" where they do."""
     for number, revision in enumerate(told, 1):
         last = number == len(told)
         if revision.get("to") != (digest if last else told[number].get("from")):
@@ -165,12 +168,12 @@ _A_LINE_EACH = frozenset({"$text", "lines", "headers"})
 
 
 def members(value: dict[str, Any]) -> str:
-    """An object of two and more members as it begins in a file: each on a line of its own, and not yet closed."""
+    """Return an object of two and more members as it begins in a file: one member a line, and not yet closed."""
     return "{" + ",".join(f"\n {part}" for part in _fields(value, 1, 0))
 
 
 def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
-    """The texts of the members of an object, whose names begin in column `depth + lead`."""
+    """Return the texts of the members of an object, whose names begin in column `depth + lead`."""
     return [
         f"{name}: {_form(item, depth, lead + len(name) + 2, fill=key not in _A_LINE_EACH)}"
         for key, item in value.items()
@@ -179,7 +182,7 @@ def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
 
 
 def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
-    """The text of `value` whose first line begins in column `depth + lead`."""
+    """Return the text of `value` whose first line begins in column `depth + lead`."""
     if isinstance(value, str):
         return quoted(value)
     if isinstance(value, dict):
@@ -196,7 +199,7 @@ def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
 
 
 def _constant(value: Any) -> str:
-    """The text of a number, a truth value or null; that of a whole number needs no encoder."""
+    """Return the text of a number, a truth value or null; that of a whole number needs no encoder."""
     return repr(value) if type(value) is int else json.dumps(value, allow_nan=False)
 
 
@@ -211,7 +214,7 @@ def _enclose(brackets: str, parts: list[str], depth: int, lead: int) -> str:
 
 
 def _filled(parts: list[str], depth: int) -> list[str]:
-    """Short items packed into full lines (sizes, tokens of a stream); as they are when one of them is long."""
+    """Return short items packed into full lines (sizes, tokens of a stream); as they are when one of them is long."""
     if any(len(part) > _SHORT or "\n" in part for part in parts):
         return parts
     rows: list[str] = []

@@ -1,10 +1,13 @@
-"""Server-sent events as people read them: one event an item, and events of one shape as a template and its values.
+"""Streams as people read them: server-sent events one an item, and lines of JSON, those of one shape as a template.
 
     "templates": {"e1": {"data": {"choices": [{"delta": {"content": {"$hole": 0}}}]}}},
     "events": [{"data": {...}}, ["e1", "Your", " order", " has"], {"data": "[DONE]"}]
+    "lines": [{"type": "response.created"}, ["e1", "Your", " order", " has"], "no JSON"]
 
-A list is a row of events: the template's name, then one value an event, or a list of values where it has several
-holes. A string is an event that no fields could tell. That the bytes come back exactly is for the caller to prove.
+Lines are the frames of a lasting connection, or a stream of JSON lines. A list is a row of events or lines: the
+template's name, then one value an event, or a list of values where it has several holes. A string is an event without
+such fields, or a line that is no JSON object in the style of the body. That the bytes come back exactly is for the
+caller to prove.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from pytest_agentreplay.snapshots.codec.styles import Style, escapes, guess, sty
 from pytest_agentreplay.snapshots.codec.values import DEEPEST, Malformed, NestedTooDeep, marked, protect_text, reveal
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter
 
 _NAMES = frozenset({"event", "data", "id", "retry"})
@@ -36,8 +41,8 @@ class _StreamShape:
     holes: tuple[int, ...] = ()
 
 
-def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
-    """`text` as stored events; None when it is no stream."""
+def write_events(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
+    """Return `text` as stored events; None when it is no stream."""
     newline = "\r\n" if "\r\n\r\n" in text else "\n"
     blocks = text.split(newline * 2)
     if len(blocks) == 1:
@@ -46,17 +51,33 @@ def told(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     first = next((guess(block.partition("data: ")[2]) for block in blocks if "data: {" in block), Style())
     manner = Style(first.layout, escapes(text))
     events = [_parsed(block, newline, manner) for block in blocks]
-    head = {"style": manner.code} if manner != Style() else {}
-    if newline != "\n":
-        head["newline"] = newline
-    found = stored_as("events", events, head, blobs)
-    if found is not None and rest:
-        found["rest"] = protect_text(rest, blobs)
-    return found
+    head = {} if newline == "\n" else {"newline": newline}
+    stored = _write_rows("events", events, manner, head, blobs)
+    if stored is not None and rest:
+        stored["rest"] = protect_text(rest, blobs)
+    return stored
 
 
-def stored_as(key: str, events: list[Event], head: dict[str, str], blobs: BlobWriter) -> dict[str, Any] | None:
-    """`head`, the templates and under `key` the rows of events; None where most are texts, or no file can hold them."""
+def write_lines(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
+    """Return `text` as stored lines; None when most of it is no JSON, or no newline ends it."""
+    lines = text.split("\n")
+    first = next((guess(line) for line in lines if line[:1] == "{"), None)
+    if lines.pop() or first is None:
+        return None
+    manner = Style(first.layout, escapes(text))
+    values = ((line, parsed_json(line, manner)) for line in lines)
+    return _write_rows(
+        "lines", [value if isinstance(value, dict) else line for line, value in values], manner, {}, blobs
+    )
+
+
+def _write_rows(
+    key: str, events: list[Event], manner: Style, head: dict[str, str], blobs: BlobWriter
+) -> dict[str, Any] | None:
+    """Return `head`, the templates and under `key` the rows of events.
+
+    None where most are texts, or no file can hold them.
+    """
     if 2 * sum(isinstance(event, dict) for event in events) < len(events):
         return None
     templates: dict[str, Any] = {}
@@ -65,11 +86,12 @@ def stored_as(key: str, events: list[Event], head: dict[str, str], blobs: BlobWr
         json.dumps(templates, ensure_ascii=False).encode()
     except (NestedTooDeep, UnicodeEncodeError):
         return None
-    return {**head, **({"templates": templates} if templates else {}), key: stored}
+    style_of = {} if manner == Style() else {"style": manner.code}
+    return {**style_of, **head, **({"templates": templates} if templates else {}), key: stored}
 
 
 def _parsed(block: str, newline: str, manner: Style) -> Event:
-    """The fields of an event in order; the text itself where fields would not give it back."""
+    """Return the fields of an event in order; the text itself where fields would not give it back."""
     fields: dict[str, Any] = {}
     for line in block.split(newline):
         name, colon, value = line.partition(": ")
@@ -80,7 +102,7 @@ def _parsed(block: str, newline: str, manner: Style) -> Event:
 
 
 def parsed_json(text: str, manner: Style) -> Any:
-    """The value of `text` where it is an object or array in this very style; else the text itself."""
+    """Return the value of `text` where it is an object or array in this very style; else the text itself."""
     if text[:1] not in {"{", "["}:
         return text
     try:
@@ -91,7 +113,7 @@ def parsed_json(text: str, manner: Style) -> Any:
 
 
 def rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> list[Any]:
-    """The events as they are stored, rows of one template joined; fills `templates`."""
+    """Return the events as they are stored, rows of one template joined; fills `templates`."""
     outlines: list[str] = []
     shapes: dict[str, _StreamShape] = {}
     for event in events:
@@ -130,7 +152,7 @@ def _settle(shape: _StreamShape, event: Event, templates: dict[str, Any], blobs:
 
 
 def _outline(value: Any, leaves: list[Any], depth: int = 0) -> str:
-    """What is left of a value without its leaves, which are collected. Raises TooDeep."""
+    """Return what is left of a value without its leaves, which are collected. Raises TooDeep."""
     below = depth + 1
     match value:
         case dict() | list() if depth >= DEEPEST:
@@ -158,28 +180,33 @@ def _template(value: Any, counter: Any, holes: tuple[int, ...], blobs: BlobWrite
             return {"$hole": holes.index(at)} if at in holes else marked(value, blobs)
 
 
-def text_of(stored: dict[str, Any], blobs: BlobReader) -> str:
-    """The text of stored events. Raises Malformed and its kin."""
+def read_events(stored: dict[str, Any], blobs: BlobReader) -> str:
+    """Return the text of stored events. Raises Malformed and its kin."""
     newline = str(stored.get("newline", "\n"))
     manner = style(stored.get("style", "c"))
-    templates = stored.get("templates", {})
-    found: list[str] = []
-    for item in stored["events"]:
-        if isinstance(item, list):
-            template = templates[item[0]]
-            found += (_event(filled(template, row, blobs), newline, manner, blobs) for row in item[1:])
-        else:
-            found.append(_event(reveal(item, blobs), newline, manner, blobs))
-    found.append(reveal_rest(stored, blobs))
-    return (newline * 2).join(found)
-
-
-def reveal_rest(stored: dict[str, Any], blobs: BlobReader) -> str:
-    """What came after the last whole event."""
+    texts = [_event(event, newline, manner, blobs) for event in _read_rows(stored, "events", blobs)]
     rest = reveal(stored.get("rest", ""), blobs)
     if not isinstance(rest, str):
         raise Malformed("the rest of a stream is no text")
-    return rest
+    return (newline * 2).join([*texts, rest])
+
+
+def read_lines(stored: dict[str, Any], blobs: BlobReader) -> str:
+    """Return the text of stored lines. Raises Malformed and its kin."""
+    manner = style(stored.get("style", "c"))
+    texts = [_line(value, manner, blobs) for value in _read_rows(stored, "lines", blobs)]
+    return "\n".join([*texts, ""])
+
+
+def _read_rows(stored: dict[str, Any], key: str, blobs: BlobReader) -> Iterator[Any]:
+    """Yield the events or lines under `key`, one by one."""
+    templates = stored.get("templates", {})
+    for item in stored[key]:
+        if isinstance(item, list):
+            template = templates[item[0]]
+            yield from (filled(template, row, blobs) for row in item[1:])
+        else:
+            yield reveal(item, blobs)
 
 
 def _event(event: dict[str, Any] | str, newline: str, manner: Style, blobs: BlobReader) -> str:
@@ -192,8 +219,16 @@ def _event(event: dict[str, Any] | str, newline: str, manner: Style, blobs: Blob
     return text
 
 
+def _line(value: Any, manner: Style, blobs: BlobReader) -> str:
+    if not isinstance(value, str | dict):
+        raise Malformed("a line must be an object or a text")
+    text = value if isinstance(value, str) else manner.dumps(value)
+    blobs.spend(len(text))
+    return text
+
+
 def filled(template: Any, row: Any, blobs: BlobReader) -> Any:
-    """A template with the values of one row in its holes. Raises Malformed and its kin."""
+    """Return a template with the values of one row in its holes. Raises Malformed and its kin."""
     match template:
         case {"$hole": int(at), **rest} if not rest:
             return reveal((row if isinstance(row, list) else (row,))[at], blobs)

@@ -4,10 +4,16 @@ No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of b
 values; no key twice. Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is
 text: `no`, `1_000` and `12:30:45` stay as written. The parser's events are read one by one, so that nothing is built
 that would be refused.
+
+`load_foreign` reads YAML as other tools write it. There an alias stands for what it names, `!!binary` for its bytes,
+`!!str` for a text; all else is refused as well. The bounds are wider, and hold for what the aliases amount to, so that
+a few lines cannot name a billion values.
 """
 
 from __future__ import annotations
 
+import base64
+import binascii
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
@@ -54,7 +60,7 @@ class Document:
 
 
 def load(data: bytes, *, file: str, error: Refusal) -> Document:
-    """The one document in `data`. Raises `error` for all else, with the line and column."""
+    """Return the one document in `data`. Raises `error` for all else, with the line and column."""
 
     def refuse(message: str, *, file: str, place: str = "") -> Exception:
         if message.startswith(DAMAGES):
@@ -66,7 +72,7 @@ def load(data: bytes, *, file: str, error: Refusal) -> Document:
 
 
 def decoded(data: bytes, file: str, error: Refusal) -> str:
-    """The text of a file. Raises `error`."""
+    """Return the text of a file. Raises `error`."""
     if len(data) > LARGEST:
         raise error(f"is larger than {LARGEST:,} bytes", file=file)
     if data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
@@ -83,7 +89,7 @@ def decoded(data: bytes, file: str, error: Refusal) -> str:
 
 
 def place_of(text: str, offset: int) -> str:
-    """line:column of an offset."""
+    """Return line:column of an offset."""
     before = text[:offset]
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
@@ -115,7 +121,7 @@ class YamlParser:
         self._places: dict[Place, str] = {}
 
     def document(self, text: str) -> Document:
-        """The document that `text` holds."""
+        """Return the document that `text` holds."""
         import yaml
 
         try:
@@ -214,7 +220,7 @@ class YamlParser:
 
 
 def place_at(event: Any) -> str:
-    """line:column of an event."""
+    """Return line:column of an event."""
     return f"{event.start_mark.line + 1}:{event.start_mark.column + 1}"
 
 
@@ -240,3 +246,91 @@ def scalars_below(node: Any, seen: set[int]) -> Iterator[Any]:
         return
     for child in [each for pair in node.value for each in pair] if node.id == "mapping" else node.value:
         yield from scalars_below(child, seen)
+
+
+FOREIGN_LARGEST = 64 << 20
+"""Characters of a file; a recording of a day of calls has a tenth of it."""
+FOREIGN_MOST = 500_000
+FOREIGN_DEEPEST = 64
+UNSIGNED = re.compile("[eE][0-9]+")
+"""Every writer signs the exponent of a number; PyYAML (6.0, `resolver.py`) writes the text "1e5" without quotes."""
+
+_TAG = "tag:yaml.org,2002:"
+_TEXT_TAGS = frozenset({f"{_TAG}str", f"{_TAG}python/unicode", f"{_TAG}python/str"})
+_PLAIN_TAGS = frozenset(
+    {f"{_TAG}map", f"{_TAG}seq", "!", f"{_TAG}python/tuple", f"{_TAG}python/object/new:_io.BytesIO"}
+)
+"""vcrpy writes the body of a request that was an open file as a BytesIO, with its bytes in a tuple, `state`."""
+
+
+def load_foreign(text: str, *, file: str, error: Refusal) -> Json:
+    """Return the one document in `text`. Raises `error`.
+
+    Bytes are texts whose surrogates stand for what is no UTF-8: `text.encode("utf-8", "surrogateescape")` has them
+    back. No other text has any.
+    """
+    if len(text) > FOREIGN_LARGEST:
+        raise error(f"is larger than {FOREIGN_LARGEST:,} characters", file=file)
+    return _ForeignParser(file, error).document(text).value
+
+
+class _ForeignParser(YamlParser):
+    """One pass over the events of a file that another tool wrote."""
+
+    def __init__(self, file: str, error: Refusal) -> None:
+        super().__init__(file, error)
+        self._count = 0
+        self._named: dict[str, tuple[Json, int]] = {}
+
+    def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
+        if type(event).__name__ == "AliasEvent":
+            return self._alias(event)
+        before = self._count
+        value = super()._value(event, events, path)
+        if event.anchor is not None:
+            self._named[event.anchor] = value, self._count - before
+        return value
+
+    def _alias(self, event: Any) -> Json:
+        if event.anchor not in self._named:
+            raise self._refused(f"*{event.anchor:.60} names nothing before it", event)
+        value, size = self._named[event.anchor]
+        self._counted(size, event)
+        return value
+
+    def _check(self, event: Any, path: Place) -> None:
+        if event.anchor is not None and type(event).__name__ == "AliasEvent":
+            raise self._refused("an alias is no key", event)
+        if event.tag is not None and event.tag not in _TEXT_TAGS | _PLAIN_TAGS | {f"{_TAG}binary"}:
+            raise self._refused(f"holds the tag {event.tag!r:.60}, and only !!binary and !!str are taken", event)
+        if len(path) >= FOREIGN_DEEPEST:
+            raise self._refused(f"is nested deeper than {FOREIGN_DEEPEST}", event)
+        self._counted(1, event)
+
+    def _counted(self, size: int, event: Any) -> None:
+        self._count += size
+        if self._count > FOREIGN_MOST:
+            raise self._refused(f"holds more than {FOREIGN_MOST:,} values, its aliases spelled out", event)
+
+    def _note(self, path: Place, event: Any) -> None:
+        """Keep nothing: no error names the place of a value in a file that another tool wrote."""
+
+    def _scalar(self, event: Any) -> Json:
+        if event.tag == f"{_TAG}binary":
+            try:
+                return base64.b64decode("".join(self._text(event).split()), validate=True).decode(
+                    "utf-8", "surrogateescape"
+                )
+            except (binascii.Error, ValueError):
+                raise self._refused("this !!binary is no base64", event) from None
+        if event.tag in _TEXT_TAGS:
+            return self._text(event)
+        if not event.style and event.value == "~":
+            return None
+        if (
+            not event.style
+            and (number := NUMBER.fullmatch(event.value))
+            and UNSIGNED.fullmatch(number["exponent"] or "")
+        ):
+            return self._text(event)
+        return super()._scalar(event)

@@ -50,7 +50,7 @@ class BlobWriter:
     table: dict[str, list[str]] = field(default_factory=dict)
 
     def named(self, text: str) -> dict[str, Any] | None:
-        """`{"$blob": name}` for a text that is one big base64 value, with `prefix` for data URLs; else None."""
+        """Return `{"$blob": name}` for a text that is one big base64 value, with `prefix` for data URLs; else None."""
         if not SMALLEST <= len(text) <= LARGEST // 4 or (found := _BLOB.fullmatch(text)) is None:
             return None
         prefix, content = found.groups()
@@ -70,7 +70,7 @@ class BlobReader:
     proven: dict[str, str] = field(default_factory=dict)
 
     def text(self, name: str) -> str:
-        """The base64 text called `name`. Raises ValueError when it is not there or not what its name says."""
+        """Return the base64 text called `name`. Raises ValueError when it is not there or not what its name says."""
         if name not in self.proven:
             lines = self.table.get(name)
             if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
@@ -92,12 +92,12 @@ class BlobReader:
 
 
 def wrapped(text: str) -> list[str]:
-    """`text` cut into lines of `COLUMNS`."""
+    """Return `text` cut into lines of `COLUMNS`."""
     return [text[at : at + COLUMNS] for at in range(0, len(text), COLUMNS)]
 
 
 def unwrapped(text: str) -> str:
-    """The text of a file with the lines that `wrapped` has cut in one piece: a line's beginning is no word's."""
+    """Return the text of a file with the lines that `wrap` has cut in one piece: a line's beginning is no word's."""
     return _ROW_ENDS.sub("", text)
 
 
@@ -126,14 +126,14 @@ class Style(NamedTuple):
         return _INDENTS[self.layout]
 
     def dumps(self, value: Any, depth: int = 0) -> str:
-        """`value` in this style, without the final newline, as it stands `depth` levels down."""
+        """Return `value` in this style, without the final newline, as it stands `depth` levels down."""
         if self.indent:
             return self._tall(value, "\n" + self.indent * depth, [LARGEST])
         text: str = _encoder(self.layout, self.escape)(value)
         return text
 
     def _tall(self, value: Any, lead: str, room: list[int]) -> str:
-        """One item a line. Many servers write so, and the standard library takes more than twice as long for it.
+        """Return one item a line. Many servers write so, and the standard library takes more than twice as long for it.
 
         Indents may take what is left of `room`: a short hostile text could ask for gigabytes of them.
         """
@@ -156,7 +156,7 @@ class Style(NamedTuple):
         return leaf
 
     def key(self, key: str) -> str:
-        """An object's key in this style, quoted."""
+        """Return an object's key in this style, quoted."""
         return encode_basestring_ascii(key) if self.escape else encode_basestring(key)
 
     def compose(self, fields: Sequence[tuple[str, str | Sequence[str]]]) -> str:
@@ -195,7 +195,7 @@ def _encoder(layout: str, escape: bool) -> Any:
 
 @lru_cache(maxsize=256)
 def style(code: str) -> Style:
-    """The style that `code` names. Raises ValueError."""
+    """Return the style that `code` names. Raises ValueError."""
     found = _CODE.fullmatch(code)
     if found is None:
         raise ValueError(f"{code[:20]!r} is not a serialisation style")
@@ -203,12 +203,12 @@ def style(code: str) -> Style:
 
 
 def escapes(text: str) -> bool:
-    """Whether `text` looks as if its non-ASCII characters were escaped."""
+    """Return whether `text` looks as if its non-ASCII characters were escaped."""
     return text.isascii() and _ESCAPED.search(text) is not None
 
 
 def guess(text: str) -> Style:
-    """The style that `text` is likely written in, judged by its beginning and its end."""
+    """Return the style that `text` is likely written in, judged by its beginning and its end."""
     escape = escapes(text)
     newline = text.endswith("\n")
     if indented := _INDENTED.match(text):

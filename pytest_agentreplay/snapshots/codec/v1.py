@@ -1,4 +1,4 @@
-"""Format 1.0: Run <-> text. The layout is told in docs/format.md.
+"""Format 1.0: Run <-> text. docs/format.md describes the layout.
 
 What is written has been read back: `write` restores every body from its own text and compares the bytes; a body that
 does not come back is stored plain.
@@ -32,7 +32,7 @@ Stored = dict[str, Any]
 
 
 def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
-    """The text of `run`. Raises CannotWrite should it not come back exactly."""
+    """Return the text of `run`. Raises CannotWrite should it not come back exactly."""
     plain: frozenset[Place] = frozenset()
     while True:
         text = _document(run, plain, revisions)
@@ -67,7 +67,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
 
 
 def _lost(text: str, run: Run) -> Iterator[Place]:
-    """The bodies that `text` does not give back."""
+    """Yield the bodies that `text` does not give back."""
     reader = SnapshotReader(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
         for place, body in bodies_of(exchange):
@@ -76,7 +76,7 @@ def _lost(text: str, run: Run) -> Iterator[Place]:
 
 
 def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:
-    """The bodies of an exchange: that of its "request" and that of its "response"."""
+    """Yield the bodies of an exchange: that of its "request" and that of its "response"."""
     if not isinstance(exchange.call, ToolCall):
         yield "request", exchange.call.body
     if isinstance(exchange.outcome, HttpReply | FramesReply):
@@ -84,7 +84,7 @@ def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:
 
 
 def side(stored: Stored, place: str) -> Any:
-    """What holds the body of that place in a stored exchange, None where nothing does."""
+    """Return what holds the body of that place in a stored exchange, None where nothing does."""
     return next((stored[name] for name in _SIDES[place] if name in stored), None)
 
 
@@ -122,7 +122,10 @@ class SnapshotReader:
         return self._bodies
 
     def run(self, *, sealed: bool) -> Run:
-        """The run. Bodies of a sealed file sleep until they are read; those of an edited one are taken as they are."""
+        """Return the run.
+
+        Bodies of a sealed file sleep until they are read; those of an edited one are taken as they are.
+        """
         try:
             header = header_in(self.doc.get("header"), self.bodies.blobs)
         except DAMAGE as error:
@@ -145,7 +148,7 @@ class SnapshotReader:
         return exchange if sealed else self._awake(exchange, number)
 
     def _awake(self, exchange: Exchange, number: int) -> Exchange:
-        """`exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
+        """Return `exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
         stored = self.exchanges[number - 1]
         if not isinstance(exchange.call, ToolCall) and "body" in side(stored, "request"):
             exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restored(number, "request"))))
@@ -156,11 +159,11 @@ class SnapshotReader:
         return exchange
 
     def restored(self, number: int, place: str) -> bytes:
-        """The bytes of a body, unproven. Raises SnapshotUnreadable."""
+        """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         return self.bodies.restored(number, place, side(self.exchanges[number - 1], place))
 
     def gives(self, number: int, place: str, body: Body) -> bool:
-        """Whether the file gives `body` back exactly."""
+        """Return whether the file gives `body` back exactly."""
         if not len(body):
             return "body" not in side(self.exchanges[number - 1], place)
         try:
@@ -170,7 +173,7 @@ class SnapshotReader:
 
 
 def _recut(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesReply:
-    """`outcome` with an edited body: its cuts where they still fit, else one chunk, or a frame a line."""
+    """Return `outcome` with an edited body: its cuts where they still fit, else one chunk, or a frame a line."""
     if outcome.cuts is None or sum(outcome.cuts) == len(data):
         return replace(outcome, body=Body(data))
     if isinstance(outcome, HttpReply):
@@ -179,5 +182,5 @@ def _recut(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesR
 
 
 def unknown_keys(doc: Stored) -> list[str]:
-    """Top-level keys that format 1.0 does not know, `x-*` apart."""
+    """Return the top-level keys that format 1.0 does not know, `x-*` apart."""
     return sorted(key for key in doc.keys() - _KEYS if not key.startswith("x-"))

@@ -9,9 +9,8 @@ A mark is an object with one key that begins with a single "$"; keys of the user
     {"$pairs": [[key, value], ...]}          an object one of whose keys UTF-8 cannot hold
     {"$json": text}                          a value that is nested too deep for comfort
 
-What a message may say on a wire, and no more: a file that says otherwise would have a client read another message.
-
-Recorder and reader are held to the same: what could not be read again is not written.
+Status and headers are checked by recorder and reader alike: what could not be read again is not written, and a file
+that says otherwise would have a client read another message.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ class NestedTooDeep(ValueError):
 
 
 def protect(value: Json, blobs: BlobWriter) -> Json:
-    """`value` as it stands in the file. Raises TypeError for what is not JSON."""
+    """Return `value` as it stands in the file. Raises TypeError for what is not JSON."""
     try:
         return marked(value, blobs)
     except NestedTooDeep:
@@ -58,7 +57,7 @@ def protect(value: Json, blobs: BlobWriter) -> Json:
 
 
 def marked(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
-    """`value` as it stands in the file; raises TooDeep instead of storing text."""
+    """Return `value` as it stands in the file; raises TooDeep instead of storing text."""
     match value:
         case str():
             return protect_text(value, blobs)
@@ -85,7 +84,7 @@ def _marked_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Jso
 
 
 def protect_text(text: str, blobs: BlobWriter) -> Json:
-    """A text as it stands in the file: itself when it is short, else as lines or as the name of a blob."""
+    """Return a text as it stands in the file: itself when it is short, else as lines or as the name of a blob."""
     if not (text.isascii() or _encodable(text)):
         return {"$utf8": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
     if len(text) > LINE or (len(text) > _CHATTY and "\n" in text):
@@ -94,13 +93,16 @@ def protect_text(text: str, blobs: BlobWriter) -> Json:
 
 
 def lines_of(text: str) -> Json:
-    """`text` as {"$text": lines}, or itself where that would not make it shorter across."""
+    """Return `text` as {"$text": lines}, or itself where that would not make it shorter across."""
     lines: list[Json] = [pieces(line) for line in text.split("\n")]
     return text if len(lines) == 1 and isinstance(lines[0], str) else {"$text": lines}
 
 
 def pieces(line: str) -> str | list[Json]:
-    """One line, cut after spaces, commas and semicolons where it is too long. Words stay whole: people search them."""
+    """Return one line, cut after spaces, commas and semicolons where it is too long.
+
+    Words stay whole: people search them.
+    """
     if len(line) <= LINE and len(quoted(line)) <= LINE:
         return line
     found: list[Json] = []
@@ -125,7 +127,7 @@ def _encodable(text: str) -> bool:
 
 
 def reveal(value: Any, blobs: BlobReader) -> Any:
-    """The value that `protect` was given. Raises Malformed."""
+    """Return the value that `protect` was given. Raises Malformed."""
     if isinstance(value, list):
         return [item if type(item) in _PLAIN else reveal(item, blobs) for item in value]
     if not isinstance(value, dict):
@@ -165,7 +167,7 @@ def _unmarked(value: dict[str, Any], blobs: BlobReader) -> Any:
 
 
 def joined(lines: Any) -> str:
-    """The text whose lines, some of them in pieces, are `lines`. Raises Malformed."""
+    """Return the text whose lines, some of them in pieces, are `lines`. Raises Malformed."""
     try:
         if isinstance(lines, list):
             return "\n".join([line if isinstance(line, str) else "".join(_list(line)) for line in lines])
@@ -181,12 +183,12 @@ def _list(value: Any) -> list[Any]:
 
 
 def reveal_text(stored: Any, blobs: BlobReader) -> str:
-    """A stored text; Malformed when it is something else."""
+    """Return a stored text; Malformed when it is something else."""
     return stored if isinstance(stored, str) else _checked(reveal(stored, blobs))
 
 
 def unbase64(text: str) -> bytes:
-    """The bytes of strict base64. Raises Malformed."""
+    """Return the bytes of strict base64. Raises Malformed."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
@@ -205,13 +207,13 @@ _BREAKS = re.compile(r"[\r\n\0]")
 
 
 def wrong_status(status: int) -> str:
-    """What is wrong with the status of a reply, "" for nothing."""
+    """Return what is wrong with the status of a reply, "" for nothing."""
     return "" if status in STATUSES else f"status {status} is none of {STATUSES.start} to {STATUSES.stop - 1}"
 
 
 @lru_cache(maxsize=1024)
 def wrong_header(name: str, value: str) -> str:
-    """What is wrong with a header, "" for nothing; looked at once for the many messages that have the same."""
+    """Return what is wrong with a header, "" for nothing; looked at once for the many messages that have the same."""
     if _BREAKS.search(name) or _BREAKS.search(value):
         return f"the header {name:.40} holds a line break"
     if name.lower() == "content-length" and value.lstrip().startswith("-"):
@@ -220,5 +222,5 @@ def wrong_header(name: str, value: str) -> str:
 
 
 def nanoseconds(ms: float) -> int:
-    """The reading that was stored as `ms`."""
+    """Return the reading that was stored as `ms`."""
     return round(ms * 10**6)

@@ -30,13 +30,13 @@ _BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
 _BLOCK = re.compile(r"[^\n\x85\u2028\u2029\t]*\S[^\n\x85\u2028\u2029\t]*")
 
 
-def dumped(value: Json, indent: int = 0) -> str:
-    """The text of a value, ending in a newline. Raises ValueError for what cannot be said so: nan, U+0000."""
-    return "".join(f"{line}\n" for line in _lines(value, indent))
+def dumped(value: Json) -> str:
+    """Return the text of a value, ending in a newline. Raises ValueError for what cannot be said so: nan, U+0000."""
+    return "".join(f"{line}\n" for line in _lines(value, 0))
 
 
 def inline(value: Json) -> str:
-    """The text of a value on one line, for flow style. Raises ValueError."""
+    """Return the text of a value on one line, for flow style. Raises ValueError."""
     match value:
         case dict():
             return f"{{{', '.join(f'{_key(name)}: {inline(it)}' for name, it in value.items())}}}"
@@ -51,14 +51,14 @@ def inline(value: Json) -> str:
 
 
 def scalar(text: str) -> str:
-    """A text, plain where nothing else can be meant."""
+    """Return a text, plain where nothing else can be meant."""
     if _PLAIN.fullmatch(text) and not (text in WORDS or NUMBER.fullmatch(text) or _TAKEN.fullmatch(text)):
         return text
     return quoted(text)
 
 
 def quoted(text: str) -> str:
-    """A text in double quotes. Raises ValueError for U+0000 and lone surrogates."""
+    """Return a text in double quotes. Raises ValueError for U+0000 and lone surrogates."""
     if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
         raise ValueError("U+0000 and lone surrogates are no characters of a text")
     told = json.dumps(text, ensure_ascii=False)
@@ -83,7 +83,7 @@ def _key(name: str) -> str:
 
 
 def _lines(value: Json, indent: int) -> Iterator[str]:
-    """The lines of a value that stands on lines of its own."""
+    """Yield the lines of a value that stands on lines of its own."""
     pad = " " * indent
     if isinstance(value, dict) and value:
         for name, it in value.items():
@@ -120,7 +120,7 @@ def _item(pad: str, it: Json, indent: int) -> Iterator[str]:
 
 
 def _fits(value: Json, used: int) -> bool:
-    """Whether a value stands on one line: a scalar, or a container of few plain values."""
+    """Return whether a value stands on one line: a scalar, or a container of few plain values."""
     if not isinstance(value, dict | list) or not value:
         return True
     items = value.values() if isinstance(value, dict) else value
@@ -136,7 +136,7 @@ def _flat(value: dict[str, Json] | list[Json]) -> bool:
 
 
 def _block(value: Json, indent: int) -> list[str] | None:
-    """A text of several lines under `|`, where that says it exactly."""
+    """Return a text of several lines under `|`, where that says it exactly."""
     if not isinstance(value, str) or "\n" not in value.strip("\n") or value.startswith((" ", "\n")):
         return None
     body = value.rstrip("\n")

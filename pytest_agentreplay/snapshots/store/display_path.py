@@ -14,7 +14,7 @@ FETCHED: dict[Path, str] = {}
 
 
 def format_path(path: Path | str) -> str:
-    """`path` from the working directory when it lies below, else whole; with slashes on every system."""
+    """Return `path` from the working directory when it lies below, else whole; with slashes on every system."""
     whole = Path(os.path.abspath(path))  # noqa: PTH100  resolving would follow links, which people did not type
     for folder, url in FETCHED.items():
         if whole.is_relative_to(folder):
@@ -39,7 +39,7 @@ ADVICE = {
 
 
 def cannot_write(path: Path, error: OSError, verb: str = "written") -> CannotWrite:
-    """The error for people: which file, what the system said, what to do."""
+    """Return the error for people: which file, what the system said, what to do."""
     words = (error.strerror or str(error)).lower()
     advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; try again")
     return CannotWrite(f"{format_path(path)}: cannot be {verb}: {words}.\n{advice[0].upper()}{advice[1:]}.")

@@ -49,20 +49,26 @@ BINARY = getattr(os, "O_BINARY", 0)
 
 
 def taken(path: Path) -> Path | str:
-    """`path` in the form in which the system takes it, whatever its length. Each call to the disk goes through here."""
+    """Return `path` in the form in which the system takes it, whatever its length.
+
+    Each call to the disk goes through here.
+    """
     if sys.platform == "win32":
         return extended(os.path.abspath(path))
     return path
 
 
 def read(path: Path, largest: int | None = None) -> bytes:
-    """The bytes of a plain file. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
+    """Return the bytes of a plain file.
+
+    Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there.
+    """
     with plain(path) as handle:
         return read_bounded(handle, path, largest or LARGEST)
 
 
 def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
-    """`read`, None where nothing stands. What cannot be read is not nothing. Raises SnapshotUnreadable."""
+    """Return the bytes of a plain file, None where nothing stands. Raises SnapshotUnreadable for all else."""
     try:
         return read(path, largest)
     except SnapshotMissing:
@@ -70,7 +76,7 @@ def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
 
 
 def head(path: Path, size: int) -> bytes:
-    """The first bytes of a plain file. Raises like `read`."""
+    """Return the first bytes of a plain file. Raises like `read_file`."""
     with plain(path) as handle:
         return os.read(handle, size)
 
@@ -97,7 +103,7 @@ def plain(path: Path) -> Iterator[int]:
 
 
 def read_bounded(handle: int, path: Path, largest: int) -> bytes:
-    """Everything, as long as it is not more than `largest`, whatever size the file claims to have."""
+    """Return everything, as long as it is not more than `largest`, whatever size the file claims to have."""
     parts = []
     size = 0
     while part := os.read(handle, 1 << 20):
@@ -237,7 +243,7 @@ def make_private(folder: Path) -> None:
 
 
 def sha256_of(path: Path) -> str | None:
-    """The digest of the file at `path`, or None when there is none."""
+    """Return the digest of the file at `path`, or None when there is none."""
     digest = hashlib.sha256()
     try:
         with plain(path) as handle:
@@ -250,7 +256,7 @@ def sha256_of(path: Path) -> str | None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[str]:
-    """Hold the lock of `path`, making its folders; gives how the names of its temporary files begin.
+    """Hold the lock of `path`, making its folders; yield how the names of its temporary files begin.
 
     The system lets go of it when the process ends, so that nobody waits for a dead one. Whoever holds it also clears
     away what a killed writer of this file has left, and what others left long ago. Raises CannotWrite where another one
@@ -274,7 +280,7 @@ def locked(path: Path) -> Iterator[str]:
 
 
 def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
-    """The lock file, open and ours; and whether the system holds others off, which some file systems cannot."""
+    """Return the lock file, open and ours; and whether the system holds others off, which some file systems cannot."""
     refusal: OSError | None = None
     for _ in range(LOCK_TRIES):
         try:
@@ -300,7 +306,7 @@ def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
 
 
 def stands(path: Path, handle: int) -> bool:
-    """Whether the open file is still the one at `path`, and not one that was removed meanwhile."""
+    """Return whether the open file is still the one at `path`, and not one that was removed meanwhile."""
     if os.name != "posix":  # where nobody removes an open file
         return True
     try:
@@ -322,14 +328,14 @@ def sweep(folder: Path, ours: str = "") -> None:
 
 
 def temporary(name: str) -> bool:
-    """Whether a file or folder of this name is being written, or was left by a process that was killed."""
+    """Return whether a file or folder of this name is being written, or was left by a process that was killed."""
     return name.startswith(TEMPORARY)
 
 
 class Appending:
     """A new file that grows record by record; readable by its owner alone. Flushed to the system, not to the disk.
 
-    It is held while it is open: `growing` tells a file that somebody still adds to from one that was left behind.
+    It is held while it is open: `is_growing` tells a file that somebody still adds to from one that was left behind.
     """
 
     def __init__(self, path: Path) -> None:
@@ -484,7 +490,7 @@ def refuse_links(path: Path, top: Path) -> None:
 
 
 def linked(path: Path) -> bool:
-    """Whether a link stands at `path`."""
+    """Return whether a link stands at `path`."""
     try:
         return stat.S_ISLNK(os.lstat(taken(path)).st_mode)
     except OSError:
@@ -492,7 +498,7 @@ def linked(path: Path) -> bool:
 
 
 def exists(path: Path) -> bool:
-    """Whether anything stands at `path`, a dead link too."""
+    """Return whether anything stands at `path`, a dead link too."""
     try:
         os.lstat(taken(path))
     except OSError:
@@ -501,7 +507,7 @@ def exists(path: Path) -> bool:
 
 
 def real(path: Path) -> Path:
-    """Where `path` is, all links followed. Raises OSError for one that is not there."""
+    """Return where `path` is, all links followed. Raises OSError for one that is not there."""
     return Path(shortened(os.path.realpath(taken(path), strict=True)))
 
 
@@ -529,7 +535,10 @@ def prune(path: Path, top: Path) -> None:
 
 
 def mode_to_keep(path: Path) -> int:
-    """The permissions of the file that will be replaced, or of a new one. Refuses to replace what is no plain file."""
+    """Return the permissions of the file that will be replaced, or of a new one.
+
+    Refuses to replace what is no plain file.
+    """
     try:
         mode = os.lstat(taken(path)).st_mode
     except FileNotFoundError:
@@ -561,12 +570,12 @@ def insist(action: Callable[[], T]) -> T:
 
 
 def busy(error: OSError) -> bool:
-    """Whether Windows refused because another process has the file open or is removing it."""
+    """Return whether Windows refused because another process has the file open or is removing it."""
     return getattr(error, "winerror", None) in SHARING_VIOLATIONS
 
 
 def growing(path: Path) -> bool | None:
-    """Whether a process that is alive still adds to the file at `path`; None where that cannot be told."""
+    """Return whether a process that is alive still adds to the file at `path`; None where that cannot be told."""
     with plain(path) as handle:
         free = hold(handle)
     return None if free is None else not free
@@ -608,7 +617,7 @@ def shut(handle: int) -> None:
 
 
 def names_in(folder: Path, *, strict: bool = False) -> list[str]:
-    """What lies in `folder`, sorted; nothing where it is not there.
+    """Return what lies in `folder`, sorted; nothing where it is not there.
 
     One that cannot be read holds nothing either, or, where it is `strict`, raises SnapshotUnreadable.
     """
@@ -665,7 +674,10 @@ def unread(path: Path, error: OSError, *, strict: bool) -> None:
 
 
 def older_than(path: Path, seconds: float) -> bool:
-    """Whether a file was last written so long ago, or, as clocks are set, will be; False for one that is gone."""
+    """Return whether a file was last written so long ago, or, as clocks are set, will be.
+
+    False for one that is gone.
+    """
     try:
         return abs(clocks.wall() - os.lstat(taken(path)).st_mtime) > seconds
     except OSError:

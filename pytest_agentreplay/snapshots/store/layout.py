@@ -6,7 +6,7 @@
 
 A slug holds what is safe everywhere (Windows' reserved names and trailing dots included); it gets a short hash of the
 whole id whenever making it lost something, and whenever folding case could make two ids one. Should two hashes ever be
-equal, it is told: a snapshot holds the id of its test, and no other test reads it or writes over it.
+equal, it is reported: a snapshot has the id of its test, and no other test reads it or writes over it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNO
 
 
 def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = DIRECTORY) -> Path:
-    """The snapshot of test `nodeid` of the test file `module` (absolute, or relative to `root`)."""
+    """Return the snapshot of test `nodeid` of the test file `module` (absolute, or relative to `root`)."""
     file = root / module
     name = nodeid.partition("::")[2]
     whole = WHOLE_NAME.fullmatch(name) is not None
@@ -46,19 +46,22 @@ def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = 
 
 
 def module_folder(name: str) -> str:
-    """The folder of the tests of one file: its name without `.py`."""
+    """Return the folder of the tests of one file: its name without `.py`."""
     return slug(name.removesuffix(".py"), name, MODULE_LENGTH, whole=WHOLE_FILE.fullmatch(name) is not None)
 
 
 def slug(text: str, identity: str, length: int, *, whole: bool) -> str:
-    """`text` as a file name of at most `length` characters; with a hash of `identity` unless it is `whole` as it is."""
+    """Return `text` as a file name of at most `length` characters.
+
+    With a hash of `identity` unless the text `is_safe` as it is.
+    """
     if whole and len(text) <= length and not RESERVED.match(text):
         return text
     return hashed(text, identity, length)
 
 
 def hashed(text: str, identity: str, length: int) -> str:
-    """`text` as far as a file name may hold it, a hyphen and a short hash of `identity`."""
+    """Return `text` as far as a file name may hold it, a hyphen and a short hash of `identity`."""
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_LENGTH]
     safe = UNSAFE.sub("-", text.lower())[: length - HASH_LENGTH - 1].strip("-.")
     if RESERVED.match(safe) or not safe:
@@ -67,12 +70,15 @@ def hashed(text: str, identity: str, length: int) -> str:
 
 
 def test_folder(snapshot: Path, directory: str) -> Path:
-    """The folder of the test file that `snapshot` lies beside."""
+    """Return the folder of the test file that `snapshot` lies beside."""
     return snapshot.parents[1 + len(PurePath(directory).parts)]
 
 
 def names_test(nodeid: str) -> bool:
-    """Whether `nodeid` can be the id of a test below the root; any other would be taken for a flag, or lead out."""
+    """Return whether `nodeid` can be the id of a test below the root.
+
+    Any other would be taken for a flag, or lead out.
+    """
     name, _, rest = nodeid.partition("::")
     module = PurePosixPath(name)
     wrong = name.startswith(("-", "@")) or "\\" in name or ":" in name or module.is_absolute() or ".." in module.parts
@@ -80,40 +86,40 @@ def names_test(nodeid: str) -> bool:
 
 
 def private_folder(root: Path) -> Path:
-    """What is ours and belongs in no repository."""
+    """Return what is ours and belongs in no repository."""
     return root / PRIVATE
 
 
 def pending_folder(root: Path) -> Path:
-    """Runs that wait for a person."""
+    """Return the folder of runs that wait for a person."""
     return private_folder(root) / "pending"
 
 
 def journal_folder(root: Path) -> Path:
-    """What a test that is recording has seen so far."""
+    """Return what a test that is recording has seen so far."""
     return private_folder(root) / "journal"
 
 
 def pending_path(root: Path, snapshot: Path) -> Path:
-    """The pending run that may take the place of `snapshot`; there is one, the latest."""
+    """Return the pending run that may take the place of `snapshot`; there is one, the latest."""
     return pending_folder(root) / below(root, snapshot)
 
 
 def journal_path(root: Path, snapshot: Path, token: str) -> Path:
-    """The journal of one recording for `snapshot`; `token` tells it from other recordings of the same test."""
+    """Return the journal of one recording for `snapshot`; `token` tells it from other recordings of the same test."""
     place = journal_folder(root) / below(root, snapshot)
     return place.with_name(f"{place.name.removesuffix(SUFFIX)}.{token}.jsonl")
 
 
 def below(root: Path, snapshot: Path) -> Path:
-    """The path of `snapshot` from `root`; a name of its own for one that lies outside."""
+    """Return the path of `snapshot` from `root`; a name of its own for one that lies outside."""
     if snapshot.is_relative_to(root):
         return snapshot.relative_to(root)
     return type(root)(OUTSIDE) / (hashed(snapshot.name.removesuffix(SUFFIX), str(snapshot), SLUG_LENGTH) + SUFFIX)
 
 
 def home_path(file: Path) -> Path | None:
-    """Where the snapshot belongs whose pending run or journal is `file` (absolute); None for any other file."""
+    """Return where the snapshot belongs whose pending run or journal is `file` (absolute); None for any other file."""
     folder = next((up for up in file.parents if up.name == PRIVATE), None)
     if folder is None:
         return None

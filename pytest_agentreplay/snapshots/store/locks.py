@@ -5,6 +5,9 @@
 Sorted by path, ended by LF, so that branches merge line by line. The sha256 is that of the snapshot's seal. Paths are
 compared with those that are found; none is opened because it stands here. Only `agentreplay verify --lock` writes
 the file: what records and renames snapshots would race for it, and say so instead.
+
+A lock may have a detached signature, made and checked by the `ssh-keygen` of this machine, with keys that people have.
+Who may sign is named by the caller, who has it from the command line: nothing in a tree says whom to believe about it.
 """
 
 from __future__ import annotations
@@ -12,11 +15,21 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shutil
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.errors import (
+    CannotSign,
+    CannotWrite,
+    SnapshotEdited,
+    SnapshotError,
+    SnapshotMissing,
+    SnapshotUnreadable,
+)
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -73,7 +86,7 @@ def look(folder: Path) -> FolderContents:
 
 
 def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
-    """The files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
+    """Yield the files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
     for here, folders, names in os.walk(folder):
         folders[:] = sorted(
             name
@@ -84,12 +97,12 @@ def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> It
 
 
 def read(lock: Path) -> dict[str, LockEntry]:
-    """The entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
+    """Return the entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
     return parsed(content(lock), format_path(lock))
 
 
 def content(lock: Path) -> bytes:
-    """The bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
+    """Return the bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
     data = files.read(lock)
     if len(data) > LARGEST:
         raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
@@ -97,7 +110,7 @@ def content(lock: Path) -> bytes:
 
 
 def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
-    """The entries that `data` holds. Raises SnapshotUnreadable with the line."""
+    """Return the entries that `data` holds. Raises SnapshotUnreadable with the line."""
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError as error:
@@ -124,14 +137,14 @@ def _refused(message: str, file: str, line: int) -> SnapshotUnreadable:
 
 
 def below(path: str) -> bool:
-    """Whether `path` is one that a lock may hold: from its folder down, the same on every system."""
+    """Return whether `path` is one that a lock may hold: from its folder down, the same on every system."""
     whole = PurePosixPath(path)
     plain = whole.as_posix() == path and not whole.is_absolute() and ".." not in whole.parts
     return plain and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
 
 
 def text(entries: dict[str, LockEntry]) -> str:
-    """The text of a lock. Raises CannotWrite for a path that not every system can hold."""
+    """Return the text of a lock. Raises CannotWrite for a path that not every system can hold."""
     lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
     for path, line in zip(sorted(entries), lines, strict=True):
         if not below(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
@@ -160,7 +173,7 @@ def write(folder: Path) -> list[str] | int:
 
 
 def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str]:
-    """What is not as it was locked, a line for each snapshot."""
+    """Return what is not as it was locked, a line for each snapshot."""
     now = found.entries
     homes = {entry.digest: path for path, entry in locked.items()}
     gone = [path for path in locked if path not in now and path not in found.unreadable]
@@ -182,12 +195,15 @@ def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str
 
 
 def check(lock: Path) -> list[str]:
-    """What below the folder of `lock` is not as it was locked. Raises SnapshotError for a lock that cannot be read."""
+    """Return what below the folder of `lock` is not as it was locked.
+
+    Raises SnapshotError for a lock that cannot be read.
+    """
     return differences(read(lock), look(lock.parent))
 
 
 def within(folder: Path) -> list[Path]:
-    """The locks in `folder` and below it."""
+    """Return the locks in `folder` and below it."""
     found = [folder / LOCK] if files.exists(folder / LOCK) else []
     for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
         found += [up / LOCK] if files.exists(up / LOCK) else []
@@ -195,10 +211,83 @@ def within(folder: Path) -> list[Path]:
 
 
 def told(lock: Path) -> list[str]:
-    """`check`, where a lock that is unreadable or gone is told like all others."""
+    """Return what does not fit a lock; nothing where it is gone, its error where it cannot be read."""
     try:
         return check(lock)
     except SnapshotMissing:
         return []
     except SnapshotError as error:
         return [str(error)]
+
+
+NAMESPACE = "agentreplay"
+SIGNATURE_SUFFIX = ".sig"
+BEGINS = b"-----BEGIN SSH SIGNATURE-----"
+LARGEST_SIGNATURE = 64 * 1024
+
+
+def beside(lock: Path) -> Path:
+    """Return where the signature of a lock stands."""
+    return lock.with_name(lock.name + SIGNATURE_SUFFIX)
+
+
+def sign(lock: Path, key: Path) -> Path:
+    """Sign `lock` with the ssh key in the file `key`; returns the file that was written. Raises CannotSign."""
+    made = ssh_keygen(["-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())], content(lock))
+    if made.returncode or not made.stdout.startswith(BEGINS):
+        raise CannotSign(f"{format_path(lock)}: not signed with {format_path(key)}: {last_line(made)}")
+    files.write_whole(beside(lock), made.stdout)
+    return beside(lock)
+
+
+def signer(lock: Path, signers: Path) -> str:
+    """Who of the file `signers` (as ssh-keygen's ALLOWED SIGNERS) has signed `lock`.
+
+    Raises SnapshotMissing where no signature stands, SnapshotEdited where it is nobody's of them or of another content.
+    """
+    signature = beside(lock)
+    if not signers.is_file():
+        raise CannotSign(f"{format_path(signers)}: there is no such file of allowed signers")
+    if signers.resolve().is_relative_to(lock.parent.resolve()):
+        raise CannotSign(
+            f"{format_path(signers)}: lies below {format_path(lock.parent)}, which it is to vouch for; "
+            "keep it where a pull request cannot change it"
+        )
+    data = content(lock)
+    try:
+        given = files.read(signature)
+    except SnapshotMissing:
+        raise SnapshotMissing(
+            "the lock is not signed; sign it: agentreplay verify --lock --sign KEY", file=format_path(signature)
+        ) from None
+    if not given.startswith(BEGINS) or len(given) > LARGEST_SIGNATURE:
+        raise SnapshotUnreadable("is no ssh signature", file=format_path(signature))
+    with TemporaryDirectory() as folder:
+        copy = Path(folder, signature.name)
+        files.write_whole(copy, given.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
+        words = ["-f", str(signers.absolute()), "-s", str(copy)]
+        known = ssh_keygen(["-Y", "find-principals", *words], b"")
+        name = known.stdout.decode(errors="replace").partition("\n")[0].strip()
+        if known.returncode or not name:
+            raise SnapshotEdited(f"is signed by nobody in {format_path(signers)}", file=format_path(signature))
+        checked = ssh_keygen(["-Y", "verify", *words, "-I", name, "-n", NAMESPACE], data)
+        if checked.returncode:
+            raise SnapshotEdited(f"is no signature of this lock: {last_line(checked)}", file=format_path(signature))
+    return name
+
+
+def ssh_keygen(words: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+    """Run ssh-keygen; it may ask for a passphrase at the terminal. Raises CannotSign where there is none."""
+    program = shutil.which("ssh-keygen")
+    if program is None:
+        raise CannotSign("signatures are made and checked by ssh-keygen, which is not installed here: install OpenSSH")
+    try:
+        return subprocess.run([program, *words], input=given, capture_output=True, check=False)  # noqa: S603  fixed words, whole paths
+    except OSError as error:
+        raise CannotSign(f"{program}: cannot be started: {error.strerror or error}") from None
+
+
+def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
+    """Return what the program said last."""
+    said = (done.stderr + done.stdout).decode(errors="replace").split("\n")
+    return next((line.strip()[:200] for line in reversed(said) if line.strip()), f"exit code {done.returncode}")

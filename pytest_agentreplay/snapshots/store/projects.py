@@ -5,23 +5,26 @@ The id of a test in its snapshot is relative to the nearest folder that configur
 In a monorepo the root depends on what is typed: `pytest` in `repo` has the root `repo`, and `pytest packages/shop` has
 the root `repo/packages/shop` where that folder configures pytest, too. One snapshot serves both, because it states
 `tests/test_a.py::test_x` in both. Snapshots that state the id relative to another of these roots are accepted as well.
+
+Of its other files: which tests one defines, read from its text, and the hashes of those that a run depends on.
 """
 
 from __future__ import annotations
 
+import ast
 import functools
+import hashlib
 import shlex
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.errors import SettingsError, SnapshotUnreadable
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotUnreadable
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 TABLES = {
     **dict.fromkeys(("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"), ("pytest",)),
@@ -35,19 +38,19 @@ BEGINS = ("pyproject.toml", "setup.py", ".git")
 
 
 def root_above(folder: Path) -> Path:
-    """The folder that pytest takes for its root when it is started in `folder` (absolute), as far as can be told."""
+    """Return the folder that pytest takes for its root when it is started in `folder` (absolute), as far as known."""
     above = (folder, *folder.parents)
     ours = next((up for up in above if (up / PRIVATE).is_dir() or configures(up)), None)
     return ours or next((up for up in above if any((up / name).exists() for name in BEGINS)), folder)
 
 
 def configures(folder: Path) -> bool:
-    """Whether `folder` holds a configuration of pytest."""
+    """Return whether `folder` holds a configuration of pytest."""
     return configuration(folder) is not None
 
 
 def configuration(folder: Path) -> tuple[str, str] | None:
-    """Name and text of the file in `folder` that configures pytest; None where there is none."""
+    """Return name and text of the file in `folder` that configures pytest; None where there is none."""
     for name, tables in TABLES.items():
         try:
             text = (folder / name).read_text(encoding="utf-8")
@@ -59,19 +62,22 @@ def configuration(folder: Path) -> tuple[str, str] | None:
 
 
 def ini_value(root: Path, key: str) -> str | None:
-    """What pytest's configuration in `root` says under `key`; None where it is silent, or pytest cannot read it."""
+    """Return what pytest's configuration in `root` says under `key`.
+
+    None where it is silent, or pytest cannot read it.
+    """
     value = values_of(root).get(key)
     return value if isinstance(value, str) else None
 
 
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
-    """The lines of a key that takes several, and the file in which they stand."""
+    """Return the lines of a key that takes several, and the file in which they stand."""
     name, _ = configuration(root) or ("", "")
     return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
 
 
 def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
-    """The values of keys by their types in pytest (linelist, bool or string), and the file in which they stand."""
+    """Return the values of keys by their types in pytest (linelist, bool or string), and the file that has them."""
     name, _ = configuration(root) or ("", "")
     read: dict[str, Callable[[Any, str], Any]] = {"linelist": lines_of, "bool": truth}
     table = {}
@@ -82,7 +88,7 @@ def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str
 
 
 def truth(value: object, _: str) -> bool:
-    """A yes or no of an ini file, as pytest reads one."""
+    """Return a yes or no of an ini file, as pytest reads one."""
     return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
 
 
@@ -95,7 +101,7 @@ def lines_of(value: object, key: str) -> list[str]:
 
 
 def values_of(root: Path) -> dict[str, Any]:
-    """What pytest's configuration in `root` says; nothing where pytest cannot read it."""
+    """Return what pytest's configuration in `root` says; nothing where pytest cannot read it."""
     name, text = configuration(root) or ("", "")
     try:
         tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
@@ -131,7 +137,7 @@ def read_toml(file: Path, text: str) -> dict[str, Any]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file stands at `path`; none does where no system takes the name."""
+    """Return whether a file stands at `path`; none does where no system takes the name."""
     try:
         return path.is_file()
     except (OSError, ValueError):
@@ -139,7 +145,7 @@ def is_file(path: Path) -> bool:
 
 
 def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
-    """The root of the project and the test's file, for the test `nodeid` that the snapshot `file` names.
+    """Return the root of the project and the test's file, for the test `nodeid` that the snapshot `file` names.
 
     The file need not be there any more. Raises SnapshotUnreadable for a name that no test has: it would be taken for
     a flag, or lead out of the project.
@@ -252,6 +258,88 @@ LOCK = "agentreplay.lock"
 
 
 def locks_over(snapshot: Path, root: Path) -> list[Path]:
-    """The locks that `snapshot` stands under, from `root` down."""
+    """Return the locks that `snapshot` stands under, from `root` down."""
     ups = [up for up in snapshot.parents if up.is_relative_to(root)]
     return [lock for up in reversed(ups) if files.exists(lock := up / LOCK)]
+
+
+def list_tests(file: Path, module: str) -> list[str] | None:
+    """Return the ids of the tests that `file` defines; None where that cannot be read from it.
+
+    It cannot of a file that is no Python, nor where tests may come from elsewhere: by inheritance, by `import *`.
+    `module` is the file as ids name it. A file that is not there defines none.
+    """
+    try:
+        text = files.read(file) if files.exists(file) else b""
+        tree = ast.parse(text)
+    except (SnapshotError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in tree.body):
+        return None
+    classes = [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    if any(ast.unparse(base) not in ROOTS for node in classes for base in node.bases):
+        return None
+    return [f"{module}::{name}" for name in names_in(tree.body)]
+
+
+ROOTS = {"object", "TestCase", "unittest.TestCase", "IsolatedAsyncioTestCase", "unittest.IsolatedAsyncioTestCase"}
+"""Classes from which no test is inherited."""
+
+
+def names_in(body: list[ast.stmt]) -> Iterator[str]:
+    """Return the names of functions, and of methods behind their class, whatever prefix a project has for tests."""
+    for node in body:
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                yield node.name
+            case ast.ClassDef():
+                yield from (f"{node.name}::{name}" for name in names_in(node.body))
+            case ast.If() | ast.Try() | ast.With():
+                yield from names_in([each for each in ast.iter_child_nodes(node) if isinstance(each, ast.stmt)])
+
+
+PIN_FILES = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "conda-lock.yml", "requirements.txt")
+MISSING = "missing"
+
+
+def hash_files(root: Path, patterns: Iterable[str]) -> dict[str, str]:
+    """Return path, from the project's root -> sha256, for every file that a pattern (`data/*.json`) matches.
+
+    Which files is said by settings or by code, never by a snapshot. A path without a wildcard that leads to nothing is
+    kept as missing, so that its coming is seen.
+    """
+    digests: dict[str, str] = {}
+    for pattern in patterns:
+        if any(sign in pattern for sign in "*?["):
+            base = Path(Path(pattern).anchor) if Path(pattern).is_absolute() else root
+            matches = base.glob(str(Path(pattern).relative_to(base)) if base is not root else pattern)
+            digests |= {format_from_root(file, root): hash_file(file) for file in matches if file.is_file()}
+        else:
+            digests[format_from_root(root / pattern, root)] = hash_file(root / pattern)
+    return dict(sorted(digests.items()))
+
+
+def hash_pin_files(root: Path) -> dict[str, str]:
+    """Return the files at the root that pin versions, each with its hash."""
+    return hash_files(root, (name for name in PIN_FILES if (root / name).is_file()))
+
+
+def format_from_root(file: Path, root: Path) -> str:
+    """Return the path of a file, the same on every machine: from the root when it is below."""
+    return file.relative_to(root).as_posix() if file.is_relative_to(root) else file.as_posix()
+
+
+def hash_file(file: Path) -> str:
+    """Return the sha256 of what a file holds; it is read again only when it has changed."""
+    try:
+        status = file.stat()
+        return _hash_version(file, status.st_mtime_ns, status.st_size)
+    except OSError:
+        return MISSING
+
+
+@functools.lru_cache(maxsize=4096)
+def _hash_version(file: Path, changed: int, size: int) -> str:
+    del changed, size
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()

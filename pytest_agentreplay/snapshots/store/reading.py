@@ -30,7 +30,7 @@ def load(path: str | Path) -> Snapshot:
 
 
 def data(path: str | Path) -> bytes:
-    """The bytes of a snapshot, as many as its project allows. Raises SnapshotError."""
+    """Return the bytes of a snapshot, as many as its project allows. Raises SnapshotError."""
     file = Path(path)
     return files.read(file, find_limit(root_above(file.absolute().parent)))
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.display_path import FETCHED, format_path
 from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX, slug
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject
 
-SUFFIX = RUN_SUFFIX
 LONGEST = 80
 """Characters of a name or an id as part of a path; what is longer is cut and gets a hash."""
 AT_ONCE = 256
@@ -39,7 +38,7 @@ CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
 SAFE_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
 """What needs no hash: where a system takes two of them for one, the second file gets another name."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
-PLACE = re.compile(rf"(\w[\w .@+-]*)/({DAY.pattern})/(\w[\w .@+-]*){re.escape(SUFFIX)}")
+PLACE = re.compile(rf"(\w[\w .@+-]*)/({DAY.pattern})/(\w[\w .@+-]*){re.escape(RUN_SUFFIX)}")
 USER = re.compile(r"(?<=://)[^/@]*@")
 
 
@@ -100,7 +99,7 @@ class RunStore:
         """Write a run, and return where. Whatever has its id already stays. Raises CannotWrite."""
         folder, file = (slug(text, text, LONGEST, whole=bool(SAFE_PART.fullmatch(text))) for text in (name, identity))
         for suffix in ("", f"-{secrets.token_hex(8)}"):
-            where = self._locate(f"{folder}/{day}/{file}{suffix}{SUFFIX}")
+            where = self._locate(f"{folder}/{day}/{file}{suffix}{RUN_SUFFIX}")
             if self._put(where, data):
                 return where
         raise CannotWrite(f"{self.where}: every name for the run {identity} is taken")
@@ -299,8 +298,8 @@ def add_head(entry: RunEntry, head: bytes | Exception) -> RunEntry:
 def is_store(path: str | Path) -> bool:
     """Return whether runs can be listed there: a URL, or a folder that holds NAME/DAY/ID.run.json."""
     where = str(path)
-    if where.endswith(SUFFIX) or is_remote(where):
-        return not where.endswith(SUFFIX)
+    if where.endswith(RUN_SUFFIX) or is_remote(where):
+        return not where.endswith(RUN_SUFFIX)
     try:
         return any(True for _ in RunStore(where).list_files())
     except SnapshotError:
@@ -314,7 +313,7 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
     """
     for path in paths:
         where = str(path)
-        if where.endswith(SUFFIX) or Path(where).is_file():
+        if where.endswith(RUN_SUFFIX) or Path(where).is_file():
             parts = where.replace(os.sep, "/").split("/")
             data = RunStore("/".join(parts[:-1]) or ".").read(RunEntry(where))
             place = PLACE.fullmatch("/".join(parts[-3:]))
@@ -323,5 +322,34 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
         elif is_store(where):
             yield from RunStore(where).list_runs(since)
         else:
-            words = f"there are no captured runs, which lie there at NAME/DAY/ID{SUFFIX}"
+            words = f"there are no captured runs, which lie there at NAME/DAY/ID{RUN_SUFFIX}"
             raise SnapshotMissing(words, file=format_path(where))
+
+
+FETCHED_TOGETHER = 16
+"""Files that are read together: each waits for an object store for some 20 ms."""
+
+
+def fetch_runs(url: str, since: str = "") -> Path:
+    """Return the folder that holds a copy of the runs behind `url` from day `since` on, or the copy of one run.
+
+    Raises SettingsError for a URL whose package is not installed, SnapshotError for what cannot be read.
+    """
+    import atexit
+    from concurrent.futures import ThreadPoolExecutor
+    from tempfile import TemporaryDirectory
+
+    temporary = TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True)
+    atexit.register(temporary.cleanup)
+    folder = Path(temporary.name)
+    base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
+    FETCHED[folder] = USER.sub("", base)
+    store, depth = RunStore(base), 3 if whole else 1
+
+    def copy(entry: RunEntry) -> None:
+        files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read(entry))
+
+    entries = store.list_files(since) if whole else [RunEntry(url)]
+    with ThreadPoolExecutor(FETCHED_TOGETHER) as pool:
+        [*pool.map(copy, entries)]
+    return folder if whole else folder / url.rpartition("/")[2]

@@ -2,7 +2,7 @@
 
 Whose snapshots lie where: the test that a file states, read from its first bytes, and the files around a test.
 
-Only plain files below the root are told: a link that leads out of the project is nobody's snapshot.
+Only plain files below the root are listed: a link that leads out of the project is nobody's snapshot.
 """
 
 from __future__ import annotations
@@ -38,13 +38,16 @@ _STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
 
 
 def test_of(file: Path, root: Path) -> str | None:
-    """The id, from `root`, of the test whose snapshot or pending run `file` says it is; None for what is unreadable."""
+    """Return the id, from `root`, of the test whose snapshot or pending run `file` says it is.
+
+    None for what is unreadable.
+    """
     stated = stated_by(file)
     return None if stated is None else projects.todays_id(root, layout.home_path(file) or file, stated)
 
 
 def stated_by(file: Path) -> str | None:
-    """The id that the file states itself; None for what is unreadable."""
+    """Return the id that the file states itself; None for what is unreadable."""
     try:
         if found := _STATED.search(files.head(file, HEAD)):
             test = str(json.loads(found[1]))
@@ -56,7 +59,7 @@ def stated_by(file: Path) -> str | None:
 
 
 def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
-    """The files named as snapshots in the folders of modules below `folder`, in order of names."""
+    """Yield the files named as snapshots in the folders of modules below `folder`, in order of names."""
     if not inside(folder, root):
         return
     for module in entries(folder, want_folders=True):
@@ -65,7 +68,7 @@ def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
 
 
 def inside(path: Path, root: Path) -> bool:
-    """Whether `path`, all links followed, is there and lies below `root`."""
+    """Return whether `path`, all links followed, is there and lies below `root`."""
     try:
         return files.real(path).is_relative_to(files.real(root))
     except (OSError, RuntimeError):
@@ -73,7 +76,7 @@ def inside(path: Path, root: Path) -> bool:
 
 
 def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
-    """The plain files of a folder, or its folders; none where it cannot be read."""
+    """Return the plain files of a folder, or its folders; none where it cannot be read."""
     try:
         with os.scandir(files.taken(folder)) as found:
             wanted = [one for one in found if (one.is_dir() if want_folders else one.is_file(follow_symlinks=False))]
@@ -83,7 +86,10 @@ def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
 
 
 def around(root: Path, place: Path, directory: str) -> list[Path]:
-    """The nearest snapshots to tests in the folder `place`: beside them, above, and one step aside. `MOST` at most."""
+    """Return the nearest snapshots to tests in the folder `place`: beside them, above, and one step aside.
+
+    `MOST` at most.
+    """
     found: dict[Path, None] = {}
     for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
         aside = [one for one in entries(up, want_folders=True)[:MOST] if not skipped(one.name)]
@@ -96,7 +102,7 @@ def around(root: Path, place: Path, directory: str) -> list[Path]:
 
 
 def everywhere(root: Path, directory: str) -> Iterator[Path]:
-    """All snapshots of a project, folder by folder."""
+    """Yield all snapshots of a project, folder by folder."""
     for here, _ in walk(root):
         yield from snapshots_in(here / directory, root)
 
@@ -109,12 +115,12 @@ def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
 
 
 def named_by(root: Path, pattern: str) -> list[Path]:
-    """The files and folders that an entry of pytest's `testpaths` names, wildcards and all."""
+    """Return the files and folders that an entry of pytest's `testpaths` names, wildcards and all."""
     return sorted(root.glob(pattern))
 
 
 def skipped(name: str) -> bool:
-    """Whether no tests are looked for in a folder of this name."""
+    """Return whether no tests are looked for in a folder of this name."""
     return name.startswith(".") or name in SKIPPED
 
 
@@ -135,11 +141,11 @@ class Store:
         self._stated: dict[Path, str | None] = {}
 
     def path_of(self, module: Path, nodeid: str) -> Path:
-        """Where the snapshot of a test belongs; `module` is its file."""
+        """Return where the snapshot of a test belongs; `module` is its file."""
         return projects.snapshot_path(self.root, module, nodeid, self.directory)
 
     def snapshot_id(self, nodeid: str) -> str:
-        """The id that a snapshot of the test states: the same from every root of pytest."""
+        """Return the id that a snapshot of the test states: the same from every root of pytest."""
         return projects.snapshot_id(self.root, nodeid)
 
     def project_of(self, path: Path, nodeid: str, *, recording: bool) -> Path:
@@ -152,7 +158,7 @@ class Store:
         return self.root if older else project
 
     def load(self, path: Path, nodeid: str) -> codec.Snapshot:
-        """The snapshot of `nodeid` at `path`.
+        """Return the snapshot of `nodeid` at `path`.
 
         Raises SnapshotMissing, SnapshotUnreadable, SnapshotTooNew, or SnapshotMisplaced when it is another test's.
         """
@@ -173,7 +179,10 @@ class Store:
         return snapshot
 
     def around(self, module: Path) -> list[tuple[Path, str]]:
-        """The snapshots near the test file `module`, each with the test that it states; each is looked at once."""
+        """Return the snapshots near the test file `module`, each with the test that it states.
+
+        Each is looked at once.
+        """
         place = module.parent
         if place not in self._around:
             self._around[place] = around(self.root, place, self.directory)
@@ -183,11 +192,11 @@ class Store:
         return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
 
     def edited(self, path: Path) -> list[str]:
-        """What in the file at `path` is not what was sealed: "exchange 3", "header"."""
+        """Return what in the file at `path` is not what was sealed: "exchange 3", "header"."""
         return codec.edited(self.data(path), file=format_path(path))
 
     def data(self, path: Path) -> bytes:
-        """The bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
+        """Return the bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
         files.refuse_links(path, layout.test_folder(path, self.directory))
         return files.read(path, self.largest)
 
@@ -226,7 +235,7 @@ class Store:
             files.write_if_unchanged(path, data, saved)
 
     def save_pending(self, path: Path, text: str) -> Path:
-        """Keep a run that waits for a person to put it at `path`; gives where. Raises CannotWrite."""
+        """Keep a run that waits for a person to put it at `path`; return where. Raises CannotWrite."""
         pending = layout.pending_path(self.root, path)
         self._refuse(pending, self.root, text)
         files.private(layout.private_folder(self.root))
@@ -251,7 +260,10 @@ class Store:
             raise CannotWrite(msg)
 
     def journal_for(self, path: Path, header: Header) -> Journal:
-        """The journal of a recording for `path` that begins now. Raises CannotWrite where nothing can be written."""
+        """Return the journal of a recording for `path` that begins now.
+
+        Raises CannotWrite where nothing can be written.
+        """
         self._refuse(layout.journal_path(self.root, path, ""), self.root)
         files.private(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"

@@ -28,7 +28,7 @@ EXTENDED, DEVICE, SHARE = "\\\\?\\", "\\\\.\\", "\\\\"
 
 
 def extended(path: str) -> str:
-    r"""An absolute path of Windows as it may be of any length: `\\?\C:\...`, `\\?\UNC\server\share\...`.
+    r"""Return an absolute path of Windows as it may be of any length: `\\?\C:\...`, `\\?\UNC\server\share\...`.
 
     A path that needs no such form stays as it is.
     """
@@ -41,7 +41,7 @@ def extended(path: str) -> str:
 
 
 def shortened(path: str) -> str:
-    """A path as people know it, whatever form it came in."""
+    """Return a path as people know it, whatever form it came in."""
     if path.startswith(f"{EXTENDED}UNC\\"):
         return SHARE + path.removeprefix(f"{EXTENDED}UNC\\")
     return path.removeprefix(EXTENDED)

@@ -7,7 +7,8 @@ import shutil
 import pytest
 
 from pytest_agentreplay.errors import Leak
-from pytest_agentreplay.redaction.policy import Policy, shape
+from pytest_agentreplay.redaction.policy import Policy
+from pytest_agentreplay.redaction.regexes import compile_shape
 from pytest_agentreplay.runs import accept
 from pytest_agentreplay.snapshots import codec
 from tests.support.small_projects import flat, passed, recorded
@@ -126,10 +127,10 @@ def test_it_is_not_accepted_as_if_it_were_whole_and_a_policy_file_finishes_it(re
 
 def test_numbers_of_placeholders_are_not_given_again_and_what_the_policy_still_finds_is_not_written(refused):
     with pytest.raises(Leak, match="would be in it"):
-        accept.recover(refused.pending, {}, Policy(shapes=(shape("word", rb"test_shop.py"),)))
+        accept.recover(refused.pending, {}, Policy(shapes=(compile_shape("word", "test_shop.py"),)))
     assert refused.pending.read_bytes() == refused.kept
     assert refused.files == []
-    accept.recover(refused.pending, {}, Policy(shapes=(shape("opaque", rb"[0-9]{4}-[0-9]{4}-[0-9]{4}"),)))
+    accept.recover(refused.pending, {}, Policy(shapes=(compile_shape("opaque", "[0-9]{4}-[0-9]{4}-[0-9]{4}"),)))
     (snapshot,) = refused.snapshots
     assert snapshot.run.exchanges[0].outcome.value["for"] == "customer [[redacted:opaque:2]]"
 
