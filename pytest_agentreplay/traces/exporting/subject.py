@@ -18,7 +18,7 @@ from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.traces.assembling import assembled
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from pytest_agentreplay.traces.wire import model_call
-from pytest_agentreplay.values.plain import plain
+from pytest_agentreplay.values.deserializer import plain
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run

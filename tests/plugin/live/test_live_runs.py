@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentreplay.cli.demo.server import Ask, Raw
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.runs.live.setting_checks import check_settings
+from pytest_agentreplay.runs.live.live_session import check_settings
 from pytest_agentreplay.settings import resolve
 from tests.support.small_projects import flat, furnished, passed, recorded, sections
 
