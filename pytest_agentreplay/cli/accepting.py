@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.locking import remind
 from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.snapshot_files import remind
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import quoted
