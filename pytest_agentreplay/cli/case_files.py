@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.runs.case_files import export as exporting
@@ -19,7 +19,6 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 from pytest_agentreplay.traces.exporting import TARGETS
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.runs.case_files.case_linting import Linted
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quoted, typed
 from pytest_agentreplay.report.terminal import show_progress
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions
     from pytest_agentreplay.runs.case_files.trace_import import Import

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.backends.order_permutations import LIMIT
 from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.model.turns import seat, turns
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.runs.fuzz.plan import PlanResult
     from pytest_agentreplay.runs.fuzz.trials import TrialResult

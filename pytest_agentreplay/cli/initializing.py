@@ -15,7 +15,7 @@ from pytest_agentreplay.cli.project_setup import git_files
 from pytest_agentreplay.cli.project_setup.project_modules import functions_below, parsed, read_project
 from pytest_agentreplay.cli.project_setup.pytest_configuration import configuration_of, text_of
 from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session
-from pytest_agentreplay.cli.saying import DIVERGED, SAME, say
+from pytest_agentreplay.cli.verbs import DIVERGED, SAME, Verbs, say
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.snapshots.kit import plural
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cli.project_setup.project_modules import ProjectModules
     from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.budget import UNPRICED
 from pytest_agentreplay.cli.casework import CASES
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say, say_data, say_drawn
+from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import make_table, make_text, open_console
@@ -22,8 +22,6 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Sequence
-
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -11,7 +11,7 @@ from pytest_agentreplay.backends.lineup import LOOP, changed_layers, kit_changes
 from pytest_agentreplay.backends.statistics import LivePlan, judge
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
-from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, complain, say, show_result, width
+from pytest_agentreplay.cli.verbs import CANNOT, INCONCLUSIVE, NOTHING, USAGE, Verbs, complain, say, show_result, width
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.paths import quoted
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 TOGETHER = " + "
 """What stands between the changes of a setting that has several."""

@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, width
+from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, width
 from pytest_agentreplay.intercept.process.child_start import PYTHON
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from types import FrameType
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.runs.redact.rule_review import RuleHit
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, width
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -16,7 +16,6 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.model.exchanges import JsonObject, Run
     from pytest_agentreplay.report.pull_request import RevisionComparison
     from pytest_agentreplay.runs.pending_review import ReviewedRun

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import RunnerError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Run
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE, RUN
-from pytest_agentreplay.cli.saying import CANNOT, NOTHING, SAME, USAGE, complain, say, say_data, say_drawn, width
+from pytest_agentreplay.cli.verbs import CANNOT, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn, width
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.providers import READER
@@ -26,8 +26,6 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
-
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 
 def add_verbs(verbs: Verbs) -> None:

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.model.paths import quoted
@@ -24,8 +24,6 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Sequence
-
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 
 def add_verbs(verbs: Verbs) -> None:

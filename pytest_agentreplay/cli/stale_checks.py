@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cli.project_setup.project_modules import read_project
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
 from pytest_agentreplay.compare.retired_models import RETIRED
 from pytest_agentreplay.compare.staleness import StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.reply_separators import Separator
     from pytest_agentreplay.cli.project_setup.project_modules import Function
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
