@@ -24,7 +24,7 @@ IMPORTERS = {
     "cli/verbs.py",  # from its own table of verbs
     "intercept/registry.py",  # from its own table of boundaries
     "intercept/tools/tool_paths.py",  # from ini, marker or code
-    "runs/fuzz/user_invariants.py",  # from ini alone
+    "runs/fuzz/trial_verdict.py",  # from ini alone
     "runs/cases/runners.py",  # from ini alone; a case names a key of it
 }
 """Who may import by a name that is not written out."""

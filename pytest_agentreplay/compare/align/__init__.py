@@ -15,8 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.align.answers import answer
-from pytest_agentreplay.compare.align.local import lanes, minted, renamed
+from pytest_agentreplay.compare.align.local import answer, lanes, minted, renamed
 from pytest_agentreplay.compare.align.pairing import align, moves, unordered
 from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments, format_line
 from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks

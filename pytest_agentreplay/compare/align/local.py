@@ -1,4 +1,4 @@
-"""What each exchange of a run added to what its lane had said before: the keys on which two runs are aligned.
+"""What each exchange of a run added to what its lane had said before, and what came back: the keys of alignment.
 
 Agents resend their history, so one changed tool result changes every later request as a whole. What a request added
 against the best of the lane's last requests changes once. Ids that replies minted are told by the message that first
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.diagnose.sections import normalize_address
 from pytest_agentreplay.compare.matching.address import content
-from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, digest, parse
+from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.model.turns import is_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json
+    from pytest_agentreplay.model.exchanges import Closed, Exchange, Json, Outcome
     from pytest_agentreplay.model.reading import CallReading, Reader
     from pytest_agentreplay.model.turns import Turn
+
 
 BASES = 8  # earlier requests of a lane that a request may go on from
 SHORTEST = 6  # characters from which on an id is renamed: "1" stands in too many texts
@@ -272,3 +273,52 @@ def _groups(found: list[Item]) -> Iterator[list[Item]]:
 
 def _end(exchange: Exchange) -> int:
     return exchange.finish if exchange.finish is not None else exchange.start + 1
+
+
+def answer(exchange: Exchange, reader: Reader) -> Json:
+    """What came back, without ids and counts: the part of an outcome that two runs are compared on."""
+    call, outcome = exchange.call, exchange.outcome
+    if not isinstance(call, ToolCall) and isinstance(outcome, HttpReply | FramesReply) and is_model(call, reader):
+        reply = reader.read_reply(call, outcome)
+        uses: list[Json] = [{"name": use.name, "arguments": _value(use.arguments)} for use in reply.tool_uses]
+        whole: dict[str, Json] = {"text": reply.text, "tool_calls": uses}
+        if isinstance(outcome, HttpReply):
+            whole["status"] = outcome.status
+        whole["finish_reasons"] = list(reply.finish_reasons)
+        if reply.error:
+            whole["error"] = reply.error
+        return whole
+    return _outcome(outcome)
+
+
+def _value(arguments: Json) -> Json:
+    value = parse(arguments, exact=True) if isinstance(arguments, str) else arguments
+    return arguments if isinstance(value, NotJson) else value
+
+
+def _outcome(outcome: Outcome | None) -> Json:
+    """Any outcome as one value."""
+    match outcome:
+        case None:
+            return {"unfinished": True}
+        case Failure(kind, message):
+            return {"raised": f"{kind}: {message}".rstrip(": ")}
+        case HttpReply(status):
+            held = content(outcome.headers, outcome.body)
+            body = held.tree if held.kind != "bytes" else held.data.decode("utf-8", "replace")
+            return {"status": status, "body": body, **_broken(outcome.failure)}
+        case FramesReply():
+            frames: list[Json] = [_value(frame.data.decode("utf-8", "replace")) for frame in outcome.frames()]
+            return {"frames": frames, **_ended(outcome.closed), **_broken(outcome.failure)}
+        case _:
+            items: dict[str, Json] = {} if outcome.items is None else {"items": list(outcome.items)}
+            items |= {"sent": list(outcome.sent)} if outcome.sent else {}
+            return {"value": outcome.value, **items, **_broken(outcome.failure)}
+
+
+def _ended(closed: Closed | None) -> dict[str, Json]:
+    return {} if closed is None else {"closed": closed.code, "reason": closed.reason}
+
+
+def _broken(failure: Failure | None) -> dict[str, Json]:
+    return {} if failure is None else {"raised": f"{failure.type}: {failure.message}".rstrip(": ")}
