@@ -98,7 +98,7 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
 
 
 def script() -> NoReturn:
-    """The console script. What a console cannot show (a Windows code page) is shown escaped."""
+    """Run the console script. What a console cannot show (a Windows code page) is shown escaped."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:

@@ -125,7 +125,7 @@ def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
 
 
 def runs(options: argparse.Namespace) -> int:
-    """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
+    """Take pending runs: each whole or not at all. What cannot be taken is reported, and the others are taken."""
     from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
     from pytest_agentreplay.runs.snapshot_selection import select_pending
 

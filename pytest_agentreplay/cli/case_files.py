@@ -85,7 +85,7 @@ def lint(options: argparse.Namespace) -> int:
 
 
 def tell(every: list[Linted]) -> None:
-    """Say each complaint on a line, and how many there are."""
+    """Print each complaint on a line, and how many there are."""
     for one in every:
         for complaint in one.complaints:
             say(str(complaint).replace("\n", " "))
@@ -95,7 +95,7 @@ def tell(every: list[Linted]) -> None:
 
 
 def as_data(one: Linted) -> dict[str, object]:
-    """A case as plain data."""
+    """Return a case as plain data."""
     rows = [
         {"rule": it.rule, "level": it.level, "message": it.message, "file": it.file, "place": it.place}
         for it in one.complaints
@@ -141,7 +141,7 @@ def pack_bundle(options: argparse.Namespace) -> int:
 
 
 def remedy(options: argparse.Namespace) -> str:
-    """What to do about findings that keep a case from being packed."""
+    """Return what to do about findings that keep a case from being packed."""
     case, out = quoted(format_path(options.case)), quoted(format_path(options.out))
     if options.policy:
         return "edit what the policy did not reach, or have a policy file name it"

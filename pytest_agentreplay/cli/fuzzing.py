@@ -323,7 +323,7 @@ def try_orders(options: argparse.Namespace, file: Path) -> int:
 
 
 def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, str, Told]:
-    """Run the orders as items of pytest, up to the first that fails: pytest's code, what it said, what they told."""
+    """Run the orders as items of pytest, up to the first that fails; return pytest's code, its output, the rows."""
     file, _, name = asked["test"].partition("::")
     node = f"{file}::{name.partition('[')[0]}"
     with TemporaryDirectory() as folder:
@@ -343,7 +343,7 @@ def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, 
 
 
 def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
-    """Say what the orders have told; returns the exit code."""
+    """Print what the orders have shown; return the exit code."""
     from pytest_agentreplay.report.finding import format_finding, restore_finding
 
     for state in dict.fromkeys(row["state"] for row in told if "state" in row):
@@ -369,7 +369,7 @@ def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
 
 
 def unreached(file: Path, test: str, code: int, said: str) -> int:
-    """Say why no order was replayed; returns the exit code."""
+    """Print why no order was replayed; return the exit code."""
     for row in said.splitlines()[-TAIL:]:
         say(row)
     if code in REASONS:

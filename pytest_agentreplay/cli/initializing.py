@@ -97,7 +97,7 @@ def report(planned: InitPlan) -> list[str]:
 
 
 def agreed(planned: InitPlan) -> bool:
-    """Whether somebody at a terminal says yes; no, where there is no terminal."""
+    """Return whether somebody at a terminal says yes; no, where there is no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
     try:
@@ -107,7 +107,7 @@ def agreed(planned: InitPlan) -> bool:
 
 
 def finish(planned: InitPlan) -> int:
-    """Say the next command; returns the exit code."""
+    """Print the next command; return the exit code."""
     if planned.tests:
         say(f"next      pytest --snapshot-record {' '.join(quoted(format_path(file)) for file in planned.tests)}")
     else:
@@ -199,7 +199,7 @@ def add_change(planned: InitPlan, file: Path, after: str) -> None:
 
 
 def is_named(configuration: Configuration, path: str) -> bool:
-    """Whether a tool, its module or its class has a line already, as a tool or as a model or retrieval."""
+    """Return whether a tool, its module or its class has a line already, as a tool or as a model or retrieval."""
     present = {line.partition("=")[0].strip() for line in configuration.lines("agentreplay_tools")}
     return path in present or f"{path.rpartition('.')[0]}.*" in present
 

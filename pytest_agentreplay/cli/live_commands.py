@@ -141,7 +141,7 @@ def line_up(options: argparse.Namespace) -> int:
 
 
 def find_flags(layers: Sequence[str], known: Sequence[str]) -> str:
-    """Return the flags with which pytest shows that `layers` make the test drift; `known` are all of the test."""
+    """Return the flags with which pytest shows that `layers` make the test drift; `all_layers` are those it has."""
     if layers == [LOOP]:
         return "--replay=model"
     if all(layer.startswith("tool:") for layer in layers) and "prompt" not in known:  # which fails any other replay
@@ -164,7 +164,7 @@ def cell_line(row: dict[str, Any]) -> str:
 
 
 def compare_recordings(options: argparse.Namespace) -> int:
-    """Say which layer made two recordings differ, and what else differs."""
+    """Print which layer made two recordings differ, and what else differs."""
     a, b, matching = read_pair(Path(options.what), options.other)
     names, around = (format_path(Path(options.what)), format_path(options.other)), kit_changes(a, b, READER)
     rows = [

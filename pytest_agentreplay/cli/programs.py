@@ -94,7 +94,7 @@ def wait() -> None:
 
 
 def summary(serving: SnapshotServer) -> int:
-    """Say what was served, what was not asked for and where it parted; returns the exit code."""
+    """Print what was served, what was not asked for and where the calls diverged; return the exit code."""
     from pytest_agentreplay.report.finding import format_finding
 
     served, missing, found = serving.served, serving.missing, serving.find_divergence()
@@ -108,7 +108,7 @@ def summary(serving: SnapshotServer) -> int:
 
 
 def tell(words: str) -> None:
-    """Say something to people: what a shell or a pipe reads stands alone on the other stream."""
+    """Print a notice on stderr: what a shell or a pipe reads stands alone on the other stream."""
     print(escape_output(words), file=sys.stderr, flush=True)
 
 

@@ -73,14 +73,14 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def cluster_number(text: str) -> int:
-    """A number of a cluster, 0 for "all". Raises ValueError."""
+    """Return a number of a cluster, 0 for "all". Raises ValueError."""
     if text != "all" and int(text) < 1:
         raise ValueError
     return 0 if text == "all" else int(text)
 
 
 def seconds(text: str) -> float:
-    """A time of more than 0 seconds. Raises ValueError."""
+    """Return a time of more than 0 seconds. Raises ValueError."""
     if not 0 < (value := float(text)) < 1_000_000:
         raise ValueError
     return value
@@ -131,7 +131,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def worst(codes: list[int]) -> int:
-    """What several cases end with."""
+    """Return what several cases end with."""
     warm = [code for code in codes if code != COLD]
     return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 

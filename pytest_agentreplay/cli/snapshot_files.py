@@ -51,7 +51,7 @@ def tell(text: str) -> None:
 
 
 def warn(error: Exception | str, code: int) -> int:
-    """Say on stderr, on one line, what is not right; gives `code`."""
+    """Print on stderr, on one line, what is not right; return `code`."""
     return complain(escape_line(str(error)), code)
 
 
@@ -82,7 +82,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def verified(file: Path) -> int:
-    """Say whether one snapshot is whole and unedited, and who has resealed it."""
+    """Print whether one snapshot is whole and unedited, and who has resealed it; return the exit code."""
     try:
         data = reading.data(file)
         snapshot = codec.loads(data, file=format_path(file))
@@ -110,7 +110,7 @@ def restore(snapshot: codec.Snapshot) -> None:
 
 
 def compared(lock: Path) -> int:
-    """Say whether the snapshots are those of their lock."""
+    """Print whether the snapshots are those of their lock; return the exit code."""
     try:
         found = locks.check(lock)
     except SnapshotError as error:
@@ -124,7 +124,7 @@ def compared(lock: Path) -> int:
 
 
 def signed(lock: Path, signers: Path) -> int:
-    """Say who has signed a lock."""
+    """Print who has signed a lock; return the exit code."""
     try:
         name = signatures.signer(lock, signers)
     except SnapshotError as error:
@@ -153,7 +153,7 @@ def lock(folder: Path, key: Path | None) -> int:
 
 
 def remind(changed: Iterable[Path]) -> None:
-    """Say which locks no longer fit, now that these snapshots were written or removed by hand."""
+    """Print which locks no longer fit, now that these snapshots were written or removed by hand."""
     root = root_above(Path.cwd())
     for file in dict.fromkeys(file for snapshot in changed for file in projects.locks_over(snapshot.absolute(), root)):
         if locks.told(file):

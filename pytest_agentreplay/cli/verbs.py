@@ -114,7 +114,7 @@ INTERRUPTED = 130
 
 
 def complain(error: Exception | str, code: int) -> int:
-    """Say an error on stderr; gives `code`."""
+    """Print an error on stderr; return `code`."""
     sys.stdout.flush()
     print(f"agentreplay: {escape_output(str(error))}", file=sys.stderr)
     return code

@@ -66,12 +66,12 @@ Script: TypeAlias = "Callable[[Any, int], Reply] | Iterable[Reply]"
 
 
 def fresh(prefix: str) -> str:
-    """An id that never comes twice; not drawn from `random`, which a run may have seeded."""
+    """Return an id that never comes twice; not drawn from `random`, which a run may have seeded."""
     return prefix + os.urandom(9).hex()
 
 
 def in_order(replies: Iterable[Reply]) -> Callable[[Any, int], Reply]:
-    """A script of replies by the request's number; past the last one it answers with status 500."""
+    """Return a script of replies by the request's number; past the last one it answers with status 500."""
     listed = list(replies)
 
     def reply(_body: Any, number: int) -> Reply:
@@ -113,7 +113,7 @@ def fitting(tools: Sequence[dict[str, Any]], text: str) -> Ask:
 
 
 def argument(schema: dict[str, Any], text: str) -> Any:
-    """A value for one argument: a number of `text`, a word with a digit in it, or its last word."""
+    """Return a value for one argument: a number of `text`, a word with a digit in it, or its last word."""
     numbers = re.findall(r"\d+", text) or ["1"]
     if schema.get("enum"):
         return schema["enum"][0]

@@ -171,7 +171,7 @@ class ModelServer:
         return in_full(json.dumps(api.whole(body, say), ensure_ascii=False).encode(), marks)
 
     def _send(self, connection: socket.socket, raw: Raw) -> bool:
-        """Write the reply; gives whether the connection lives on."""
+        """Write the reply; return whether the connection is kept open."""
         names = {name.lower() for name, _ in raw.headers}
         chunked = raw.head is None and not names & {"content-length", "transfer-encoding"}
         if raw.head is not None:
@@ -216,7 +216,7 @@ def hang_up(connection: socket.socket) -> None:
 
 
 def read_body(incoming: BinaryIO, headers: dict[str, str]) -> bytes:
-    """The body of a request, by its length or its chunks."""
+    """Return the body of a request, by its length or its chunks."""
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return incoming.read(int(headers.get("content-length", 0)))
     parts = []
@@ -228,7 +228,7 @@ def read_body(incoming: BinaryIO, headers: dict[str, str]) -> bytes:
 
 
 def in_full(body: bytes, marks: Sequence[tuple[str, str]]) -> Raw:
-    """A JSON body of known length."""
+    """Return a JSON body of known length."""
     headers = [("content-type", "application/json"), ("content-length", str(len(body))), *marks]
     return Raw(headers=headers, chunks=(body,))
 

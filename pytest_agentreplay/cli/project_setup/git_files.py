@@ -212,5 +212,5 @@ def lock_of(folder: Path, top: Path) -> Path | None:
 
 
 def mentions(text: str, distribution: str) -> bool:
-    """Whether a text names a requirement: `pytest>=8`, neither `pytest-cov` nor `[tool.pytest]`."""
+    """Return whether a text names a requirement: `pytest>=8`, neither `pytest-cov` nor `[tool.pytest]`."""
     return bool(re.search(rf"(?m)(?:^|[\"'])\s*{re.escape(distribution)}\s*(?:[\[=<>~!;\"'@]|$)", text))

@@ -116,7 +116,7 @@ def last_line(lines: Sequence[str], first: int, stop: int) -> int:
 
 
 def is_value(line: str) -> bool:
-    """Whether a line is neither empty nor a comment."""
+    """Return whether a line is neither empty nor a comment."""
     return bool(line.strip()) and line.lstrip()[0] not in "#;"
 
 
@@ -155,7 +155,7 @@ def statements(text: str) -> Iterator[Statement]:
 def extend_toml(text: str, table: Sequence[str], key: str, wanted: Sequence[str], added: Sequence[str]) -> str:
     """Return `text` with `added` in the array under `key` of `table`; either is made where it is missing.
 
-    `wanted` is all that the array holds then: it takes the place of a string.
+    `all_values` are all that the array holds then: they take the place of a string.
     """
     end = "\r\n" if "\r\n" in text else "\n"
     inside, last = False, None
@@ -182,7 +182,7 @@ def extend_toml(text: str, table: Sequence[str], key: str, wanted: Sequence[str]
 
 
 def is_header(text: str, table: Sequence[str]) -> bool:
-    """Whether a statement is the header of `table`."""
+    """Return whether a statement is the header of `table`."""
     names = [part.strip().strip("\"'") for part in text.strip("[]").split(".")]
     return not text.startswith("[[") and names == list(table)
 

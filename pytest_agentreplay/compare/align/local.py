@@ -41,7 +41,7 @@ class Item:
     """One exchange, as alignment sees it.
 
     `sort` is "model", "tool", "retrieval" or "http"; `ordinal` counts the model calls of the lane up to here. `added`
-    is the local key, `whole` the key of everything. `new` are the indexes of the messages that the base did not have,
+    is the local key, `full_key` that of everything. `new` are the indexes of the messages that the base did not have,
     `dropped` how many of the base's are gone, `changed` the other sections that are not the base's.
     """
 
@@ -60,13 +60,13 @@ class Item:
     changed: frozenset[str] = frozenset()
 
     def overlaps(self, other: Item) -> bool:
-        """Whether neither ended before the other began."""
+        """Return whether neither ended before the other began."""
         mine, theirs = self.exchange, other.exchange
         return _end(mine) > theirs.start and _end(theirs) > mine.start
 
 
 def minted(told: Iterable[Turn], reader: Reader) -> Minted:
-    """Where each reply-made id of a run comes from: lane, ordinal of the model call, place among its ids."""
+    """Return where each reply-made id of a run comes from: lane, ordinal of the model call, place among its ids."""
     found: Minted = {}
     for lane, sequence in _strands(told).items():
         ordinal = 0
@@ -85,7 +85,7 @@ def lanes(told: Iterable[Turn], reader: Reader, ids: Collection[str]) -> dict[st
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """A text with each whole word that `names` knows replaced."""
+    """Return a text with each whole word that `names` knows replaced."""
     text = _TOKEN.sub(lambda found: names.get(found[0], found[0]), text)
     for name, instead in names.items():
         if not _TOKEN.fullmatch(name):
@@ -132,7 +132,7 @@ class Lane:
 
     @staticmethod
     def _put_to(call: ToolCall) -> str:
-        """Which function is called, with what was said of it."""
+        """Return which function is called, with what was said of it."""
         return f"{call.name} {canonical(call.facts)}" if call.facts else call.name
 
     def _model(self, exchange: Exchange, reading: CallReading) -> Item:
@@ -170,7 +170,7 @@ class Lane:
         return (*keys[:same], *(self._message(one) for one in reading.messages[same:]))
 
     def _message(self, message: Json) -> str:
-        """The key that a message got when it was first sent: the ids in it are told from there."""
+        """Return the key that a message got when it was first sent: the ids in it are named after it."""
         text = canonical(message)
         if text not in self.known:
             key = self.known[text] = self._key(text)
@@ -182,7 +182,7 @@ class Lane:
         return self._key(canonical(value))
 
     def _key(self, text: str) -> str:
-        """The digest of a text, with its reply-made ids told by the text that held them first."""
+        """Return the digest of a text, with its reply-made ids named after the text that held them first."""
         if not self.ids:
             return digest(text)
         fresh: dict[str, int] = {}
@@ -205,7 +205,7 @@ class Lane:
     def _against_best(
         self, messages: tuple[str, ...], sections: dict[str, str]
     ) -> tuple[tuple[int, ...], int, frozenset[str]]:
-        """What is new, how much was dropped and what changed, against the base that explains most."""
+        """Return what is new, how much was dropped and what changed, against the base that explains most."""
         best: tuple[tuple[int, ...], int, frozenset[str]] = tuple(range(len(messages))), 0, frozenset(sections)
         cost = len(messages) + len(sections)
         for base in self.recent:
@@ -221,7 +221,7 @@ class Lane:
 
 
 def _against(base: tuple[str, ...], mine: tuple[str, ...]) -> tuple[tuple[int, ...], int]:
-    """The indexes in `mine` that `base` does not have in this order, and how many of the base are gone."""
+    """Return the indexes in `mine` that `base` does not have in this order, and how many of the base are gone."""
     if mine[: len(base)] == base:
         return tuple(range(len(base), len(mine))), 0
     at = 0
@@ -251,7 +251,7 @@ def _strands(told: Iterable[Turn]) -> dict[str, list[Exchange]]:
 
 
 def _settled(found: list[Item]) -> list[Item]:
-    """Overlapping calls that ask no model, in an order of their own: any of them may come first."""
+    """Return the items, overlapping calls that ask no model in an order of their own: any of them may come first."""
     settled: list[Item] = []
     for group in _groups(found):
         settled += sorted(group, key=lambda item: (item.sort, item.name, item.added)) if len(group) > 1 else group
@@ -276,7 +276,7 @@ def _end(exchange: Exchange) -> int:
 
 
 def answer(exchange: Exchange, reader: Reader) -> Json:
-    """What came back, without ids and counts: the part of an outcome that two runs are compared on."""
+    """Return what came back, without ids and counts: the part of an outcome that two runs are compared on."""
     call, outcome = exchange.call, exchange.outcome
     if not isinstance(call, ToolCall) and isinstance(outcome, HttpReply | FramesReply) and is_model(call, reader):
         reply = reader.read_reply(call, outcome)
@@ -297,7 +297,7 @@ def _value(arguments: Json) -> Json:
 
 
 def _outcome(outcome: Outcome | None) -> Json:
-    """Any outcome as one value."""
+    """Return any outcome as one value."""
     match outcome:
         case None:
             return {"unfinished": True}
