@@ -17,9 +17,9 @@ from pytest_agentreplay.runs.fuzz.wire_changes import dump, read_plain, with_byt
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pytest_agentreplay.backends.perturbation import Perturbation
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Outcome, Run
     from pytest_agentreplay.model.rules import Place
-    from pytest_agentreplay.runs.fuzz.neighbours import Neighbour
 
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -309,7 +309,7 @@ def change_at(operator: str, path: str, value: Json) -> Json:
     return rewritten(value, {place: changed})
 
 
-def change_words(case_input: Any, neighbour: Neighbour) -> Any:
+def change_words(case_input: Any, neighbour: Sequence[Perturbation]) -> Any:
     """Return the input of a case with the operators of a neighbour that change the user's words."""
     for perturbation in neighbour:
         case_input = change_texts(case_input, perturbation.operator)
