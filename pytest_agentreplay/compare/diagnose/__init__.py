@@ -132,7 +132,7 @@ def explain_service(
 
 def explain_token(progress: ReplayProgress, call: Call, match: Exchange, *, other: str) -> Divergence:
     """Why `call` is not `match`, which it is but for its credential: `other` says where and which."""
-    # As `Tokens.swapped` writes it: the place, what was sent there when recorded, and what is sent now.
+    # As `Tokens.find_swap` writes it: the place, what was sent there when recorded, and what is sent now.
     where, _, sides = other.partition(": ")
     changed = [
         difference for difference in progress.compare(match.call, call) if difference.note and difference.note in sides
