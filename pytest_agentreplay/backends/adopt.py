@@ -82,14 +82,14 @@ class AdoptBackend(ReplayBackend):
         return False
 
     def list_adopted(self) -> tuple[Run, tuple[Aligned, ...]]:
-        """The run with the changed calls under the recorded outcomes, and how these were aligned."""
+        """Return the run with the changed calls under the recorded outcomes, and how these were aligned."""
         with self._lock:
             changed = dict(sorted(self._aligned.items()))
         exchanges = (replace(x, call=changed[x.start].now) if x.start in changed else x for x in self.run.exchanges)
         return replace(self.run, exchanges=tuple(exchanges)), tuple(changed.values())
 
     def describe_alignment(self) -> list[str]:
-        """A line for each changed call: whose reply it takes, and what decided that."""
+        """Return a line for each changed call: whose reply it takes, and what decided that."""
         progress = self._make_progress(frozenset())
         lines = []
         for aligned in self.list_adopted()[1]:
@@ -151,7 +151,7 @@ class AdoptBackend(ReplayBackend):
     def _choose(
         self, features_of_call: Features, due: list[Exchange], lane: str
     ) -> tuple[Exchange | None, tuple[str, ...]]:
-        """The one of `due` that stands out against all others, and the words that tell."""
+        """Return the one of `due` that stands out against all others, and the words that tell."""
         best = due[0]
         for x in due[1:]:
             if compare(features_of_call, self._get_features(x), self._get_features(best)).favours == 1:
@@ -171,7 +171,7 @@ class AdoptBackend(ReplayBackend):
         return best, tuple(parts)[:3]
 
     def _find_contradiction(self, features_of_call: Features, match: Exchange) -> Exchange | None:
-        """A recorded call near `match` whose own content the changed call holds, and that of `match` not."""
+        """Return a recorded call near `match` whose own content the changed call holds, and that of `match` not."""
         row, at = self._endpoints[self._name_endpoint(match.call)], self._place[match.start]
         for x in row[max(0, at - NEIGHBOURS) : at + NEIGHBOURS + 1]:
             if x is not match:
@@ -188,7 +188,7 @@ class AdoptBackend(ReplayBackend):
         return groups
 
     def _make_plain_key(self, call: Call) -> str:
-        """The key of a call by itself, whatever ids the run has taught."""
+        """Return the key of a call by itself, whatever ids the run has taught."""
         return self._matching.key(call, self._matching.ids())
 
     def _name_endpoint(self, call: Call) -> str:
@@ -300,7 +300,7 @@ class ForkBackend(RecordBackend):
             return self.divergence
 
     def _may_be_made(self, call: Call, moment: Moment) -> bool:
-        """Whether a provider of models answers a call, or it only reads and tools are live."""
+        """Return whether a provider of models answers a call, or it only reads and tools are live."""
         provider = not isinstance(call, ToolCall) and self._reader.read_call(call).kind not in {"http", "tool", "mcp"}
         return provider or is_model(call, self._reader) or (self._live and is_only_reading(call, moment))
 

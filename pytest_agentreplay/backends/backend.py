@@ -117,7 +117,7 @@ class RecordedRun(Protocol):
 
 
 class RecordBackend:
-    """Forwards every call and keeps it with its outcome. `note` is told each exchange as soon as it has ended."""
+    """Forwards every call and keeps it with its outcome. `note` gets each exchange as soon as it has ended."""
 
     def __init__(self, note: Callable[[Exchange], None] | None = None) -> None:
         """Begin with nothing recorded; `note` is called under no lock, from the thread that settles."""
@@ -174,7 +174,7 @@ class RecordBackend:
             self._note(done)
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:  # noqa: ARG002  the protocol of a backend
-        """A recorder never refuses; there is nothing to keep."""
+        """Return the divergence: a recorder never refuses, so there is nothing to keep."""
         return divergence
 
     def serve_outcome(self, call: Call, outcome: Outcome, moment: Moment) -> Replayed:
@@ -198,11 +198,11 @@ class RecordBackend:
             self._exchanges[start] = replace(self._exchanges[start], finish=self._count, parts=parts)
 
     def count(self) -> int:
-        """The last reading of the counter that numbers starts and finishes."""
+        """Return the last reading of the counter that numbers starts and finishes."""
         with self._lock:
             return self._count
 
     def list_exchanges(self) -> tuple[Exchange, ...]:
-        """What has been recorded so far, in order of `start`; calls still under way have no outcome."""
+        """Return what has been recorded so far, in order of `start`; calls still under way have no outcome."""
         with self._lock:
             return tuple(self._exchanges.values())

@@ -97,7 +97,7 @@ class CallIndex:
         return tuple(x for x in self.top if x.start not in self.served)
 
     def recognise(self, call: Call) -> bool:
-        """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
+        """Return whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
         exact = self._matching.fingerprint(call)
         services = self.services.options(authority(call))
         if len(services) == 1:
@@ -145,7 +145,7 @@ class CallIndex:
         return match
 
     def _is_swapped(self, match: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
-        """Whether `call` is `match` but for a credential; the first such exchange is what a refusal names."""
+        """Return whether `call` is `match` but for a credential; the first such exchange is what a refusal names."""
         other = self._tokens.swapped(match.call, call, unread=same_bytes)
         if other and self.swapped is None:
             self.swapped = match, other
@@ -162,7 +162,7 @@ class CallIndex:
         return None
 
     def _find_near(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that differs in media alone, where the test says that they are near enough."""
+        """Return the first exchange that differs in media alone, where the test says that they are near enough."""
         if self._matching.near is None:
             return None
         if self._near is None:
@@ -170,7 +170,7 @@ class CallIndex:
         return self._near.find(call, lane, self.served.keys())
 
     def _find_placeholder(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that held a secret where `call` has a stand-in for one."""
+        """Return the first exchange that held a secret where `call` has a stand-in for one."""
         if self._placeholders is None:
             self._placeholders = PlaceholderMatch(
                 ((x, self._matching.text(x.call)) for x in self.top), self._matching.personal
@@ -179,7 +179,7 @@ class CallIndex:
         return placeholders.find(self._matching.text(call), lane, self.served.keys()) if placeholders else None
 
     def _find_renewed(self, call: Call, moment: Moment) -> Exchange | None:
-        """The first exchange of a captured run that differs in values alone that are new in both runs."""
+        """Return the first exchange of a captured run that differs in values alone that are new in both runs."""
         if self.new_values is None:
             return None
         here = {moment.lane, self._continued.get(moment.lane, moment.lane)}
@@ -203,7 +203,7 @@ class CallIndex:
         return alike and not self._tokens.swapped(recorded, call)
 
     def _find_without_receiver(self, call: Call, lane: str) -> Exchange | None:
-        """The first exchange that was recorded without the receiver, or the closure, that the call has."""
+        """Return the first exchange that was recorded without the receiver, or the closure, that the call has."""
         return self._find_fitting(call, lane) if isinstance(call, ToolCall) and SELF in call.facts else None
 
     @cached_property
@@ -218,7 +218,7 @@ class CallIndex:
         return frozenset(x.call.name for x in self.top if isinstance(x.call, ToolCall) and has_changes(x.call))
 
     def _is_changing(self, call: ToolCall) -> bool:
-        """Whether something of the calls of a tool is not compared, since the tool changes it."""
+        """Return whether something of the calls of a tool is not compared, since the tool changes it."""
         from pytest_agentreplay.values.fitting import has_changes
 
         return bool(self._tools) and (call.name in self._changing or has_changes(call))

@@ -123,11 +123,11 @@ class CaseBackend(ReplayBackend):
             self.budget.settle(x.call, outcome)
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
-        """The first divergence; what was not asked for again is one only where all is strict."""
+        """Return the first divergence; what was not asked for again is one only where all is strict."""
         return super().finish(until, writes) if self.cast.strict else self.find_divergence()
 
     def list_made(self) -> tuple[Exchange, ...]:
-        """The calls as they were made now, each with what it was given.
+        """Return the calls as they were made now, each with what it was given.
 
         In the recorded order where all is strict, else in the order in which they were made.
         """
@@ -165,7 +165,7 @@ class CaseBackend(ReplayBackend):
         )
 
     def _settle_call(self, call: Call) -> Call:
-        """A call without what may differ in it, to tell people what may not."""
+        """Return a call without what may differ in it, to tell people what may not."""
         return self._tolerant.nearest_call(
             self._positions.list_of_tool(call, self.served), call, self._make_current_progress()
         )
@@ -207,7 +207,7 @@ class CaseBackend(ReplayBackend):
         return self._refuse_unmatched(call, moment, advice), ""
 
     def _match_arguments(self, call: Call, moment: Moment, tool: ToolCall) -> tuple[Exchange | Divergence, str] | None:
-        """What a tool gives to these very arguments, else to known ones that they are near enough to."""
+        """Return what a tool gives to these very arguments, else to known ones that they are near enough to."""
         fixtures = self.cast.fixtures
         if fixtures is not None:
             answer = next(
@@ -224,7 +224,7 @@ class CaseBackend(ReplayBackend):
         return None
 
     def _carry_over(self, call: Call, moment: Moment, outcome: Outcome) -> Exchange | Divergence:
-        """What a fixture gives, in the place of a recorded exchange of the tool where there is one."""
+        """Return what a fixture gives, in the place of a recorded exchange of the tool where there is one."""
         carrier = self._positions.take_by_arguments(call, self.served)
         if not isinstance(call, ToolCall):
             carrier = carrier or self._positions.take_next(call, moment, self.served)
@@ -275,7 +275,7 @@ class CaseBackend(ReplayBackend):
         return replace(verdict, exchange=x)
 
     def _renumber(self, x: Exchange, call: Call, moment: Moment) -> Exchange:
-        """A served exchange as one of the run of now."""
+        """Return a served exchange as one of the run of now."""
         start, finish = self._count_reading(), self._count_reading()
         # Messages name their connection by the number of its opening, which is another one now.
         if isinstance(call, FrameCall) and call.connection is None:

@@ -51,7 +51,7 @@ class Positions:
                 self._by_arguments[f"{part} {canonical(view(tool.arguments))}"].append(x)
 
     def part(self, call: Call) -> Part:
-        """What a call is put to: any model is one part, since a fix may take another."""
+        """Return what a call is put to: any model is one part, since a fix may take another."""
         sort = find_sort(call, self._reader)
         connection = call.connection if isinstance(call, FrameCall) else None
         return type(call), connection, "model" if sort == "model" else label(call, self._reader)
@@ -69,7 +69,7 @@ class Positions:
         return here if here in self.homes.values() else next(iter(self.homes.values()), here)
 
     def count_recorded(self, call: Call, moment: Moment) -> int:
-        """How many replies are recorded in the lane and part of `call`, served ones too."""
+        """Return how many replies are recorded in the lane and part of `call`, served ones too."""
         part = self.part(call)
         return self._had[self.lane(moment, part), part]
 
@@ -95,7 +95,7 @@ class Positions:
 
 
 def list_spellings(tool: ToolCall) -> tuple[JsonObject, ...]:
-    """The arguments of a call as paths lead through them; and those without what the function takes by itself.
+    """Return the arguments of a call as paths lead through them; and those without what the function takes by itself.
 
     A trace holds what the model asked for, and that is the second.
     """
@@ -130,7 +130,7 @@ class Tolerant:
         return None
 
     def find_recorded(self, left: Iterable[tuple[Exchange, JsonObject]], tool: ToolCall | None) -> Exchange | None:
-        """The first of the recorded calls that are left whose arguments are near enough."""
+        """Return the first of the recorded calls that are left whose arguments are near enough."""
         rules = self._rules
         if rules is None or tool is None:
             return None
@@ -169,20 +169,20 @@ class CaseFixtures(Protocol):
         """What the tool gives to these arguments, and whether a hand has written that; None where nobody knows."""
 
     def recorded_arguments(self, tool: str) -> Iterable[JsonObject]:
-        """The arguments to which the answers of a tool are known."""
+        """Return the arguments to which the answers of a tool are known."""
 
     def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
-        """Where nobody knows: the nearest fixture, and the lines to write, for people."""
+        """Return the nearest fixture and the lines to write, for people, where nobody knows an answer."""
 
 
 class Meaning(Protocol):
     """When two calls are the same, where that is not said by their bytes."""
 
     def text(self, call: Call) -> str:
-        """A text of a call; two calls are the same where their texts are."""
+        """Return a text of a call; two calls are the same where their texts are."""
 
     def plainly(self, call: Call) -> Call:
-        """The call with nothing but what is compared, to tell people how two differ."""
+        """Return the call with nothing but what is compared, to tell people how two differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,7 +205,7 @@ class AnswerPolicy:
     tolerances: TolerancePolicy | None = None
 
     def way(self, sort: Sort) -> ServeMode:
-        """How calls of a sort are served."""
+        """Return how calls of a sort are served."""
         ways: dict[Sort, ServeMode] = {"model": self.model, "tools": self.tools, "other": self.other}
         return ways[sort]
 

@@ -108,7 +108,7 @@ class LiveBackend(CaseBackend, VerifyBackend):
         return found, how
 
     def _remember(self, call: Call, found: Exchange | None) -> Exchange | None:
-        """Return `found`, the answer to `call`; where there is none, the last one to the very same call."""
+        """Return `recorded`, the answer to `call`; where there is none, the last one to the very same call."""
         function = function_of(call, self._reader)
         name = f"{self._positions.part(call)} {canonical(list_spellings(function)[0]) if function is not None else ''}"
         if found is not None:

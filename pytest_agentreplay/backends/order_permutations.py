@@ -56,7 +56,7 @@ def answers(schedule: ReleaseSchedule) -> tuple[ReleasedAnswer, ...]:
 
 
 def orders(recorded: Sequence[ReleasedAnswer], *, limit: int = LIMIT, seed: int = 0) -> list[Order]:
-    """The legal orders but the recorded one, the nearest first: all if there are at most `limit`.
+    """Return the legal orders but the recorded one, the nearest first: all if there are at most `limit`.
 
     Else `limit` of them: those in which two neighbours change places, then others, drawn by `seed`.
     """
@@ -75,14 +75,14 @@ def orders(recorded: Sequence[ReleasedAnswer], *, limit: int = LIMIT, seed: int 
 
 
 def swapped(recorded: Order, other: Order) -> list[tuple[int, int]]:
-    """The pairs that come the other way round in `other`, each as it comes there; neighbours when recorded first."""
+    """Return the pairs that come the other way round in `other`, each as it comes there, recorded neighbours first."""
     was = {start: place for place, start in enumerate(recorded)}
     pairs = [(first, then) for first, then in combinations(other, 2) if was[first] > was[then]]
     return sorted(pairs, key=lambda pair: was[pair[0]] - was[pair[1]])
 
 
 def telling(recorded: Sequence[ReleasedAnswer], other: Order) -> Iterator[tuple[int, int]]:
-    """Of the pairs that come the other way round, those that do not follow from another one, the nearest first.
+    """Yield the pairs that come the other way round and do not follow from another one, the nearest first.
 
     One follows where an answer had to wait for the call that an answer of the other pair led to.
     """
@@ -98,7 +98,7 @@ def telling(recorded: Sequence[ReleasedAnswer], other: Order) -> Iterator[tuple[
 
 
 def _nearest(recorded: Sequence[ReleasedAnswer], most: int) -> Iterator[Order]:
-    """The legal orders by their distance in swaps of two neighbours, the recorded one first; at most `most`.
+    """Yield the legal orders by their distance in swaps of two neighbours, the recorded one first; at most `most`.
 
     Any legal order is reached through legal ones, in as many swaps as it has pairs that come the other way round.
     """
@@ -118,7 +118,7 @@ def _nearest(recorded: Sequence[ReleasedAnswer], most: int) -> Iterator[Order]:
 
 
 def _drawn(recorded: Sequence[ReleasedAnswer], draw: Callable[[int], int]) -> Order:
-    """A legal order: again and again one of those that may come next. Constant work per answer."""
+    """Return a legal order: again and again one of those that may come next. Constant work per answer."""
     calls = sorted(recorded, reverse=True)
     came: dict[int, None] = {}
     ready: list[int] = []

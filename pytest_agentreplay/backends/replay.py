@@ -100,11 +100,11 @@ class ReplayBackend:
         return self.policy.at_once
 
     def recognise(self, call: Call) -> bool:
-        """Whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
+        """Return whether these exact bytes were recorded; then they hold no secret, because nothing stored does."""
         return self._index.recognise(call)
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
-        """The exchanges of the connection that `opening` opened, those inside other exchanges too."""
+        """Return the exchanges of the connection that `opening` opened, those inside other exchanges too."""
         if self._connections is None:
             self._connections = connections(self.run)
         return self._connections.get(opening, ())
@@ -254,7 +254,7 @@ class ReplayBackend:
             return self.divergence
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
-        """The first divergence, now that nothing more will come of what had begun before `until` (None: of all).
+        """Return the first divergence, now that nothing more will come of what had begun before `until` (None: of all).
 
         A call that was given up when recorded need not come again, unless `writes` says that it changes something.
         """
@@ -273,7 +273,7 @@ class ReplayBackend:
         return self.find_divergence()
 
     def explain_stop(self, until: int | None = None) -> Divergence | None:
-        """How far a test came that an error of its own has ended; nothing is latched. `until` as in `finish`."""
+        """Return how far a test came that an error of its own has ended; nothing is latched. `until` as in `finish`."""
         from pytest_agentreplay.compare import diagnose
 
         with self._lock:
@@ -315,7 +315,7 @@ class ReplayBackend:
         return replace(first, detail=(*first.detail, *also)) if also else first
 
     def list_replayed(self) -> tuple[Exchange, ...]:
-        """The exchanges served so far, children included, in recorded order."""
+        """Return the exchanges served so far, children included, in recorded order."""
         with self._lock:
             requests = self._index.requests
             top = ((x, x.start if x.parent is None else x.parent) for x in self.run.exchanges)
@@ -341,7 +341,7 @@ class ReplayBackend:
         self._beside[moment.lane] = None if led else divergence
 
     def _answer_unrecorded(self, call: Call, moment: Moment) -> Exchange | Divergence:
-        """What is done about a call that is none of the recorded ones: it is refused."""
+        """Return what is done about a call that is none of the recorded ones: it is refused."""
         return self._explain_token(call) or self._explain_service(call) or self._explain_miss(call, moment)
 
     def _explain_token(self, call: Call) -> Divergence | None:
@@ -390,7 +390,7 @@ class Ahead:
 
 
 def is_only_reading(call: Call, moment: Moment) -> bool:
-    """Whether a call is known to change nothing."""
+    """Return whether a call is known to change nothing."""
     if isinstance(call, ToolCall):
         return moment.reads or call.boundary == "retrieval"
     return isinstance(call, HttpCall) and call.method in SAFE_METHODS

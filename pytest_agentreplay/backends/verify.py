@@ -70,7 +70,7 @@ class VerifyBackend(ReplayBackend):
                 self.changed.append(replace(divergence, origin=origin))
 
     def first(self, latched: Divergence | None) -> Divergence | None:
-        """The first divergence: a changed result, else what the backend refused; it names the others."""
+        """Return the first divergence: a changed result, else what the backend refused; it names the others."""
         with self._guard:
             divergences = [*self.changed, *([latched] if latched is not None else [])]
         if not self.changed:
@@ -79,7 +79,7 @@ class VerifyBackend(ReplayBackend):
         return replace(divergences[0], detail=(*divergences[0].detail, *more))
 
     def _ask_within(self, root: Exchange, call: Call, moment: Moment) -> Verdict:
-        """A call that a running tool makes: let through, unless it is frozen."""
+        """Decide on a call that a running tool makes: it is let through, unless it is frozen."""
         if self.divergence is not None:
             return Refused(self.divergence)
         with self._lock:
@@ -96,7 +96,7 @@ class VerifyBackend(ReplayBackend):
         return Refused(results.explain_inner_call(self._make_progress(self.served), call, root))
 
     def _index_within(self, root: Exchange) -> dict[Hashable, list[Exchange]]:
-        """What was recorded inside a tool, at any depth, by its canonical key; each is served once."""
+        """Return what was recorded inside a tool, at any depth, by its canonical key; each is served once."""
         if root.start not in self._within:
             within: dict[Hashable, list[Exchange]] = defaultdict(list)
             inside = {root.start}

@@ -1,7 +1,6 @@
 """The command line. `agentreplay VERB ...`, also `python -m pytest_agentreplay`.
 
-`verb_table` lists the verbs and their modules, and `saying` has what is printed alike and the exit codes. Each verb
-takes the parsed options and returns the exit code.
+`verbs` has the table of verbs and what they share. Each verb takes the parsed options and returns the exit code.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ import os
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, INTERRUPTED, SAME, USAGE, complain, say
-from pytest_agentreplay.cli.verb_table import MODULES, explain_unknown, format_help, load_verbs
+from pytest_agentreplay.cli import verbs
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
@@ -35,37 +33,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if words[:1] == ["--version"]:
         from importlib.metadata import version
 
-        say(f"agentreplay {version('frozen-agentreplay')}")
-        return SAME
+        verbs.say(f"agentreplay {version('frozen-agentreplay')}")
+        return verbs.SAME
     if not words or words[0] in {"-h", "--help"}:
-        say(format_help())
-        return SAME if words else USAGE
-    if words[0] not in MODULES:
-        return complain(explain_unknown(words[0]), USAGE)
+        verbs.say(verbs.format_help())
+        return verbs.SAME if words else verbs.USAGE
+    if words[0] not in verbs.MODULES:
+        return verbs.complain(verbs.explain_unknown(words[0]), verbs.USAGE)
     try:
         words = fetch_words(words)
     except AgentReplayError as error:
-        return complain(error, USAGE)
+        return verbs.complain(error, verbs.USAGE)
     options = parse_words(words)
     for path in options.paths if getattr(options, "exist", False) else ():
         if not os.path.lexists(path):
-            return complain(f"there is no {format_path(path)}", USAGE)
+            return verbs.complain(f"there is no {format_path(path)}", verbs.USAGE)
     try:
         code = int(options.run(options))
         sys.stdout.flush()
     except SnapshotMissing as error:
-        return complain(error, CANNOT if options.verb == "replay" else USAGE)
+        return verbs.complain(error, verbs.CANNOT if options.verb == "replay" else verbs.USAGE)
     except (CaseError, SnapshotError) as error:
-        return complain(error, DAMAGED)
+        return verbs.complain(error, verbs.DAMAGED)
     except RunnerError as error:
-        return complain(error, CANNOT)
+        return verbs.complain(error, verbs.CANNOT)
     except AgentReplayError as error:
-        return complain(error, options.failure)
+        return verbs.complain(error, options.failure)
     except BrokenPipeError:  # the reader of `agentreplay show | head` has left
         drop_output()
-        return SAME
+        return verbs.SAME
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return verbs.INTERRUPTED
     return code
 
 
@@ -93,14 +91,14 @@ def parse_words(words: Sequence[str]) -> argparse.Namespace:
         from pytest_agentreplay.cli.replaying import split
 
         words, command = split(words)
-    options = load_verbs([verb])[verb].parse_args(words)
+    options = verbs.load_verbs([verb])[verb].parse_args(words)
     if command:
         options.command = command
     return options
 
 
 def script() -> NoReturn:
-    """The console script. What a console cannot show (a Windows code page) is shown escaped."""
+    """Run the console script. What a console cannot show (a Windows code page) is shown escaped."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
@@ -110,8 +108,8 @@ def script() -> NoReturn:
         if error.errno not in DISK_ERRORS or error.filename is not None:
             raise
         drop_output()
-        words = os.strerror(error.errno).lower()
-        code = complain(f"the output cannot be written: {words}; write it to another disk, or free some space", USAGE)
+        reason = f"{os.strerror(error.errno).lower()}; write it to another disk, or free some space"
+        code = verbs.complain(f"the output cannot be written: {reason}", verbs.USAGE)
     sys.exit(code)
 
 

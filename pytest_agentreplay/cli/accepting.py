@@ -13,8 +13,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.locking import remind
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.snapshot_files import remind
+from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import quoted
@@ -26,7 +26,6 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
 
@@ -126,7 +125,7 @@ def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
 
 
 def runs(options: argparse.Namespace) -> int:
-    """Take pending runs: each whole or not at all. What cannot be taken is told, and the others are taken."""
+    """Take pending runs: each whole or not at all. What cannot be taken is reported, and the others are taken."""
     from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
     from pytest_agentreplay.runs.snapshot_selection import select_pending
 

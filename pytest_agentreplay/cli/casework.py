@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quoted, typed
 from pytest_agentreplay.report.terminal import show_progress
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions
     from pytest_agentreplay.runs.case_files.trace_import import Import
@@ -163,12 +162,12 @@ def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
 
 
 def fits(trace: Trace, wanted: str) -> bool:
-    """Whether `--run` means this one: by its id, or by its name."""
+    """Return whether `--run` names this trace, by its id or its name."""
     return wanted in {"", trace.id, trace.source.id, trace.name}
 
 
 def choose(traces: Iterable[Trace], wanted: str) -> int:
-    """List the runs that there are."""
+    """Print the runs that there are, and return the exit code."""
     for trace in traces:
         calls = f"{len(trace.model_calls)} model calls, {len(trace.tool_runs)} tool calls"
         status = "error" if trace.faults else trace.status or "unknown"
@@ -178,7 +177,7 @@ def choose(traces: Iterable[Trace], wanted: str) -> int:
 
 
 def every(options: argparse.Namespace, policy: Policy) -> int:
-    """A case of each run in each file. A file that cannot be read is told, and keeps no other from being read."""
+    """Write a case of each run in each file. A file that cannot be read is reported; the others are read."""
     made = failed = 0
     with show_progress(len(options.traces), few=MANY) as advance:
         for number, path in enumerate(options.traces, 1):
@@ -199,7 +198,7 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
 
 
 def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
-    """The case of each run in a file; with those beside it where it is not enough alone."""
+    """Yield the case of each run in a file; it is read with those beside it where it is not enough alone."""
     from pytest_agentreplay.runs.case_files.trace_import import imported
 
     if path.name.endswith(RECORDED):
@@ -220,14 +219,14 @@ def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterabl
 
 
 def of_trace(trace: Trace, found: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
-    """The case of an imported run."""
+    """Return the case of an imported run."""
     from pytest_agentreplay.runs.case_files.scaffold import from_trace
 
     return from_trace(trace, found, told(folder, options))
 
 
 def of_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffold:
-    """The case of the latest run of a test."""
+    """Return the case of the latest run of a test."""
     from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
 
     file = latest(root_above(Path.cwd()), nodeid)
@@ -259,7 +258,7 @@ def find_failure(file: Path) -> dict[str, str]:
 
 
 def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
-    """The case of a snapshot or a captured run."""
+    """Return the case of a snapshot or a captured run."""
     from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot
 
     if file.name.endswith(RUN_SUFFIX):
@@ -273,7 +272,7 @@ def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaf
 
 
 def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
-    """The cold case of files from which no run can be read."""
+    """Return the cold case of files from which no run can be read."""
     from pytest_agentreplay.runs.case_files.scaffold import from_refusal
 
     name = Path(found.sources[0][0]).name.partition(".")[0]
@@ -283,7 +282,7 @@ def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
 
 
 def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
-    """What the command line says of a case; the day on which it was made stays that of the first time."""
+    """Return what the command line says of a case; the day on which it was made stays that of the first time."""
     from pytest_agentreplay.cases.schema.model import ID
     from pytest_agentreplay.runs.case_files.case_writer import day_of
     from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions
@@ -306,7 +305,7 @@ def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
 
 
 def folder_of(options: argparse.Namespace, name: str) -> Path:
-    """Where the one case goes: as was said, else below `cases/` by its name."""
+    """Return the folder of the one case: `--out`, else one below `cases/` by its name."""
     from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
     out: Path | None = options.out
@@ -314,7 +313,7 @@ def folder_of(options: argparse.Namespace, name: str) -> Path:
 
 
 def named(options: argparse.Namespace, name: str, identity: str) -> Path:
-    """Where one case of many goes: below the folder that was said, by name and identity, so that none meets another."""
+    """Return the folder of one case of many: below `--out`, by name and identity, so that no two have the same."""
     from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
     return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name, identity)
@@ -345,13 +344,13 @@ def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> 
 
 
 def kept(where: str, names: Iterable[str]) -> None:
-    """Say which files were left as they are."""
+    """Print which files were left as they are."""
     for name in names:
         say(f"{where}/{name}: kept as it is, which is not what would be written; --force writes over it")
 
 
 def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
-    """What was done with the files."""
+    """Return what was done with the files, in words."""
     if not written:
         return f"nothing to write: {len(same)} file{'s are' if len(same) != 1 else ' is'} as they would be written"
     fixtures = [name for name in written if name.startswith("fixtures/")]

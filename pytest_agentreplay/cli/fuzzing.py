@@ -1,15 +1,19 @@
-"""The verbs `fuzz` and `vacuity`: a test or case on the neighbours of its recording, and what no assertion looks at."""
+"""The verbs `fuzz` and `vacuity`: a test or case on neighbours of its recording, in other orders of its answers."""
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.backends.order_permutations import LIMIT
 from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
-from pytest_agentreplay.cli.runs import find_test
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
+from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.model.turns import seat, turns
@@ -25,7 +29,7 @@ from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, confirm, group_f
 from pytest_agentreplay.runs.fuzz.trials import Trial
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.snapshots.store import reading
+from pytest_agentreplay.snapshots.store import files, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
 
@@ -33,15 +37,9 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.runs.fuzz.plan import PlanResult
     from pytest_agentreplay.runs.fuzz.trials import TrialResult
-
-BUDGET = 200
-BUDGET_FORM = re.compile(r"(?P<trials>[0-9]{1,6})|(?P<seconds>[0-9]{1,5}(?:\.[0-9]+)?)s")
-MOST_DRAWN = 10_000
-"""Neighbours that are drawn where only a time is given."""
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -58,6 +56,12 @@ def add_verbs(verbs: Verbs) -> None:
     for verb in (fuzz_verb, vacuity_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
     fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="with --orders: handed to pytest")
+
+
+BUDGET = 200
+BUDGET_FORM = re.compile(r"(?P<trials>[0-9]{1,6})|(?P<seconds>[0-9]{1,5}(?:\.[0-9]+)?)s")
+MOST_DRAWN = 10_000
+"""Neighbours that are drawn where only a time is given."""
 
 
 class FuzzTarget(NamedTuple):
@@ -111,8 +115,6 @@ def read_budget(text: str) -> tuple[int, float]:
 def fuzz(options: argparse.Namespace) -> int:
     """`agentreplay fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`, or `--orders`."""
     if options.orders or options.order is not None:
-        from pytest_agentreplay.cli.exploring import try_orders
-
         return try_orders(options, find_snapshot(options.what))
     if options.command:
         return complain("what follows -- is handed to pytest with --orders alone", USAGE)
@@ -270,3 +272,107 @@ def format_row(row: dict[str, Any]) -> str:
     """Return the line of a turn: which other replies are noticed there, which are not, which ended the run early."""
     parts = [f"{kind} {', '.join(row[kind])}" for kind in ("noticed", "unnoticed", "stopped") if row[kind]]
     return f"{row['turn']:10} {'; '.join(parts)}"
+
+
+Told = list[dict[str, Any]]
+
+TAIL = 15  # lines of pytest's output where it did not come to the orders
+
+
+def try_orders(options: argparse.Namespace, file: Path) -> int:
+    """`agentreplay fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
+    from pytest_agentreplay.runs.partial_replay import list_orders
+    from pytest_agentreplay.snapshots.store.projects import test_to_run
+    from pytest_agentreplay.snapshots.store.reading import load
+
+    if options.json:
+        return complain("--json: orders are not printed as plain data", USAGE)
+    if options.budget and not (options.budget.isdecimal() and int(options.budget)):
+        return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}", USAGE)
+    options.failure = CANNOT
+    limit = int(options.budget or LIMIT)
+    run = load(file).run
+    root, module, test = test_to_run(file.absolute(), run.header.test)
+    words = [word for word in options.command if word != test]
+    if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
+        return complain(f"{format_path(file)}: belongs to {test}, not to {other}", USAGE)
+    if not module.is_file():
+        return complain(
+            f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more", CANNOT
+        )
+    orders = list_orders(run, limit=limit, seed=options.seed)
+    if not orders:
+        return complain(f"{format_path(file)}: no two of its answers were waited for at once", NOTHING)
+    if options.order is not None and not 0 < options.order <= len(orders):
+        return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}", USAGE)
+    drawn = len(orders) == limit and len(list_orders(run, limit=limit + 1, seed=options.seed)) > limit
+    again = f"agentreplay fuzz {quoted(format_path(file))}"
+    again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
+    again = again.replace("{", "{{").replace("}", "}}")
+    asked = {
+        "test": test,
+        "limit": limit,
+        "seed": options.seed,
+        "only": options.order,
+        "again": f"{again} --order {{}}",
+    }
+    code, printed, told = replayed(root, asked, words)
+    if not told:
+        return unreached(file, test, code, printed)
+    return verdict(file, told, len(orders), drawn=drawn)
+
+
+def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, str, Told]:
+    """Run the orders as items of pytest, up to the first that fails; return pytest's code, its output, the rows."""
+    file, _, name = asked["test"].partition("::")
+    node = f"{file}::{name.partition('[')[0]}"
+    with TemporaryDirectory() as folder:
+        plan, into = Path(folder) / "trials.json", Path(folder) / "told.json"
+        files.write_whole(plan, json.dumps({**asked, "into": str(into)}))
+        command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
+        done = subprocess.run(  # noqa: S603  a test of the user's and the user's own words
+            [*command, f"--agentreplay-trials={plan}", *words],
+            cwd=root,
+            check=False,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            encoding="utf-8",
+            errors="replace",
+        )
+        return done.returncode, done.stdout, json.loads(into.read_bytes()) if into.is_file() else []
+
+
+def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
+    """Print what the orders have shown; return the exit code."""
+    from pytest_agentreplay.report.finding import format_finding, restore_finding
+
+    for state in dict.fromkeys(row["state"] for row in told if "state" in row):
+        say(state)
+    ran = sorted((one["trial"] for one in told if "trial" in one), key=lambda trial: trial["number"])
+    race = next((trial["race"] for trial in ran if trial.get("race")), None)
+    if race is not None:
+        say(format_finding(restore_finding(race), width=width()))
+        return DIVERGED
+    if failed := next((one for one in told if "complaint" in one), None):
+        say(failed["complaint"])
+        again = f"agentreplay replay {quoted(format_path(file))}"
+        return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
+    tried = [trial for trial in ran if trial["number"]]
+    how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
+    more = ""
+    if drawn and len(tried) == total:
+        how, more = f"{total}", " (there are more: --budget, --seed)"
+    say(f"same under {how} other orders of its answers{more}: {format_path(file)}")
+    if unkept := sum(not trial["kept"] for trial in tried):
+        say(f"{unkept} of them cannot come about: what gives way to nobody has its answer at once")
+    return SAME
+
+
+def unreached(file: Path, test: str, code: int, said: str) -> int:
+    """Print why no order was replayed; return the exit code."""
+    for row in said.splitlines()[-TAIL:]:
+        say(row)
+    if code in REASONS:
+        return complain(f"{REASONS[code]}: {test}", PYTEST_CODES[code])
+    why = "unittest.TestCase methods and tests that do not opt in have no other orders"
+    return complain(f"{format_path(file)}: pytest replayed {test} in no order; {why}", CANNOT)

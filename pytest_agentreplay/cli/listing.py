@@ -1,4 +1,4 @@
-"""`agentreplay ls`: the snapshots, pending runs and cases of a project, an entry for each, and their totals."""
+"""The verbs `ls` and `stats`: what is recorded in a project, an entry for each; totals by model, tool and age."""
 
 from __future__ import annotations
 
@@ -8,31 +8,37 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say, say_data, say_drawn
+from pytest_agentreplay.backends.budget import UNPRICED
+from pytest_agentreplay.cli.casework import CASES
+from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
-from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory
+from pytest_agentreplay.report.terminal import make_table, make_text, open_console
+from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
 from pytest_agentreplay.snapshots.kit import plural, told_size
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `ls` and `stats`."""
+    ls_verb = verbs.add("ls", ls, "list snapshots, pending runs and cases, with their totals", json=True)
+    ls_verb.paths("files, or folders (default: the project)")
+    ls_verb.flag("--plain", "for screen readers: one entry a line")
+    stats_verb = verbs.add("stats", stats, "totals of what is recorded: by model, by tool, by age", json=True)
+    stats_verb.paths("files, or folders (default: the project; with --cold its cases)")
+    stats_verb.flag("--cold", "what cases that cannot be replayed lack, and what to capture next")
+    stats_verb.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="with --cold: count by this, too")
+
 
 HEAD = ("name", "kind", "models", "outcome", "grade", "turns", "calls", "tokens", "size", "age")
 SPARE = ("models", "calls", "size", "grade")
 """Columns that a narrow terminal does without."""
 KINDS = {"snapshot": "snapshot", "pending": "pending run", "run": "captured run", "case": "case"}
-
-
-def add_verbs(verbs: Verbs) -> None:
-    """Declare `ls`."""
-    ls_verb = verbs.add("ls", ls, "list snapshots, pending runs and cases, with their totals", json=True)
-    ls_verb.paths("files, or folders (default: the project)")
-    ls_verb.flag("--plain", "for screen readers: one entry a line")
 
 
 def ls(options: argparse.Namespace) -> int:
@@ -110,3 +116,128 @@ def format_age(recorded: str) -> str:
     if days is None:
         return ""
     return f"{max(0, int(days * 24))} h" if days < 2 else f"{days:.0f} days"
+
+
+AGES = {"up to 7 days": 7.0, "up to 30 days": 30.0, "up to 180 days": 180.0, "older": float("inf")}
+SHOWN = 3  # files of one content that are named; --json has all
+TOKENS = ("input_tokens", "output_tokens")
+
+
+def stats(options: argparse.Namespace) -> int:
+    """`agentreplay stats [PATH...] [--json]`, `agentreplay stats --cold [PATH...] [--by WAY] [--json]`."""
+    if options.cold:
+        return count_cold(options)
+    entries, code = find_entries(options.paths)
+    if code == USAGE or not (entries or options.json):
+        return code
+    data = summarize(entries)
+    if options.json:
+        say_data(data)
+    else:
+        console = open_console()
+        say_drawn(console, *draw(data, spell_totals(entries), console.width))
+    for entry in entries:
+        if entry.problem:
+            complain(f"{format_path(entry.path)}: {entry.problem}", DAMAGED)
+    return code
+
+
+def count_cold(options: argparse.Namespace) -> int:
+    """`agentreplay stats --cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
+    from pytest_agentreplay.runs.case_files.failures import survey
+
+    places = options.paths or [root_above(Path.cwd()) / CASES]
+    found = survey(places, options.by)
+    for why in found.unread:
+        complain(why, SAME)
+    if options.json:
+        say_data(found.plain())
+    else:
+        for line in found.lines():
+            say(line)
+    return SAME if found.cold else complain(f"no case in {', '.join(map(format_path, places))} is cold", NOTHING)
+
+
+def summarize(entries: Sequence[Entry]) -> dict[str, Any]:
+    """Return the totals as plain data. A cost is None where that of a part of it is not known."""
+    total = {**count_totals(entries), "seconds": round(sum(entry.seconds for entry in entries), 3)}
+    uses = [use for entry in entries for use in entry.uses]
+    models = sorted(dict.fromkeys(use.model for use in uses))
+    by_model = [sum_uses(model, (use for use in uses if use.model == model))._asdict() for model in models]
+    tools: dict[str, list[int]] = {}
+    copies: dict[str, list[Entry]] = {}
+    for entry in entries:
+        for name, calls in entry.tools:
+            tools.setdefault(name, []).append(calls)
+        if entry.calls:
+            copies.setdefault(entry.content, []).append(entry)
+    return {
+        "totals": total | sum_uses("", uses)._asdict(),
+        "by_model": by_model,
+        "by_tool": [{"tool": name, "recordings": len(n), "calls": sum(n)} for name, n in sorted(tools.items())],
+        "by_age": [*count_ages(entries)],
+        "duplicates": [[format_path(entry.path) for entry in same] for same in copies.values() if len(same) > 1],
+    }
+
+
+def count_ages(entries: Iterable[Entry]) -> Iterator[dict[str, Any]]:
+    """Yield the sums for each age that there is."""
+    groups: dict[str, list[Entry]] = {age: [] for age in (*AGES, "not known")}
+    for entry in entries:
+        days = days_since(entry.recorded)
+        groups["not known" if days is None else next(age for age, most in AGES.items() if days <= most)].append(entry)
+    for age, group in groups.items():
+        if group:
+            used = sum_uses("", (use for entry in group for use in entry.uses))
+            sums = {name: sum(getattr(entry, name) for entry in group) for name in ("calls", "seconds", "bytes")}
+            yield {
+                "age": age,
+                "recordings": len(group),
+                **{name: getattr(used, name) for name in (*TOKENS, "cost")},
+                **sums,
+            }
+
+
+TABLES = (
+    ("by_model", "model", "calls", *TOKENS, "cost"),
+    ("by_tool", "tool", "recordings", "calls"),
+    ("by_age", "age", "recordings", "calls", *TOKENS, "cost", "seconds", "bytes"),
+)
+"""The tables: the key of their rows, what names a row, its amounts."""
+
+
+def draw(data: dict[str, Any], totals: str, width: int) -> Iterator[Any]:
+    """Yield the totals, the tables, and what is not known or there twice."""
+    unknown = [row for row in data["by_model"] if row["cost"] is None]
+    known = [row["cost"] for row in data["by_model"] if row["cost"] is not None]
+    cost = format_cost(sum(known)) if known else "cost not known" if unknown else "no model was asked"
+    without = f", without {', '.join(row['model'] for row in unknown)}" * bool(known and unknown)
+    yield make_text(f"{totals}, {data['totals']['seconds']:,.1f} s, {cost}{without}")
+    for key, first, *names in TABLES:
+        if data[key]:
+            rows = ([row[first], *(format_amount(name, row[name]) for name in names)] for row in data[key])
+            yield ""
+            yield make_table([first, *(name.removesuffix("_tokens") for name in names)], rows, width)
+    if unpriced := [row["model"] for row in unknown if row["input_tokens"] or row["output_tokens"]]:
+        yield make_text("")
+        yield make_text(UNPRICED.format(unpriced[0]).replace(unpriced[0], ", ".join(unpriced), 1))
+    if silent := [row["model"] for row in unknown if row["model"] not in unpriced]:
+        yield make_text("")
+        yield make_text(f"the replies of {', '.join(silent)} do not say their tokens")
+    for paths in data["duplicates"]:
+        yield make_text("")
+        yield make_text(f"{plural(len(paths), 'file')} with the same calls and replies:")
+        yield from (f"  {escape_line(path)}" for path in paths[:SHOWN])
+        yield from [f"  and {len(paths) - SHOWN} more"] * (len(paths) > SHOWN)
+
+
+def format_amount(name: str, amount: Any) -> str:
+    """Return an amount as people read it."""
+    if name == "cost":
+        return format_cost(amount)
+    return told_size(amount) if name == "bytes" else f"{amount:,.1f}" if name == "seconds" else f"{amount:,}"
+
+
+def format_cost(cost: float | None) -> str:
+    """Return dollars, or that they are not known."""
+    return "not known" if cost is None else f"${cost:.4f}"

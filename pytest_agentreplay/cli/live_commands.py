@@ -11,7 +11,7 @@ from pytest_agentreplay.backends.lineup import LOOP, changed_layers, kit_changes
 from pytest_agentreplay.backends.statistics import LivePlan, judge
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
-from pytest_agentreplay.cli.saying import CANNOT, INCONCLUSIVE, NOTHING, USAGE, complain, say, show_result, width
+from pytest_agentreplay.cli.verbs import CANNOT, INCONCLUSIVE, NOTHING, USAGE, Verbs, complain, say, show_result, width
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.paths import quoted
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
 
 TOGETHER = " + "
 """What stands between the changes of a setting that has several."""
@@ -142,7 +141,7 @@ def line_up(options: argparse.Namespace) -> int:
 
 
 def find_flags(layers: Sequence[str], known: Sequence[str]) -> str:
-    """Return the flags with which pytest shows that `layers` make the test drift; `known` are all of the test."""
+    """Return the flags with which pytest shows that `layers` make the test drift; `all_layers` are those it has."""
     if layers == [LOOP]:
         return "--replay=model"
     if all(layer.startswith("tool:") for layer in layers) and "prompt" not in known:  # which fails any other replay
@@ -165,7 +164,7 @@ def cell_line(row: dict[str, Any]) -> str:
 
 
 def compare_recordings(options: argparse.Namespace) -> int:
-    """Say which layer made two recordings differ, and what else differs."""
+    """Print which layer made two recordings differ, and what else differs."""
     a, b, matching = read_pair(Path(options.what), options.other)
     names, around = (format_path(Path(options.what)), format_path(options.other)), kit_changes(a, b, READER)
     rows = [

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.runs.redact.rule_review import RuleHit
 
@@ -64,7 +63,7 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
 
 
 def would_change(snapshots: Iterable[Path], read: Policy) -> None:
-    """Say what would be taken off which snapshots; of those that cannot be read, why."""
+    """Print what would be redacted in which snapshots; of those that cannot be read, why."""
     from pytest_agentreplay.errors import AgentReplayError
     from pytest_agentreplay.runs.redact.rule_review import redacted
 
@@ -82,7 +81,7 @@ def would_change(snapshots: Iterable[Path], read: Policy) -> None:
 
 
 def tell(file: Path, found: Iterable[RuleHit]) -> None:
-    """Say what was found in a file: by category, how often, and where."""
+    """Print what was found in a file: by category, how often, and where."""
     by_category: dict[str, list[RuleHit]] = {}
     for one in found:
         by_category.setdefault(one.category, []).append(one)
@@ -151,7 +150,7 @@ def scan(options: argparse.Namespace) -> int:
 
 
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
-    """What holds for the project here, with what was named beside it; and its name."""
+    """Return what holds for the project here, with what was named beside it; and its name."""
     from pytest_agentreplay.redaction.policy import joined
     from pytest_agentreplay.runs.redact import chosen_policy as policies
     from pytest_agentreplay.settings.parsers import redact_of
@@ -161,7 +160,7 @@ def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
 
 
 def of_its_project(file: Path) -> Policy:
-    """What holds for the project of a file, where that is another one than the project here."""
+    """Return the policy of a file's project, where that is another one than the project here."""
     from pytest_agentreplay.redaction.policy import PLAIN
     from pytest_agentreplay.runs.redact import chosen_policy as policies
 
@@ -170,5 +169,5 @@ def of_its_project(file: Path) -> Policy:
 
 
 def snapshots_in(paths: Iterable[Path]) -> list[Path]:
-    """The snapshots that were named, and those below the folders that were."""
+    """Return the snapshots that were named, and those below the folders that were."""
     return [file for path in paths for file in (files.below(path, layout.RECORDED) if path.is_dir() else [path])]

@@ -11,10 +11,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli import saying
 from pytest_agentreplay.cli.live_commands import run_test_live
 from pytest_agentreplay.cli.runs import run_test
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import (
+    CANNOT,
+    DAMAGED,
+    DIVERGED,
+    INCONCLUSIVE,
+    SAME,
+    USAGE,
+    complain,
+    say,
+    say_data,
+    width,
+)
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_output, wrap_text
@@ -28,13 +38,13 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from pytest_agentreplay.cli.verb_table import Verbs
+    from pytest_agentreplay.cli.verbs import Verbs
     from pytest_agentreplay.compare.clusters import RecordedFailure
     from pytest_agentreplay.plugin.conftests import Hooks
 
 COLD = -1
 """What a cold case ends with among others: those alone say how it ends then."""
-WORST = (DAMAGED, DIVERGED, saying.INCONCLUSIVE, CANNOT)
+WORST = (DAMAGED, DIVERGED, INCONCLUSIVE, CANNOT)
 """What several cases end with: the first of these that any of them came to."""
 
 MEMBERS = 3
@@ -63,14 +73,14 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def cluster_number(text: str) -> int:
-    """A number of a cluster, 0 for "all". Raises ValueError."""
+    """Return a number of a cluster, 0 for "all". Raises ValueError."""
     if text != "all" and int(text) < 1:
         raise ValueError
     return 0 if text == "all" else int(text)
 
 
 def seconds(text: str) -> float:
-    """A time of more than 0 seconds. Raises ValueError."""
+    """Return a time of more than 0 seconds. Raises ValueError."""
     if not 0 < (value := float(text)) < 1_000_000:
         raise ValueError
     return value
@@ -121,7 +131,7 @@ def replay(options: argparse.Namespace) -> int:
 
 
 def worst(codes: list[int]) -> int:
-    """What several cases end with."""
+    """Return what several cases end with."""
     warm = [code for code in codes if code != COLD]
     return next((code for code in WORST if code in warm), max(warm)) if warm else CANNOT
 
@@ -157,12 +167,12 @@ def replay_case(
     if verdict.outcome != "failed":
         return COLD if verdict.word == "cold" else SAME
     stopped = verdict.decisive is not None and verdict.decisive.state == "stopped"
-    return saying.INCONCLUSIVE if stopped else DIVERGED
+    return INCONCLUSIVE if stopped else DIVERGED
 
 
 def cluster(options: argparse.Namespace) -> int:
     """`agentreplay cluster [PATH...] [--replay N|all] [--json]`."""
-    from pytest_agentreplay.cli.saying import NOTHING
+    from pytest_agentreplay.cli.verbs import NOTHING
     from pytest_agentreplay.compare.clusters import group_failures
     from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
 

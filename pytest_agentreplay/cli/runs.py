@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import CANNOT, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import RunnerError
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Run
 
@@ -64,7 +63,7 @@ def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
 
 
 def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
-    """Every divergence between two snapshots."""
+    """Return every divergence between two snapshots."""
     a, b, matching = read_pair(first, second)
     return divergences(a, b, READER, matching=matching)
 
@@ -76,7 +75,7 @@ def diff(options: argparse.Namespace) -> int:
 
 
 def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
-    """Print divergences for people or as data; returns the exit code."""
+    """Print divergences for people or as data; return the exit code."""
     told = [findings.describe_comparison(divergence, format_path(first), format_path(second)) for divergence in found]
     if as_json:
         say_data({"same": not told, "divergences": [finding.plain() for finding in told]})
@@ -99,7 +98,7 @@ def find_test(file: Path) -> tuple[Path, str]:
 
 
 def run_test(file: Path, *words: str) -> int:
-    """Run the test that the snapshot `file` belongs to, in its project, with `words`; gives our exit code.
+    """Run the test that the snapshot `file` belongs to, in its project, with `words`; return our exit code.
 
     That is 0 or 1 where the test has run, and else 125, by which `git bisect run` skips a commit.
     """
@@ -111,7 +110,7 @@ def run_test(file: Path, *words: str) -> int:
 
 
 def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int] = PYTEST_CODES) -> int:
-    """Run pytest in `root`; gives our exit code by that of pytest. `what` names the tests in a complaint."""
+    """Run pytest in `root`; return our exit code for that of pytest. `what` names the tests in a complaint."""
     command = [sys.executable, "-m", "pytest", *words]
     done = subprocess.run(command, cwd=root, check=False)  # noqa: S603  a test of the user's and the user's own words
     if done.returncode in REASONS:

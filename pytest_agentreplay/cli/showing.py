@@ -1,33 +1,35 @@
-"""`agentreplay show`: a run as a transcript in a terminal, a fact a line, as data, or byte for byte."""
+"""The verbs `show` and `html`: a run in a terminal, walked by keys, as data or byte for byte; runs as a page."""
 
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE, RUN
-from pytest_agentreplay.cli.saying import CANNOT, SAME, USAGE, complain, say, say_data, say_drawn, width
+from pytest_agentreplay.cli.verbs import CANNOT, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn, width
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import run_view, transcript
 from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.run_data import describe_run
+from pytest_agentreplay.report.run_stepper import Stepper
 from pytest_agentreplay.report.terminal import open_console
+from pytest_agentreplay.runs import pages
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.snapshots.store import files, layout, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
-
-    from pytest_agentreplay.cli.verb_table import Verbs
+    from collections.abc import Callable, Iterable, Iterator
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `show`."""
+    """Declare `show` and `html`."""
     show_verb = verbs.add("show", show, "print a snapshot as a readable transcript")
     about = "a snapshot, a case's folder, or the id of a test"
     show_verb.add_argument("file", type=Path, metavar="FILE", help=about)
@@ -40,6 +42,11 @@ def add_verbs(verbs: Verbs) -> None:
     ways.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
     show_verb.flag("--json", "print plain data, with --kit of the kit")
     show_verb.flag("--no-pager", "never page a run that is longer than the terminal")
+    html_verb = verbs.add("html", html, "a page that shows a run, two runs side by side, or all of a project")
+    html_verb.paths("snapshots, cases or ids of tests, one or two; or a folder (default: the project)", exist=False)
+    out = Path("agentreplay.html")
+    html_verb.value("--out", "PAGE", "the file to write (default: agentreplay.html)", type=Path, default=out)
+    html_verb.flag("--force", "write over a file that is no page of agentreplay")
 
 
 def show(options: argparse.Namespace) -> int:
@@ -52,8 +59,6 @@ def show(options: argparse.Namespace) -> int:
     if options.kit:
         return print_kit(options)
     if options.step:
-        from pytest_agentreplay.cli.stepping import step
-
         return step(options)
     if options.textconv:
         return textconv(options.file)
@@ -139,3 +144,85 @@ def textconv(file: Path) -> int:
     except SnapshotError:
         sys.stdout.write(escape_output(reading.data(file).decode(errors="replace")))
     return SAME
+
+
+def html(options: argparse.Namespace) -> int:
+    """`agentreplay html FILE | A B | DIR [--out PAGE.html] [--force]`."""
+    paths: list[Path] = [find_run(path) for path in options.paths] or [root_above(Path.cwd())]
+    folders = [path for path in paths if path.is_dir()]
+    if (folders and len(paths) > 1) or len(paths) > 2:
+        return complain("a page shows one file, two files side by side, or one folder", USAGE)
+    out: Path = options.out
+    if not options.force and files.exists(out) and not pages.is_page(out):
+        return complain(f"{format_path(out)} is there and no page of agentreplay; --force writes over it", USAGE)
+    if folders:
+        text = pages.render_index(root_above(paths[0].absolute()), paths)
+    elif len(paths) == 2:
+        text = pages.render_pair(*paths)
+    else:
+        text = pages.render_run(paths[0])
+    files.write_whole(out, text)
+    say(f"wrote {format_path(out)} ({len(text.encode()) / 1e6:.2f} MB)")
+    return SAME
+
+
+ARROWS = {"\x1b[C": "n", "\x1b[B": "n", "\x1b[D": "p", "\x1b[A": "p", "\xe0M": "n", "\xe0K": "p"}
+"""What terminals send for the arrows: those of ECMA-48, and those of the Windows console."""
+WITH_TEXT = {"g": "go to turn ", "/": "/"}
+"""Keys after which a line is typed, with its prompt."""
+
+
+def step(options: argparse.Namespace) -> int:
+    """`agentreplay show FILE --step`."""
+    stepper = Stepper(reading.load(options.file).run, width=width())
+    if not stepper.count:
+        return complain(f"{format_path(options.file)}: it has no turn", NOTHING)
+    say(stepper.show())
+    with open_keys() as read_key:
+        while (command := read_command(read_key)) is not None and (text := stepper.obey(command)) is not None:
+            say(f"\n{text}")
+    return SAME
+
+
+def read_command(read_key: Callable[[], str] | None) -> str | None:
+    """Return the next command: by keys in a terminal, else a line; None at the end of the input."""
+    if read_key is None:
+        line = sys.stdin.readline()
+        return line.rstrip("\n") if line else None
+    key = read_key()
+    if key in WITH_TEXT:
+        try:
+            return f"{key} {input(WITH_TEXT[key])}" if key == "g" else f"/{input('/')}"
+        except EOFError:
+            return None
+    return "q" if key in {"\x03", "\x04"} else ARROWS.get(key, key.strip())
+
+
+@contextmanager
+def open_keys() -> Iterator[Callable[[], str] | None]:
+    """Give what reads one key without Enter, for the block; None where the input is no terminal."""
+    if not sys.stdin.isatty():
+        yield None
+    elif sys.platform == "win32":
+        import msvcrt
+
+        def read_console() -> str:
+            key = msvcrt.getwch()
+            return key + msvcrt.getwch() if key in {"\x00", "\xe0"} else key
+
+        yield read_console
+    else:
+        import termios
+        import tty
+
+        before = termios.tcgetattr(sys.stdin)
+
+        def read_terminal() -> str:
+            tty.setcbreak(sys.stdin, termios.TCSADRAIN)  # keys that were typed ahead are kept
+            try:
+                key = sys.stdin.read(1)
+                return key + sys.stdin.read(2) if key == "\x1b" else key
+            finally:  # a line that is typed next is shown, and can be corrected
+                termios.tcsetattr(sys.stdin, termios.TCSADRAIN, before)
+
+        yield read_terminal

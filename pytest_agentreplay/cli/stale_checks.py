@@ -1,28 +1,49 @@
-"""`agentreplay stale`: what of a project's snapshots and cases is out of date, by reason, with the next command."""
+"""The verbs `stale` and `audit`: snapshots that are out of date, and fields of calls that are not compared."""
 
 from __future__ import annotations
 
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.project_setup.stale_snapshots import find_stale_snapshots
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay import clocks
+from pytest_agentreplay.cli.project_setup.project_modules import read_project
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
 from pytest_agentreplay.compare.retired_models import RETIRED
-from pytest_agentreplay.compare.staleness import StaleFact
+from pytest_agentreplay.compare.staleness import StaleFact, find_stale, read_facts
+from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.turns import is_model
+from pytest_agentreplay.providers import READER, genai
 from pytest_agentreplay.runs.case_files.case_linting import cases_in, linted
 from pytest_agentreplay.runs.redact.chosen_policy import in_force
-from pytest_agentreplay.settings.parsers import stale_of
+from pytest_agentreplay.settings.parsers import stale_of, tools_of
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import locks
+from pytest_agentreplay.snapshots.store import locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
+from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above, test_to_run
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.cli.verb_table import Verbs
+    from pytest_agentreplay.backends.reply_separators import Separator
+    from pytest_agentreplay.cli.project_setup.project_modules import Function
+    from pytest_agentreplay.model.exchanges import Run
+    from pytest_agentreplay.runs.key_audit_run import ProjectAudit
+
+
+def add_verbs(verbs: Verbs) -> None:
+    """Declare `stale` and `audit`."""
+    about = "print what of snapshots and cases is out of date: age, models, SDKs, tools"
+    stale_verb = verbs.add("stale", stale, about, json=True)
+    stale_verb.paths("files, or folders (default: the project)")
+    audit_verb = verbs.add("audit", audit, "find fields that are not compared and yet decide on replies", json=True)
+    audit_verb.paths("snapshots, or folders (default: all)")
+    audit_verb.flag("--rules", "print the fields that are not compared, and why")
+
 
 SHOWN = 3  # files of one reason that are named
 STEPS = {
@@ -31,13 +52,6 @@ STEPS = {
     "dead": "agentreplay lint",
 }
 RECORD = "pytest --snapshot-record, for the tests that should go on"
-
-
-def add_verbs(verbs: Verbs) -> None:
-    """Declare `stale`."""
-    about = "print what of snapshots and cases is out of date: age, models, SDKs, tools"
-    stale_verb = verbs.add("stale", stale, about, json=True)
-    stale_verb.paths("files, or folders (default: the project)")
 
 
 def stale(options: argparse.Namespace) -> int:
@@ -85,3 +99,207 @@ def format_stale(facts: Mapping[StaleFact, Sequence[Path]], read: int) -> Iterat
         if len(files) > SHOWN:
             yield f"  and {len(files) - SHOWN} more"
         yield f"  next: {STEPS.get(fact.kind, RECORD)}"
+
+
+@dataclass(slots=True)
+class ProjectTools:
+    """The frozen tools that the settings name, by the name that the model knows: parameters, or that they are gone."""
+
+    signatures: dict[str, str] = field(default_factory=dict)
+    parameters: dict[str, frozenset[str]] = field(default_factory=dict)
+    gone: dict[str, str] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class StaleSnapshots:
+    """The stale snapshots by what makes them so, how many were read, and those that cannot be."""
+
+    facts: dict[StaleFact, list[Path]] = field(default_factory=dict)
+    read: int = 0
+    damaged: list[SnapshotError] = field(default_factory=list)
+
+
+def find_stale_snapshots(
+    root: Path, snapshots: Iterable[Path], *, days: int, retired: Mapping[str, str]
+) -> StaleSnapshots:
+    """Return what makes these snapshots of the project at `root` stale. Raises SettingsError."""
+    tools, stale = read_tools(root), StaleSnapshots()
+    installed = {each.name: each.version for each in metadata.distributions() if each.name}
+    for file in snapshots:
+        try:
+            run = reading.load(file).run
+        except SnapshotError as error:
+            stale.damaged.append(error)
+            continue
+        stale.read += 1
+        facts = find_stale(
+            read_facts(run.header),
+            today=datetime.fromtimestamp(clocks.wall(), UTC).date(),
+            days=days,
+            retired=retired,
+            installed=installed,
+            signatures=tools.signatures,
+        )
+        for fact in dict.fromkeys((*facts, *compare_schemas(run, tools), *find_gone(file, run))):
+            stale.facts.setdefault(fact, []).append(file)
+    for name, path in tools.gone.items():
+        stale.facts[StaleFact("tool", f"{path}, frozen as {name}, is not defined")] = []
+    return stale
+
+
+def read_tools(root: Path) -> ProjectTools:
+    """Return the tools of the project that its settings name, from the text of its modules. Raises SettingsError."""
+    lines, file = ini_lines(root, "agentreplay_tools")
+    bases = [root, *(root / folder for folder in ini_lines(root, "pythonpath")[0])]
+    modules = read_project(root, bases).modules if lines else {}
+    tools = ProjectTools()
+    for path, how in tools_of(lines, f"{file}: agentreplay_tools"):
+        name = how.partition(" as ")[2] or path.rpartition(".")[2]
+        module = next((modules[each] for each in list_prefixes(path) if each in modules), None)
+        # A function of another package, several, or no frozen tool.
+        if module is None or "*" in path or how.startswith(("live", "model", "retrieval")):
+            continue
+        qualified = path.removeprefix(f"{module.name}.")
+        function = module.functions.get(qualified)
+        if function is not None:
+            tools.signatures[name] = format_parameters(function)
+            tools.parameters[name] = list_parameters(function)
+        elif qualified not in module.assigned and qualified not in module.imports and "." not in qualified:
+            tools.gone[name] = path
+    return tools
+
+
+def list_prefixes(path: str) -> Iterator[str]:
+    """Yield the beginnings of an import path that may be a module, the longest first."""
+    while path := path.rpartition(".")[0]:
+        yield path
+
+
+def format_parameters(function: Function) -> str:
+    """Return the parameters of a function as `Redirection.describe_parameters` does: "order, amount=, *rest"."""
+    parameters = function.args
+    plain = [*parameters.posonlyargs, *parameters.args]
+    first_default = len(plain) - len(parameters.defaults)
+    parts = [each.arg + "=" * (place >= first_default) for place, each in enumerate(plain)]
+    parts += [f"*{parameters.vararg.arg}"] if parameters.vararg else ["*"] * bool(parameters.kwonlyargs)
+    defaults = zip(parameters.kwonlyargs, parameters.kw_defaults, strict=True)
+    parts += [each.arg + "=" * (default is not None) for each, default in defaults]
+    parts += [f"**{parameters.kwarg.arg}"] if parameters.kwarg else []
+    return ", ".join(parts)
+
+
+def list_parameters(function: Function) -> frozenset[str]:
+    """Return the names that a function takes; none where it takes any."""
+    parameters = function.args
+    accepted = [*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs]
+    return frozenset() if parameters.kwarg else frozenset(each.arg for each in accepted)
+
+
+def compare_schemas(run: Run, tools: ProjectTools) -> Iterator[StaleFact]:
+    """Yield the arguments of frozen tools that the model was told of, and that their functions do not take any more."""
+    models = [x.call for x in run.exchanges if x.parent is None and is_model(x.call, READER)]
+    for schema in genai.tools(READER.read_call(models[-1]).tools) if models else ():
+        name, parameters = str(schema.get("name")), schema.get("parameters")
+        accepted = tools.parameters.get(name)
+        properties = parameters.get("properties") if isinstance(parameters, dict) else None
+        if accepted and isinstance(properties, dict) and (strange := sorted(properties.keys() - accepted)):
+            yield StaleFact("schema", f"the model was told of {name}({', '.join(strange)}), which it does not take")
+
+
+def find_gone(file: Path, run: Run) -> Iterator[StaleFact]:
+    """Yield that the test of a snapshot is gone, as far as the text of its file says so."""
+    try:
+        _, module, test = test_to_run(file.absolute(), run.header.test)
+    except (SnapshotError, SettingsError):
+        return
+    name, _, rest = test.partition("::")
+    tests = projects.list_tests(module, name)
+    if rest and tests is not None and test.partition("[")[0] not in tests and "<" not in rest:
+        yield StaleFact("gone", "belongs to a test that is not there any more")
+
+
+VALUES = 4
+"""Values of a field that are named; of the others their number."""
+
+
+def audit(options: argparse.Namespace) -> int:
+    """`agentreplay audit [PATH...] [--json]`, `agentreplay audit --rules`."""
+    if options.rules:
+        return print_rules(options)
+    from pytest_agentreplay.runs.key_audit_run import audit_snapshots
+
+    root = root_above(Path.cwd())
+    paths = options.paths or [root]
+    snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
+    if not snapshots:
+        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
+    audited = audit_snapshots(root, dict.fromkeys(snapshots))
+    if options.json:
+        say_data(dump_audit(audited))
+    else:
+        say("\n".join(format_audit(audited)))
+    for error in audited.damaged:
+        complain(error, DAMAGED)
+    if audited.damaged:
+        return DAMAGED
+    flagged = any(separator.verdict == "flagged" for separator in audited.separators)
+    return DIVERGED if flagged or audited.faults else SAME
+
+
+def print_rules(options: argparse.Namespace) -> int:
+    """`agentreplay audit --rules [--json]`."""
+    from pytest_agentreplay.runs.key_audit_run import list_project_rules
+
+    every = list_project_rules(root_above(Path.cwd()))
+    if options.json:
+        say_data([asdict(rule) for rule in every])
+        return SAME
+    for rule in every:
+        path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
+        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})")
+    return SAME
+
+
+def format_audit(audited: ProjectAudit) -> Iterator[str]:
+    """Yield the lines of the report."""
+    counts, unchanged = audited.sensitivity, audited.unchanged
+    before = f", {unchanged} unchanged since an earlier audit" if unchanged else ""
+    yield f"{plural(audited.snapshots, 'snapshot')}{before}"
+    hidden = [f"{number} hidden by {label}" for label, number in counts.hidden.most_common()]
+    yield ";\n  ".join([f"key sensitivity {counts.seen}/{counts.tried}", *hidden])
+    for file, faults in audited.faults.items():
+        for fault in faults:
+            yield f"{file}: {fault}: the key does not show it, and no rule says why; please report it"
+    for separator in audited.separators:
+        if separator.verdict != "noise":
+            yield from format_separator(separator, audited.advice.get(separator.path, ""))
+
+
+def format_separator(separator: Separator, advice: str) -> Iterator[str]:
+    """Yield the lines about a field that decides on replies."""
+    yield f"{separator.verdict}: {separator.path} separates the replies to calls that are otherwise the same"
+    yield (
+        f"  purity {separator.purity:.2f}, p = {separator.p_value:.3f} (limit {separator.limit:.3f}), "
+        f"{plural(separator.collisions, 'call')}"
+    )
+    values = [f"{value} ({number})" for value, number in separator.values.items()]
+    more = [f"{len(values) - VALUES} more"] if len(values) > VALUES else []
+    yield f"  values: {', '.join(values[:VALUES] + more)}"
+    yield f"  to compare it, {advice}"
+
+
+def dump_audit(audited: ProjectAudit) -> dict[str, object]:
+    """Return the report as plain data."""
+    counts = audited.sensitivity
+    return {
+        "snapshots": audited.snapshots,
+        "unchanged": audited.unchanged,
+        "tried": counts.tried,
+        "seen": counts.seen,
+        "hidden": dict(counts.hidden),
+        "faults": audited.faults,
+        "separators": [
+            {**asdict(separator), "advice": audited.advice.get(separator.path, "")} for separator in audited.separators
+        ],
+        "damaged": [str(error) for error in audited.damaged],
+    }

@@ -54,7 +54,7 @@ class CaseFile(pytest.File):
         live: Any,
         trials: Callable[[CaseFile, Headline], list[Trial] | None],
     ) -> CaseFile:
-        """The collector of one file."""
+        """Return the collector of one file."""
         made: CaseFile = cls.from_parent(parent, path=path)
         made.evaluator, made.live, made.trials = evaluator, live, trials
         return made
@@ -92,7 +92,7 @@ class CaseItem(pytest.Item):
     def of(
         cls, file: CaseFile, name: str, *, title: str = "", labels: Iterable[str] = (), error: CaseError | None = None
     ) -> CaseItem:
-        """The item `name` of a file, with its labels as markers."""
+        """Return the item `name` of a file, with its labels as markers."""
         made: CaseItem = cls.from_parent(file, name=name)
         made.title = title
         made.broken = error
@@ -174,7 +174,7 @@ class CaseItem(pytest.Item):
         self.__dict__.pop("location", None)
 
     def reportinfo(self) -> tuple[Path, int, str]:
-        """Where the item stands: on the line of the check that failed, once one has."""
+        """Return where the item stands: on the line of the check that failed, once one has."""
         return self.path, self.line, self.name
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
@@ -213,7 +213,7 @@ def properties(verdict: Verdict) -> dict[str, str]:
 
 
 def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
-    """The labels as names of markers, each registered. None of them is one that acts: a case is data."""
+    """Yield the labels as names of markers, each registered. None of them is one that acts: a case is data."""
     known = {text.partition(":")[0].partition("(")[0].strip() for text in config.getini("markers")}
     own = {text.partition(":")[0].strip() for text in written(config)}
     for label in labels:
@@ -232,7 +232,7 @@ def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
 
 
 def written(config: pytest.Config) -> list[str]:
-    """The markers that the project itself declares in its ini file."""
+    """Return the markers that the project itself declares in its ini file."""
     table = vars(config).get("_inicfg")  # `config.inicfg` warns since pytest 9
     raw: Any = (config.inicfg if table is None else table).get("markers", "")
     raw = getattr(raw, "value", raw)

@@ -1,7 +1,7 @@
 """What the hooks of a project give its cases: runners, words, judges, redactors.
 
-hooks_of     what they give below one folder, inside of a session and outside
-loaded       for the command line: pytest itself reads its ini file, plugins and conftest files, and runs no test
+hooks_of         what they give below one folder, inside of a session and outside
+run_with_hooks   for the command line: pytest itself reads its ini file, plugins and conftest files, and runs no test
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Hooks(NamedTuple):
 
 
 def hooks_of(hook: Any) -> Hooks:
-    """What the hooks behind `hook` give. Raises SettingsError for what is invalid."""
+    """Return what the hooks behind `hook` give. Raises SettingsError for what is invalid."""
     return Hooks(
         runners=tuple(hook.pytest_agentreplay_runners()),
         words=words_of(hook),
@@ -49,7 +49,7 @@ def hooks_of(hook: Any) -> Hooks:
 
 
 def words_of(hook: Any) -> dict[str, Callable[[Any, Any], object]]:
-    """The words that hooks add to the vocabulary of cases. Raises SettingsError for what is none."""
+    """Return the words that hooks add to the vocabulary of cases. Raises SettingsError for what is none."""
     found: dict[str, Callable[[Any, Any], object]] = {}
     for rows in hook.pytest_agentreplay_assertions():
         if not isinstance(rows, dict) or not all(isinstance(word, str) and callable(rows[word]) for word in rows):
@@ -59,7 +59,7 @@ def words_of(hook: Any) -> dict[str, Callable[[Any, Any], object]]:
 
 
 def judge_of(hook: Any) -> Callable[[Case, str, CaseEvidence], object]:
-    """Asks the hooks about a check in words: the first answer counts."""
+    """Return what asks the hooks about a check in words: the first answer counts."""
 
     def judge(case: Case, sentence: str, evidence: CaseEvidence) -> object:
         return next(iter(hook.pytest_agentreplay_judge(case=case, sentence=sentence, evidence=evidence)), None)
@@ -81,7 +81,7 @@ def redactors_of(hook: Any) -> dict[str, Redactor | None]:
 
 
 def is_redactor(category: object, redactor: object) -> bool:
-    """Whether a row of the hook's dict can be meant."""
+    """Return whether a row of the hook's dict is valid."""
     return (
         isinstance(category, str)
         and CATEGORY_NAME.fullmatch(category) is not None
@@ -90,7 +90,7 @@ def is_redactor(category: object, redactor: object) -> bool:
 
 
 def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) -> T:
-    """What `work` gives, done once pytest has loaded what it loads for `files`; it gets the hooks above a file.
+    """Return what `work` returns, called once pytest has loaded what it loads for `files`, with the hooks of a file.
 
     Raises SettingsError for a setting of ours that is invalid, RunnerError for a project that pytest cannot load.
     """

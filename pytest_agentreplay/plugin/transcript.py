@@ -33,14 +33,14 @@ class AgentRunExtension(SingleFileSnapshotExtension):
     file_extension = "run.txt"
 
     def serialize(self, data: Any, **_: Any) -> str:
-        """The transcript of a run, a run view or a snapshot. Raises TypeError for anything else.
+        """Return the transcript of a run, a run view or a snapshot. Raises TypeError for anything else.
 
         syrupy's matchers and property filters are for trees of values; a transcript has none.
         """
         return write_transcript(run_of(data))
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
-        """The first turn that differs, and its differing lines."""
+        """Yield the first turn that differs, and its differing lines."""
         yield from difference(str(snapshot_data), str(serialized_data))
 
 
@@ -81,7 +81,7 @@ class AgentSnapshot(SnapshotAssertion):  # noqa: PLW1641  as syrupy's, it cannot
 def wrap(
     assertion: SnapshotAssertion, test: str = "", *, update: bool = False, beside: dict[Path, bytes] | None = None
 ) -> AgentSnapshot:
-    """The `snapshot` of syrupy as `agent_snapshot`; `update` takes the transcript as `--snapshot-update` would.
+    """Return the `snapshot` of syrupy as `agent_snapshot`; `update` takes the transcript as `--snapshot-update` would.
 
     `test` is the name of a test that has one transcript in whatever order of answers it is replayed. Transcripts that
     are written with the snapshot are put into `beside`.
@@ -100,7 +100,7 @@ def wrap(
 
 
 def difference(recorded: str, now: str) -> Iterator[str]:
-    """The first turn in which two transcripts differ, with at most MOST_LINES lines of it."""
+    """Yield the first turn in which two transcripts differ, with at most MOST_LINES lines of it."""
     one, two = blocks(escape_text(recorded)), blocks(escape_text(now))
     at = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
     if at >= len(one) and at >= len(two):
@@ -120,7 +120,7 @@ def difference(recorded: str, now: str) -> Iterator[str]:
 
 
 def blocks(text: str) -> list[list[str]]:
-    """A transcript as its turns; each begins with a line that is not indented."""
+    """Return a transcript as its turns; each begins with a line that is not indented."""
     found: list[list[str]] = []
     for line in text.splitlines():
         if line[:1].isspace() or not line:
@@ -132,7 +132,7 @@ def blocks(text: str) -> list[list[str]]:
 
 
 def changes(old: list[str], new: list[str]) -> Iterator[str]:
-    """The lines that went and came, in order, each change under the line that it follows."""
+    """Yield the lines that went and came, in order, each change under the line that it follows."""
     most = min(len(old), len(new))
     head = next((i for i in range(most) if old[i] != new[i]), most)
     tail = next((i for i in range(most - head) if old[-1 - i] != new[-1 - i]), most - head)

@@ -20,8 +20,8 @@ from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in
 from pytest_agentreplay.plugin.orders import get_progress, repeat_item
 from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_candidates
+from pytest_agentreplay.runs.fuzz.trial_verdict import find_invariant
 from pytest_agentreplay.runs.fuzz.trials import Trial, read_trial
-from pytest_agentreplay.runs.fuzz.user_invariants import find_invariant
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:

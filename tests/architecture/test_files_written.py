@@ -27,8 +27,8 @@ WRITERS = {
     "runs/case_files/bundling.py": {"import zipfile"},
     "cli/__init__.py": {"os.open", "os.O_WRONLY"},  # the null device, where nobody reads on
     "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two
-    "cli/exploring.py": FOLDER,
-    "cli/leftovers.py": FOLDER,
+    "cli/fuzzing.py": FOLDER,
+    "cli/snapshot_files.py": FOLDER,
     "cli/replaying.py": FOLDER,  # what live models of cases take
 }
 """Who may touch the disk beside `snapshots/store/files.py`, and in which words."""

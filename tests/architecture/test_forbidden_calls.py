@@ -21,10 +21,10 @@ LOADERS = {"load", "load_all", "full_load", "full_load_all", "unsafe_load", "uns
 ALLOWED = {("intercept/session/patching.py", "compile")}  # its own text around a function that code has named
 IMPORTERS = {
     "__init__.py",  # from its own table of lazy names
-    "cli/verb_table.py",  # from its own table of verbs
+    "cli/verbs.py",  # from its own table of verbs
     "intercept/registry.py",  # from its own table of boundaries
     "intercept/tools/tool_paths.py",  # from ini, marker or code
-    "runs/fuzz/user_invariants.py",  # from ini alone
+    "runs/fuzz/trial_verdict.py",  # from ini alone
     "runs/cases/runners.py",  # from ini alone; a case names a key of it
 }
 """Who may import by a name that is not written out."""

@@ -7,7 +7,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, INCONCLUSIVE, NOTHING, SAME, USAGE
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, INCONCLUSIVE, NOTHING, SAME, USAGE
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.report.live_reports import build_rows, format_page, format_trend
 from pytest_agentreplay.runs.live import history

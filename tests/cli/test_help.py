@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.cli.verb_table import HELP, MODULES, load_verbs
+from pytest_agentreplay.cli.verbs import HELP, MODULES, load_verbs
 
 SCREEN = Path(__file__).with_name("help.txt")
 

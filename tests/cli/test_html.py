@@ -3,7 +3,7 @@
 import re
 import shutil
 
-from pytest_agentreplay.cli.saying import DAMAGED, SAME, USAGE
+from pytest_agentreplay.cli.verbs import DAMAGED, SAME, USAGE
 from tests.support.shown_runs import CASE, bookshop_run, write_run
 
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from iniconfig import IniConfig
 
-from pytest_agentreplay.cli.project_setup import init_plan
+from pytest_agentreplay.cli import initializing
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.settings import resolve
@@ -687,10 +687,10 @@ def test_a_disk_that_takes_only_some_files_gets_none(root, typed, monkeypatch):
 
 
 def test_a_file_that_was_edited_meanwhile_is_not_overwritten(root):
-    planned = init_plan.plan(root)
+    planned = initializing.plan(root)
     file = put(root, "pytest.ini", "[pytest]\naddopts = -q\n")
     with pytest.raises(CannotWrite, match="was edited meanwhile"):
-        init_plan.write(planned.changes)
+        initializing.write(planned.changes)
     assert file.read_text(encoding="utf-8") == "[pytest]\naddopts = -q\n"
 
 

@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from pytest_agentreplay.cli import SAME, USAGE
-from pytest_agentreplay.cli.saying import CANNOT, DAMAGED, DIVERGED, NOTHING
+from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE
 from tests.support.finished import ended
 from tests.support.small_projects import edited
 

@@ -135,7 +135,7 @@ def test_what_was_accepted_stays_when_the_walk_is_interrupted(waiting, capsys, m
         except StopIteration:
             raise KeyboardInterrupt from None
 
-    monkeypatch.setattr("pytest_agentreplay.cli.stepping.read_command", read_command)
+    monkeypatch.setattr("pytest_agentreplay.cli.showing.read_command", read_command)
     with pytest.raises(KeyboardInterrupt):
         reviewing.walk(list_reviewed([], waiting.root))
     assert "1 run accepted, 3 left: agentreplay review" in capsys.readouterr().out

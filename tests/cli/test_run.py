@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import cli
-from pytest_agentreplay.cli.capturing import describe_program
 from pytest_agentreplay.cli.demo.server import ModelServer
+from pytest_agentreplay.cli.programs import describe_program
 from tests.support.captured_files import read_store
 from tests.support.exhaustive import rare
 

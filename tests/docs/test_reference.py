@@ -9,8 +9,8 @@ from pytest_agentreplay import capture, hookspec, plugins, settings
 from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.cli import saying
-from pytest_agentreplay.cli.verb_table import HELP, load_verbs
+from pytest_agentreplay.cli import verbs as command_line
+from pytest_agentreplay.cli.verbs import HELP, load_verbs
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
@@ -98,7 +98,7 @@ def test_every_verb_with_its_arguments_in_the_groups_of_the_help():
 
 
 def test_every_exit_code():
-    there = {value for name, value in vars(saying).items() if name.isupper() and isinstance(value, int)}
+    there = {value for name, value in vars(command_line).items() if name.isupper() and isinstance(value, int)}
     assert {int(row[0]) for row in table("command-line.md", "Exit codes")} == there
 
 

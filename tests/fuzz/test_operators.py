@@ -29,7 +29,7 @@ from pytest_agentreplay.model.exchanges import (
     ToolReply,
 )
 from pytest_agentreplay.providers import READER, encode
-from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
+from pytest_agentreplay.runs.fuzz.content_changes import INJECTION, change_words
 from pytest_agentreplay.runs.fuzz.neighbours import (
     RESULTS,
     WORDS,
@@ -39,7 +39,6 @@ from pytest_agentreplay.runs.fuzz.neighbours import (
     list_smaller,
     perturb,
 )
-from pytest_agentreplay.runs.fuzz.word_changes import change_words
 
 NOON = int(datetime(2026, 11, 27, 12, tzinfo=UTC).timestamp()) * 10**9
 SECOND = 10**9

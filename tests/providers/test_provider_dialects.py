@@ -7,8 +7,7 @@ import struct
 
 import pytest
 
-from pytest_agentreplay.cli.demo.replies import spoken
-from pytest_agentreplay.cli.demo.script import Ask, Say
+from pytest_agentreplay.cli.demo.script import Ask, Say, find_api
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
@@ -240,7 +239,7 @@ STREAMS = {
 )
 @pytest.mark.parametrize(("path", "body"), STREAMS.values(), ids=STREAMS)
 def test_a_stream_reads_as_what_was_said(path, body, says):
-    api, known = spoken(path, body)
+    api, known = find_api(path, body)
     stream = b"".join(api.stream(known, says))
     found = read(f"http://127.0.0.1{path}", body, stream, (("content-type", api.type),))
     assert found.text == says.text

@@ -35,7 +35,7 @@ import pytest
 import yaml
 
 from pytest_agentreplay import settings
-from pytest_agentreplay.cli import parse_words, verb_table
+from pytest_agentreplay.cli import parse_words, verbs
 from pytest_agentreplay.cli.demo.script import Ask, default_script
 from pytest_agentreplay.settings.tables import INI_TYPES
 from tests.support import forking
@@ -345,7 +345,7 @@ def agree(wanted, there):
 def is_command(words):
     """Whether the command line of ours parses."""
     try:
-        return words[0] in verb_table.MODULES and bool(parse_words(words))
+        return words[0] in verbs.MODULES and bool(parse_words(words))
     except SystemExit as left:
         return left.code == 0
 

@@ -1,6 +1,7 @@
-"""What the model server is told to say: replies as values, and the scripts that choose them.
+"""What the model server says: replies as values, the scripts that choose them, and the words of each API.
 
-Pure functions of the request; only `fresh` is new each time.
+Functions of the request; ids and times are new in each reply. The shapes are those that the official SDKs parse, as
+`providers.encode` writes them.
 """
 
 from __future__ import annotations
@@ -8,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.providers import genai
+from pytest_agentreplay.model.reading import ToolUse
+from pytest_agentreplay.providers import anthropic, genai, openai_chat_writing, openai_responses
 from pytest_agentreplay.providers.lenient import obj, objects, string
-from pytest_agentreplay.providers.model_reply import text_of
+from pytest_agentreplay.providers.model_reply import ModelReply, end_of, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -62,12 +65,12 @@ Script: TypeAlias = "Callable[[Any, int], Reply] | Iterable[Reply]"
 
 
 def fresh(prefix: str) -> str:
-    """An id that never comes twice; not drawn from `random`, which a run may have seeded."""
+    """Return an id that never comes twice; not drawn from `random`, which a run may have seeded."""
     return prefix + os.urandom(9).hex()
 
 
 def in_order(replies: Iterable[Reply]) -> Callable[[Any, int], Reply]:
-    """A script of replies by the request's number; past the last one it answers with status 500."""
+    """Return a script of replies by the request's number; past the last one it answers with status 500."""
     listed = list(replies)
 
     def reply(_body: Any, number: int) -> Reply:
@@ -109,7 +112,7 @@ def fitting(tools: Sequence[dict[str, Any]], text: str) -> Ask:
 
 
 def argument(schema: dict[str, Any], text: str) -> Any:
-    """A value for one argument: a number of `text`, a word with a digit in it, or its last word."""
+    """Return a value for one argument: a number of `text`, a word with a digit in it, or its last word."""
     numbers = re.findall(r"\d+", text) or ["1"]
     if schema.get("enum"):
         return schema["enum"][0]
@@ -125,3 +128,71 @@ def argument(schema: dict[str, Any], text: str) -> Any:
         case _:
             words = re.findall(r"[\w-]+", text) or [""]
             return next((word for word in words if re.search(r"\d", word)), words[-1])
+
+
+def count_tokens(value: Any) -> int:
+    """Return a count that grows with what is said; no tokenizer."""
+    return max(1, len(json.dumps(value)) // 4)
+
+
+@dataclass(frozen=True, slots=True)
+class Api:
+    """One operation of an API: the end of its path, and the writers of its reply, whole and streamed.
+
+    `messages` is the field of the body that the model reads; ids begin with `prefix`, those of tool calls with
+    `call_prefix`; `type` is the content type of the stream.
+    """
+
+    path: str
+    write_whole: Callable[[ModelReply], dict[str, Any]]
+    write_stream: Callable[[ModelReply, dict[str, Any]], tuple[bytes, ...]]
+    messages: str = "messages"
+    prefix: str = ""
+    call_prefix: str = "call_"
+    type: str = "text/event-stream; charset=utf-8"
+
+    def is_stream(self, body: dict[str, Any]) -> bool:
+        """Return whether the reply to a request is a stream."""
+        return bool(body.get("stream"))
+
+    def whole(self, body: dict[str, Any], say: Say) -> dict[str, Any]:
+        """Return the reply in one piece."""
+        return self.write_whole(self.make_reply(body, say))
+
+    def stream(self, body: dict[str, Any], say: Say) -> tuple[bytes, ...]:
+        """Return the reply as a stream, an item for each event."""
+        return self.write_stream(self.make_reply(body, say), body)
+
+    def make_reply(self, body: dict[str, Any], say: Say) -> ModelReply:
+        """Return what the model says, with fresh ids."""
+        uses = tuple(ToolUse(self.call_prefix and fresh(self.call_prefix), a.name, a.arguments) for a in say.asks)
+        read, written = count_tokens(body.get(self.messages)), count_tokens([say.text, len(say.asks)])
+        model = body.get("model", "demo")
+        return ModelReply(
+            text=say.text,
+            uses=uses,
+            end=end_of("", uses),
+            model=model,
+            id=fresh(self.prefix),
+            fingerprint="fp_demo",
+            usage={"input_tokens": read, "output_tokens": written},
+            created=int(time.time()),
+            in_pieces="tral" not in model,  # Mistral's SDK takes no tool call in pieces
+        )
+
+
+APIS = [
+    Api("/chat/completions", openai_chat_writing.whole, openai_chat_writing.streamed, prefix="chatcmpl-"),
+    Api("/responses", openai_responses.whole, openai_responses.streamed, messages="input", prefix="resp_"),
+    Api("/messages", anthropic.whole, anthropic.streamed, prefix="msg_", call_prefix="toolu_"),
+]
+"""What the server speaks, by the end of the path, so that any base URL does. Tests add APIs of their own."""
+
+
+def find_api(path: str, body: Any) -> tuple[Api, dict[str, Any]] | None:
+    """Return the operation that `path` names, and the body with what the path says; None for any other path."""
+    path = path.partition("?")[0]
+    for api in APIS:
+        if isinstance(body, dict) and (match := re.search(f"{api.path}$", path)):
+            return api, {**match.groupdict(), **body}
+    return None

@@ -4,8 +4,8 @@
         OpenAI(base_url=server.url + "/v1", api_key="any")
         Anthropic(base_url=server.url, api_key="any")
 
-It speaks the APIs of `cli.demo.replies` (OpenAI, Anthropic, Gemini, Bedrock, Ollama, Cohere, and who speaks like them),
-whole and streamed. A script says what is said, or which fault happens on the wire.
+It speaks the APIs of OpenAI and Anthropic, whole and streamed. A script says what is said, or which fault happens on
+the wire.
 `python -m pytest_agentreplay.cli.demo.server` serves until interrupted. It needs no other library, and has its own
 little HTTP/1.1: a fault is a thing of bytes, which no web framework lets out.
 """
@@ -21,8 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.demo.replies import spoken
-from pytest_agentreplay.cli.demo.script import Ask, Raw, Say, default_script, fresh, in_order
+from pytest_agentreplay.cli.demo.script import Ask, Raw, Say, default_script, find_api, fresh, in_order
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -162,17 +161,17 @@ class ModelServer:
             reply = Say(asks=(reply,))
         say = Say(reply) if isinstance(reply, str) else reply if isinstance(reply, Say) else Say(asks=tuple(reply))
         marks = [("x-request-id", fresh("req_")), ("set-cookie", f"session={fresh('')}; Path=/; HttpOnly")]
-        found = spoken(request.path, body)
-        if found is None:
+        operation = find_api(request.path, body)
+        if operation is None:
             about = {"number": request.number, "id": fresh("id_"), "path": request.path, "text": say.text}
             return in_full(json.dumps(about).encode(), marks)
-        api, body = found
+        api, body = operation
         if api.is_stream(body):
             return Raw(headers=[("content-type", api.type), *marks], chunks=api.stream(body, say), delay=self.pace)
         return in_full(json.dumps(api.whole(body, say), ensure_ascii=False).encode(), marks)
 
     def _send(self, connection: socket.socket, raw: Raw) -> bool:
-        """Write the reply; gives whether the connection lives on."""
+        """Write the reply; return whether the connection is kept open."""
         names = {name.lower() for name, _ in raw.headers}
         chunked = raw.head is None and not names & {"content-length", "transfer-encoding"}
         if raw.head is not None:
@@ -217,7 +216,7 @@ def hang_up(connection: socket.socket) -> None:
 
 
 def read_body(incoming: BinaryIO, headers: dict[str, str]) -> bytes:
-    """The body of a request, by its length or its chunks."""
+    """Return the body of a request, by its length or its chunks."""
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return incoming.read(int(headers.get("content-length", 0)))
     parts = []
@@ -229,7 +228,7 @@ def read_body(incoming: BinaryIO, headers: dict[str, str]) -> bytes:
 
 
 def in_full(body: bytes, marks: Sequence[tuple[str, str]]) -> Raw:
-    """A JSON body of known length."""
+    """Return a JSON body of known length."""
     headers = [("content-type", "application/json"), ("content-length", str(len(body))), *marks]
     return Raw(headers=headers, chunks=(body,))
 

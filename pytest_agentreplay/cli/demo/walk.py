@@ -38,7 +38,7 @@ SCRIPT = (
 
 
 def walk(folder: Path, say: Callable[[str], None], *, local: bool, width: int, force: bool) -> bool:
-    """Walk through the main job in `folder`; gives whether each step ended as it must.
+    """Walk through the main job in `folder`; return whether each step ended as it must.
 
     `local` asks the local model, `force` writes over what the reader has edited. Raises AgentReplayError when what the
     demo needs is not installed or the folder holds something else.
@@ -121,7 +121,7 @@ def run(folder: Path, url: str, *words: str, width: int) -> subprocess.Completed
 
 
 def tail(done: subprocess.CompletedProcess[str]) -> str:
-    """The lines of a run that matter here: ours and the last one; all of it when it went wrong."""
+    """Return the lines of a run that matter here: ours and the last one; all of it when it went wrong."""
     lines = done.stdout.splitlines()
     if done.returncode != 0:
         return indent(done.stdout + done.stderr)
@@ -130,7 +130,7 @@ def tail(done: subprocess.CompletedProcess[str]) -> str:
 
 
 def report(done: subprocess.CompletedProcess[str]) -> str:
-    """The failure of a run, from its title to the short summary."""
+    """Return the failure of a run, from its title to the short summary."""
     found = re.search(r"=+ FAILURES =+\n(.*?)\n=+ short test summary", done.stdout, re.DOTALL)
     return indent(found[1] if found else done.stdout + done.stderr)
 

@@ -175,12 +175,12 @@ def python_files(root: Path, skipped: list[tuple[Path, str]]) -> Iterator[Path]:
 
 
 def is_source(folder: Path) -> bool:
-    """Whether a folder may hold code of the project."""
+    """Return whether a folder may hold code of the project."""
     return not (folder.name in NOT_SOURCE or folder.name.startswith((".", "__")) or files.exists(folder / "pyvenv.cfg"))
 
 
 def is_test(file: Path, root: Path) -> bool:
-    """Whether a file belongs to the tests: what it defines has no settled import path."""
+    """Return whether a file belongs to the tests: what it defines has no settled import path."""
     folders = {part.lower() for part in file.relative_to(root).parts[:-1]}
     return (
         bool(folders & TEST_FOLDERS) or file.name == "conftest.py" or file.match("test_*.py") or file.match("*_test.py")

@@ -1,22 +1,24 @@
 """The file that configures pytest in a project: which one it is, what it says, and its text with lines added to a key.
 
-Text is inserted, never written anew, so comments, order and line ends stay. What comes out is parsed again, and
-refused if it says anything else than the old file and the new lines.
+Text is inserted, never written anew, so comments, order and line ends stay. The standard library reads TOML and does
+not write it: what is here knows just enough of its grammar to find where a statement and a value end. What comes out
+is parsed again, and refused if it says anything else than the old file and the new lines.
 """
 
 from __future__ import annotations
 
+import json
+import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.cli.project_setup import ini_text, toml_text
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.snapshots.store import files, projects
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -44,9 +46,9 @@ class Configuration:
             return self
         wanted = [*self.lines(key), *lines]
         if self.is_toml:
-            text = toml_text.extended(self.text, self.table.split("."), key, wanted, lines)
+            text = extend_toml(self.text, self.table.split("."), key, wanted, lines)
         else:
-            text = ini_text.extended(self.text, self.table, key, lines)
+            text = extend_ini(self.text, self.table, key, lines)
         try:
             new = replace(self, text=text, values=read_table(self.file, text, self.table) or {})
         except SettingsError:
@@ -80,3 +82,130 @@ def text_of(file: Path) -> str | None:
         raise SettingsError(str(error)) from None
     except UnicodeDecodeError as error:
         raise SettingsError(f"{format_path(file)}: offset {error.start}: is not UTF-8") from None
+
+
+INDENT = "    "
+
+
+def extend_ini(text: str, name: str, key: str, added: Sequence[str]) -> str:
+    """Return `text` with the lines `added` under `key` of section `name`; either is made where it is missing."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += end
+    header = next((at for at, line in enumerate(lines) if re.match(rf"\[{re.escape(name)}\]", line)), None)
+    if header is None:
+        lines += [end] * bool(text.strip()) + [f"[{name}]{end}"]
+        header = len(lines) - 1
+    stop = next((at for at in range(header + 1, len(lines)) if lines[at].startswith("[")), len(lines))
+    start = next((at for at in range(header + 1, stop) if re.match(rf"{re.escape(key)}\s*[=:]", lines[at])), None)
+    if start is None:
+        at = last_line(lines, header, stop) + 1
+        new = [f"{key} ={end}", *(f"{INDENT}{line}{end}" for line in added)]
+    else:
+        after = next((at for at in range(start + 1, stop) if is_value(lines[at]) and not lines[at][0].isspace()), stop)
+        last = last_line(lines, start, after)
+        indent = INDENT if last == start else lines[last][: len(lines[last]) - len(lines[last].lstrip())]
+        at, new = last + 1, [f"{indent}{line}{end}" for line in added]
+    return "".join([*lines[:at], *new, *lines[at:]])
+
+
+def last_line(lines: Sequence[str], first: int, stop: int) -> int:
+    """Return the last line between two that is no comment and not empty."""
+    return max((at for at in range(first, stop) if is_value(lines[at])), default=first)
+
+
+def is_value(line: str) -> bool:
+    """Return whether a line is neither empty nor a comment."""
+    return bool(line.strip()) and line.lstrip()[0] not in "#;"
+
+
+TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]|\n|[^"\'#\[\]{}\n]+|.',
+    re.DOTALL,
+)
+
+
+class Statement(NamedTuple):
+    """A table's header or a key with its value: where it begins, and where it ends (before its line's comment)."""
+
+    start: int
+    end: int
+    text: str
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Return the statements of a valid document in order."""
+    start = end = depth = 0
+    for token in TOKEN.finditer(text):
+        word = token[0]
+        if word == "\n" and depth == 0:
+            if end > start:
+                yield Statement(start, end, text[start:end])
+            start = end = token.end()
+        elif word[0] != "#" and word.strip():
+            if end == start:
+                start = token.start() + len(word) - len(word.lstrip())
+            end = token.start() + len(word.rstrip())
+            depth += (word in "[{") - (word in "]}")
+    if end > start:
+        yield Statement(start, end, text[start:end])
+
+
+def extend_toml(text: str, table: Sequence[str], key: str, wanted: Sequence[str], added: Sequence[str]) -> str:
+    """Return `text` with `added` in the array under `key` of `table`; either is made where it is missing.
+
+    `all_values` are all that the array holds then: they take the place of a string.
+    """
+    end = "\r\n" if "\r\n" in text else "\n"
+    inside, last = False, None
+    for statement in statements(text):
+        if statement.text.startswith("["):
+            inside = is_header(statement.text, table)
+            last = statement if inside else last
+        elif inside:
+            last = statement
+            if name := re.match(
+                rf"""(?:{re.escape(key)}|"{re.escape(key)}"|'{re.escape(key)}')\s*=\s*""", statement.text
+            ):
+                start = statement.start + name.end()
+                if text[start] == "[":
+                    return with_values(text, start, statement.end, added, end)
+                return text[:start] + inline(wanted) + text[statement.end :]
+    lines = [f"{INDENT}{json.dumps(value, ensure_ascii=False)}," for value in added]
+    new = end.join([f"{key} = [", *lines, "]", ""]) if len(added) > 1 else f"{key} = {inline(added)}{end}"
+    if last is None:
+        gap = "" if not text else end if text.endswith("\n") else end + end
+        return f"{text}{gap}[{'.'.join(table)}]{end}{new}"
+    at = text.find("\n", last.end) + 1
+    return text[:at] + new + text[at:] if at else text + end + new
+
+
+def is_header(text: str, table: Sequence[str]) -> bool:
+    """Return whether a statement is the header of `table`."""
+    names = [part.strip().strip("\"'") for part in text.strip("[]").split(".")]
+    return not text.startswith("[[") and names == list(table)
+
+
+def with_values(text: str, start: int, stop: int, added: Sequence[str], end: str) -> str:
+    """Return `text` with more values in the array between two offsets."""
+    value = text[start:stop]
+    close = stop - 1
+    tokens = [token for token in TOKEN.finditer(text, start, close) if token[0][0] != "#" and token[0].strip()]
+    last = tokens[-1].start() + len(tokens[-1][0].rstrip())
+    comma = "" if text[last - 1] == "," or len(tokens) == 1 else ","
+    if "\n" not in value:
+        space = " " if len(tokens) > 1 else ""
+        return text[:last] + comma + space + inline(added)[1:-1] + text[close:]
+    line = text.rfind("\n", 0, close) + 1
+    at = line if not text[line:close].strip() else close
+    first = text[text.find("\n", start) + 1 :]
+    indent = first[: len(first) - len(first.lstrip(" \t"))] if len(tokens) > 1 else INDENT
+    new = "".join(f"{indent or INDENT}{json.dumps(value, ensure_ascii=False)},{end}" for value in added)
+    before = text[:last] + comma + text[last:at]
+    return before + (new if at == line else f"{end}{new}") + text[at:]
+
+
+def inline(values: Sequence[str]) -> str:
+    """Return an array in one line."""
+    return json.dumps(list(values), ensure_ascii=False)

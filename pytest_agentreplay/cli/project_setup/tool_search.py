@@ -46,9 +46,9 @@ READS = re.compile(r"^(?:get|find|list|look_?up|search|read|fetch|query|count|sh
 class FoundTools:
     """What was found, each by import path.
 
-    `named` need a line in the ini file, `intercepted` are frozen by their framework. `unnamed` are schemas (name, file)
-    to which no function, or more than one, belongs. `shown_as` are the names under which a registry, decorator or class
-    for tools has functions that no registry or schema calls by their own.
+    `functions` need a line in the ini file, `intercepted` are frozen by their framework. `unmatched` are schemas (name,
+    file) to which no function, or more than one, belongs. `shown_as` are the names under which a registry, decorator or
+    class for tools has functions that no registry or schema calls by their own.
     """
 
     named: dict[str, Path] = field(default_factory=dict)
@@ -228,7 +228,7 @@ def elements(value: ast.expr) -> list[ast.expr]:
 
 
 def is_container(value: ast.expr) -> bool:
-    """Whether an expression is a literal that holds others; `tools = self.load` is a method, and no tool."""
+    """Return whether an expression is a literal that holds others; `tools = self.load` is a method, and no tool."""
     return isinstance(value, ast.Dict | ast.List | ast.Tuple | ast.Set | ast.DictComp | ast.ListComp)
 
 
@@ -257,11 +257,11 @@ def schema_name(node: ast.AST) -> str:
 
 
 def suggests_reading(path: str) -> bool:
-    """Whether a function's name suggests that it changes nothing."""
+    """Return whether a function's name suggests that it changes nothing."""
     return bool(READS.search(path.rpartition(".")[2]))
 
 
 def opens_session(function: Function) -> bool:
-    """Whether a test function asks for the fixture `agentreplay`."""
+    """Return whether a test function asks for the fixture `agentreplay`."""
     arguments = (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)
     return any(argument.arg == "agentreplay" for argument in arguments)

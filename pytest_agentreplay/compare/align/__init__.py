@@ -15,8 +15,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.align.answers import answer
-from pytest_agentreplay.compare.align.local import lanes, minted, renamed
+from pytest_agentreplay.compare.align.local import answer, lanes, minted, renamed
 from pytest_agentreplay.compare.align.pairing import align, moves, unordered
 from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments, format_line
 from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks
@@ -39,12 +38,12 @@ if TYPE_CHECKING:
 
 
 def first_divergence(a: Run, b: Run, reader: Reader, *, matching: Matching | None = None) -> Divergence | None:
-    """The first place where run `b` parts from run `a`, told as `a` recorded and `b` now; None when it never does."""
+    """Return the first place where run `b` diverges from run `a`, `a` as recorded and `b` as now; None for none."""
     return next(iter(divergences(a, b, reader, matching=matching)), None)
 
 
 def divergences(a: Run, b: Run, reader: Reader, *, matching: Matching | None = None) -> tuple[Divergence, ...]:
-    """Every place where run `b` parts anew from run `a`, in the order of `a`; the end of the test comes last.
+    """Return every place where run `b` parts anew from run `a`, in the order of `a`; the end of the test comes last.
 
     With `matching`, places that are not compared do not count. Raises what `Body.data` raises.
     """
@@ -81,7 +80,7 @@ class _RunComparison:
         self.read = lanes(self.recorded.turns, reader, ids), lanes(self.now.turns, reader, ids)
 
     def lanes(self) -> Iterator[tuple[list[Item], list[Item]]]:
-        """Each lane with the one that did most of the same; which task or thread got which number is chance."""
+        """Yield each lane with the one that did most of the same; which task or thread got which number is chance."""
         here, there = ({lane: one.items for lane, one in side.items()} for side in self.read)
         sets = [{lane: {item.added for item in one} for lane, one in side.items()} for side in (here, there)]
         ranked = sorted(
@@ -100,7 +99,7 @@ class _RunComparison:
             yield here.get(x, []), there.get(y, [])
 
     def walk(self, recorded: list[Item], now: list[Item]) -> Iterator[tuple[float, Divergence]]:
-        """The new divergences of one lane, each with the recorded place that it sorts by."""
+        """Yield the new divergences of one lane, each with the recorded place that it sorts by."""
         state = _State()
         lane = recorded[0].lane if recorded else now[0].lane
         pairs = align(recorded, now)
@@ -120,7 +119,7 @@ class _RunComparison:
             yield from ((state.at + (x is None) / 2, one) for one in found if one is not None)
 
     def pair(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
-        """Two exchanges that stand for each other: where their calls differ, and where their answers do."""
+        """Return where the calls of two exchanges that stand for each other differ, and where their answers do."""
         if x.sort in {"tool", "retrieval"} and x.name != y.name:
             state.results = True
             return () if state.reply else (self.other(x, y),)
@@ -140,7 +139,7 @@ class _RunComparison:
         return found, self.answer(x, y, diff(old, new), Kind.REPLY, asked_otherwise=not same) if told else None
 
     def request(self, x: Item, y: Item, state: _State) -> Divergence | None:
-        """The new difference of two model calls; None when they only carry earlier ones along."""
+        """Return the new difference of two model calls; None when they only carry earlier ones along."""
         if state.reply and _follows(x, y):
             return None
         call = self.translated(x, y)
@@ -149,7 +148,7 @@ class _RunComparison:
         return self.told(self.recorded.explain_change(x.exchange, call, mine), x, y) if mine else None
 
     def tool(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
-        """Two calls of one tool, or two requests that no dialect knows."""
+        """Return how two calls of one tool differ, or two requests that no dialect knows."""
         found = None
         changes: tuple[Difference, ...] = ()
         if x.added != y.added:
@@ -178,7 +177,7 @@ class _RunComparison:
     def answer(
         self, x: Item, y: Item, changes: tuple[Difference, ...], kind: Kind, *, asked_otherwise: bool
     ) -> Divergence:
-        """Two calls that were answered otherwise."""
+        """Return the divergence of two calls that were answered otherwise."""
         what = "reply" if kind is Kind.REPLY or x.sort == "http" else "result"
         first = changes[0]
         note = first.note or " -> ".join(
@@ -204,7 +203,7 @@ class _RunComparison:
         )
 
     def other(self, x: Item, y: Item) -> Divergence:
-        """One call in the place of another."""
+        """Return the divergence of one call in the place of another."""
         lines = [format_line(item.exchange.call, self.reader) for item in (x, y)]
         return self.recorded.make_divergence(
             Kind.TOOL,
@@ -217,7 +216,7 @@ class _RunComparison:
         )
 
     def alone(self, x: Item | None, y: Item | None, state: _State, lane: str) -> Divergence | None:
-        """A call that only one of the runs made; None when another reply asked for it."""
+        """Return the divergence of a call that only one of the runs made; None when another reply asked for it."""
         state.results = True
         state.parted = state.parted or "model" in {one.sort for one in (x, y) if one is not None}
         if state.reply:
@@ -241,7 +240,7 @@ class _RunComparison:
         )
 
     def moved(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> tuple[Divergence | None, ...]:
-        """A call that came at another place; its second place (`y` is `x`) tells nothing new."""
+        """Return the divergence of a call that came at another place; nothing at its second place (`y` is `x`)."""
         if y is x or state.reply:
             return ()
         if unordered(x, y, pairs):
@@ -276,7 +275,7 @@ class _RunComparison:
         )
 
     def translated(self, x: Item, y: Item) -> Call:
-        """The call of `y`, with the ids that its replies minted under the names that they have beside `x`."""
+        """Return the call of `y`, with the ids that its replies minted under the names that they have beside `x`."""
         call = y.exchange.call
         by_name = {told: word for word, told in self.read[0][x.lane].names.items()}
         by_reply = {(ordinal, place): word for word, (lane, ordinal, place) in self.minted[0].items() if lane == x.lane}
@@ -299,7 +298,8 @@ class _RunComparison:
 class _State:
     """How far a lane has been walked: whether the last replies or results differ, and whether requests ever did.
 
-    `replied` says whether another reply was told since a request differed by itself; `final` has the last model calls.
+    `replied` says whether another reply was reported since a request differed by itself; `final` are the last model
+    calls.
     """
 
     at: float = -1
@@ -325,7 +325,7 @@ def _follows(x: Item, y: Item) -> bool:
 
 
 def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
-    """Whether a difference of two model calls only carries an earlier one along."""
+    """Return whether a difference of two model calls only carries an earlier one along."""
     assert x.reading is not None
     assert y.reading is not None
     readings = (x.reading, y.reading)
@@ -345,7 +345,7 @@ def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
 
 
 def _with_others(told: list[Divergence]) -> list[Divergence]:
-    """The first divergence says where other lanes part, too: nothing fixes an order between them."""
+    """Return the divergences; the first also says where other lanes diverge: nothing fixes an order between them."""
     if not told:
         return told
     first = told[0]
@@ -355,7 +355,7 @@ def _with_others(told: list[Divergence]) -> list[Divergence]:
 
 
 def _outcome(a: Run, b: Run) -> Iterator[Divergence]:
-    """How the tests ended, where both say so."""
+    """Yield how the tests ended, where both say so."""
     old, new = dict(a.header.outcome), dict(b.header.outcome)
     if not old or not new:
         return

@@ -64,7 +64,7 @@ _SHOW: dict[str, Callable[[Any], str]] = {
 
 
 def features(call: Call) -> Features:
-    """The features of a call: of its body or arguments, and of its query."""
+    """Return the features of a call: of its body or arguments, and of its query."""
     leaves = list(_leaves(call))
     texts = [_WORD.findall(text.casefold()) for _, text in leaves]
     return Features(
@@ -75,7 +75,7 @@ def features(call: Call) -> Features:
 
 
 def compare(call: Features, first: Features, second: Features) -> PairEvidence:
-    """Whether `call` resembles `first` or `second`, by what only one of these two holds."""
+    """Return whether `call` resembles `first` or `second`, by what only one of these two holds."""
     for level in ("values", "words", "phrases"):
         held, ours, theirs = (getattr(side, level) for side in (call, first, second))
         only = ours - theirs, theirs - ours
@@ -94,7 +94,7 @@ def compare(call: Features, first: Features, second: Features) -> PairEvidence:
 
 
 def _favours(first: float | None, second: float | None) -> int:
-    """The side that holds most of its own where the other holds little; None: a side has nothing of its own."""
+    """Return the side that holds most of its own where the other holds little; None: a side has nothing of its own."""
     if first is None or second is None:
         share = second if first is None else first
         sign = -1 if first is None else 1
@@ -118,7 +118,7 @@ def _leaves(call: Call) -> Iterator[Part]:
 
 
 def _scalars(tree: Json) -> Iterator[Part]:
-    """Each scalar with the name of the nearest member that holds it; with a stack of its own, for deep trees."""
+    """Yield each scalar with the name of the nearest member that holds it; with a stack of its own, for deep trees."""
     stack: list[tuple[str, Json]] = [("", tree)]
     while stack:
         name, node = stack.pop()

@@ -1,4 +1,4 @@
-"""What each exchange of a run added to what its lane had said before: the keys on which two runs are aligned.
+"""What each exchange of a run added to what its lane had said before, and what came back: the keys of alignment.
 
 Agents resend their history, so one changed tool result changes every later request as a whole. What a request added
 against the best of the lane's last requests changes once. Ids that replies minted are told by the message that first
@@ -14,16 +14,17 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.diagnose.sections import normalize_address
 from pytest_agentreplay.compare.matching.address import content
-from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.canonical_json import NotJson, canonical, digest, parse
+from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.model.turns import is_model
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json
+    from pytest_agentreplay.model.exchanges import Closed, Exchange, Json, Outcome
     from pytest_agentreplay.model.reading import CallReading, Reader
     from pytest_agentreplay.model.turns import Turn
+
 
 BASES = 8  # earlier requests of a lane that a request may go on from
 SHORTEST = 6  # characters from which on an id is renamed: "1" stands in too many texts
@@ -40,7 +41,7 @@ class Item:
     """One exchange, as alignment sees it.
 
     `sort` is "model", "tool", "retrieval" or "http"; `ordinal` counts the model calls of the lane up to here. `added`
-    is the local key, `whole` the key of everything. `new` are the indexes of the messages that the base did not have,
+    is the local key, `full_key` that of everything. `new` are the indexes of the messages that the base did not have,
     `dropped` how many of the base's are gone, `changed` the other sections that are not the base's.
     """
 
@@ -59,13 +60,13 @@ class Item:
     changed: frozenset[str] = frozenset()
 
     def overlaps(self, other: Item) -> bool:
-        """Whether neither ended before the other began."""
+        """Return whether neither ended before the other began."""
         mine, theirs = self.exchange, other.exchange
         return _end(mine) > theirs.start and _end(theirs) > mine.start
 
 
 def minted(told: Iterable[Turn], reader: Reader) -> Minted:
-    """Where each reply-made id of a run comes from: lane, ordinal of the model call, place among its ids."""
+    """Return where each reply-made id of a run comes from: lane, ordinal of the model call, place among its ids."""
     found: Minted = {}
     for lane, sequence in _strands(told).items():
         ordinal = 0
@@ -84,7 +85,7 @@ def lanes(told: Iterable[Turn], reader: Reader, ids: Collection[str]) -> dict[st
 
 
 def renamed(text: str, names: dict[str, str]) -> str:
-    """A text with each whole word that `names` knows replaced."""
+    """Return a text with each whole word that `names` knows replaced."""
     text = _TOKEN.sub(lambda found: names.get(found[0], found[0]), text)
     for name, instead in names.items():
         if not _TOKEN.fullmatch(name):
@@ -131,7 +132,7 @@ class Lane:
 
     @staticmethod
     def _put_to(call: ToolCall) -> str:
-        """Which function is called, with what was said of it."""
+        """Return which function is called, with what was said of it."""
         return f"{call.name} {canonical(call.facts)}" if call.facts else call.name
 
     def _model(self, exchange: Exchange, reading: CallReading) -> Item:
@@ -169,7 +170,7 @@ class Lane:
         return (*keys[:same], *(self._message(one) for one in reading.messages[same:]))
 
     def _message(self, message: Json) -> str:
-        """The key that a message got when it was first sent: the ids in it are told from there."""
+        """Return the key that a message got when it was first sent: the ids in it are named after it."""
         text = canonical(message)
         if text not in self.known:
             key = self.known[text] = self._key(text)
@@ -181,7 +182,7 @@ class Lane:
         return self._key(canonical(value))
 
     def _key(self, text: str) -> str:
-        """The digest of a text, with its reply-made ids told by the text that held them first."""
+        """Return the digest of a text, with its reply-made ids named after the text that held them first."""
         if not self.ids:
             return digest(text)
         fresh: dict[str, int] = {}
@@ -204,7 +205,7 @@ class Lane:
     def _against_best(
         self, messages: tuple[str, ...], sections: dict[str, str]
     ) -> tuple[tuple[int, ...], int, frozenset[str]]:
-        """What is new, how much was dropped and what changed, against the base that explains most."""
+        """Return what is new, how much was dropped and what changed, against the base that explains most."""
         best: tuple[tuple[int, ...], int, frozenset[str]] = tuple(range(len(messages))), 0, frozenset(sections)
         cost = len(messages) + len(sections)
         for base in self.recent:
@@ -220,7 +221,7 @@ class Lane:
 
 
 def _against(base: tuple[str, ...], mine: tuple[str, ...]) -> tuple[tuple[int, ...], int]:
-    """The indexes in `mine` that `base` does not have in this order, and how many of the base are gone."""
+    """Return the indexes in `mine` that `base` does not have in this order, and how many of the base are gone."""
     if mine[: len(base)] == base:
         return tuple(range(len(base), len(mine))), 0
     at = 0
@@ -250,7 +251,7 @@ def _strands(told: Iterable[Turn]) -> dict[str, list[Exchange]]:
 
 
 def _settled(found: list[Item]) -> list[Item]:
-    """Overlapping calls that ask no model, in an order of their own: any of them may come first."""
+    """Return the items, overlapping calls that ask no model in an order of their own: any of them may come first."""
     settled: list[Item] = []
     for group in _groups(found):
         settled += sorted(group, key=lambda item: (item.sort, item.name, item.added)) if len(group) > 1 else group
@@ -272,3 +273,52 @@ def _groups(found: list[Item]) -> Iterator[list[Item]]:
 
 def _end(exchange: Exchange) -> int:
     return exchange.finish if exchange.finish is not None else exchange.start + 1
+
+
+def answer(exchange: Exchange, reader: Reader) -> Json:
+    """Return what came back, without ids and counts: the part of an outcome that two runs are compared on."""
+    call, outcome = exchange.call, exchange.outcome
+    if not isinstance(call, ToolCall) and isinstance(outcome, HttpReply | FramesReply) and is_model(call, reader):
+        reply = reader.read_reply(call, outcome)
+        uses: list[Json] = [{"name": use.name, "arguments": _value(use.arguments)} for use in reply.tool_uses]
+        whole: dict[str, Json] = {"text": reply.text, "tool_calls": uses}
+        if isinstance(outcome, HttpReply):
+            whole["status"] = outcome.status
+        whole["finish_reasons"] = list(reply.finish_reasons)
+        if reply.error:
+            whole["error"] = reply.error
+        return whole
+    return _outcome(outcome)
+
+
+def _value(arguments: Json) -> Json:
+    value = parse(arguments, exact=True) if isinstance(arguments, str) else arguments
+    return arguments if isinstance(value, NotJson) else value
+
+
+def _outcome(outcome: Outcome | None) -> Json:
+    """Return any outcome as one value."""
+    match outcome:
+        case None:
+            return {"unfinished": True}
+        case Failure(kind, message):
+            return {"raised": f"{kind}: {message}".rstrip(": ")}
+        case HttpReply(status):
+            held = content(outcome.headers, outcome.body)
+            body = held.tree if held.kind != "bytes" else held.data.decode("utf-8", "replace")
+            return {"status": status, "body": body, **_broken(outcome.failure)}
+        case FramesReply():
+            frames: list[Json] = [_value(frame.data.decode("utf-8", "replace")) for frame in outcome.frames()]
+            return {"frames": frames, **_ended(outcome.closed), **_broken(outcome.failure)}
+        case _:
+            items: dict[str, Json] = {} if outcome.items is None else {"items": list(outcome.items)}
+            items |= {"sent": list(outcome.sent)} if outcome.sent else {}
+            return {"value": outcome.value, **items, **_broken(outcome.failure)}
+
+
+def _ended(closed: Closed | None) -> dict[str, Json]:
+    return {} if closed is None else {"closed": closed.code, "reason": closed.reason}
+
+
+def _broken(failure: Failure | None) -> dict[str, Json]:
+    return {} if failure is None else {"raised": f"{failure.type}: {failure.message}".rstrip(": ")}

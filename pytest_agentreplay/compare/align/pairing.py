@@ -13,7 +13,7 @@ Pair = tuple["Item | None", "Item | None"]
 
 
 def align(recorded: list[Item], now: list[Item]) -> list[Pair]:
-    """The items of one lane beside those that stand for them, in order; None beside those that stand alone.
+    """Return the items of one lane beside those that stand for them, in order; None beside those that stand alone.
 
     The matcher is not symmetric, so it always sees the two runs the same way round.
     """
@@ -38,7 +38,7 @@ def _oriented(xs: list[Item], ys: list[Item], keys: tuple[list[str], list[str]])
 
 
 def _block(xs: list[Item], ys: list[Item]) -> list[Pair]:
-    """Items of which none is in the other run: pair what was changed, leave alone what came or went."""
+    """Pair the items that were changed where none is in the other run; leave alone what came or went."""
     anchors = _joined(xs, ys) or [(i, j) for j, i in _joined(ys, xs)]
     pairs: list[Pair] = []
     i, j = 0, 0
@@ -106,7 +106,7 @@ def moves(pairs: list[Pair]) -> dict[int, tuple[Item, Item]]:
 
 
 def unordered(x: Item, y: Item, pairs: list[Pair]) -> bool:
-    """Whether the call overlapped another one in either run, so that no order was ever fixed."""
+    """Return whether the call overlapped another one in either run, so that no order was ever fixed."""
     return any(
         other is not None and other is not mine and other.sort != "model" and other.overlaps(mine)
         for mine, side in ((x, 0), (y, 1))

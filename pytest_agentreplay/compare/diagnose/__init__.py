@@ -132,7 +132,7 @@ def explain_service(
 
 def explain_token(progress: ReplayProgress, call: Call, match: Exchange, *, other: str) -> Divergence:
     """Why `call` is not `match`, which it is but for its credential: `other` says where and which."""
-    # As `Tokens.swapped` writes it: the place, what was sent there when recorded, and what is sent now.
+    # As `Tokens.find_swap` writes it: the place, what was sent there when recorded, and what is sent now.
     where, _, sides = other.partition(": ")
     changed = [
         difference for difference in progress.compare(match.call, call) if difference.note and difference.note in sides
@@ -252,7 +252,7 @@ def _name_both(progress: ReplayProgress, call: Call, other: Call) -> tuple[str, 
 
 
 def _explain_repeat(progress: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
-    """A call whose twin was answered already, and is recorded no second time."""
+    """Return the divergence of a call whose twin was answered already, and is recorded no second time."""
     return progress.make_divergence(
         Kind.EXTRA,
         f"{progress.name(call)} called once more than recorded",
@@ -305,7 +305,7 @@ def _explain_missing_call(
 
 
 def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
-    """A tool call with no counterpart: other arguments, another tool, or one too many."""
+    """Return the divergence of a tool call with no counterpart: other arguments, another tool, or one too many."""
     # The tools of one turn end at the next model call: what comes later is another turn's.
     turn: list[Exchange] = []
     for x in pending:
@@ -342,7 +342,7 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
 
 
 def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
-    """A request with no counterpart."""
+    """Return the divergence of a request with no counterpart."""
     alike = [x for x in pending if progress.is_alike(x.call, call) and progress.find_tool(x.call) is None]
     # A call that was given up when recorded stands for this one only where no other does.
     targets = [x for x in alike if not x.abandoned] or alike

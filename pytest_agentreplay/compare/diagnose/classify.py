@@ -76,7 +76,7 @@ _EPOCH = ((1.4e9, 2.1e9), (1.4e12, 2.1e12), (1.4e15, 2.1e15), (1.4e18, 2.1e18))
 
 
 def describe_noise(difference: Difference, explain: ExplainValue) -> str:
-    """What the two sides likely differ in, "a clock and a uuid"; "" when they really differ.
+    """Return what the two sides likely differ in, "a clock and a uuid"; "" when they really differ.
 
     `explain` says of a recorded value and the one of now why they are not both new in their runs; "" when they are.
     """
@@ -109,7 +109,7 @@ def _explain_values(difference: Difference, explain: ExplainValue) -> str:
 
 
 def is_only_noise(difference: Difference) -> bool:
-    """Whether the place holds the noise and no other text, so that leaving it out hides nothing."""
+    """Return whether the place holds the noise and no other text, so that leaving it out hides nothing."""
     recorded = difference.recorded
     return not isinstance(recorded, str) or not any(map(str.isalnum, _SPAN.sub("", recorded)))
 
@@ -133,7 +133,7 @@ def _is_place_for_mark(marked: str, plain: str) -> bool:
 
 
 def _is_member_list(text: str) -> bool:
-    """Whether a text may be the members of a set: separated by signs, or each on a line of its own."""
+    """Return whether a text may be the members of a set: separated by signs, or each on a line of its own."""
     rows = text.split("\n")
     return _SEPARATOR.search(text) is not None or (len(rows) > 1 and all(len(_WORD.findall(row)) <= 3 for row in rows))
 
@@ -172,7 +172,7 @@ class ContentChange:
 def classify_change(
     recorded: Call, now: Call, reader: Reader, differences: Differences, *, frozen: IsFrozen, explain: ExplainValue
 ) -> ContentChange:
-    """What `differences`, the differences of two calls of one boundary, amount to.
+    """Return what `differences`, the differences of two calls of one boundary, amount to.
 
     `frozen` says of a message that holds a tool's result whether that tool was recorded: then it cannot have changed.
     `explain` is that of `describe_noise`.
@@ -202,7 +202,7 @@ def classify_change(
 def _classify_model(
     name: str, readings: Readings, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
 ) -> ContentChange:
-    """A model call that became another one, by the most telling section that differs."""
+    """Return how a model call became another one, by the most telling section that differs."""
     # The members of `ReportSection` stand in the order of what says most; of one section the first place decides.
     ranked = sorted(((find_section(difference, *readings), at) for at, difference in enumerate(differences)))
     mine = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
@@ -325,7 +325,7 @@ def _classify_noise(name: str, differences: tuple[Difference, ...], names: dict[
 
 
 def format_ignore_line(path: str, reason: str) -> str:
-    """The hint that names the ini line which takes a place out of the comparison, as ini files have it."""
+    """Return the hint that names the ini line which takes a place out of the comparison, as ini files have it."""
     place = f"header:{path.removeprefix('headers.')}" if path.startswith("headers.") else path
     return f"or do not compare it: agentreplay_ignore = {place} = {reason}"
 
@@ -350,7 +350,7 @@ def _describe(difference: Difference) -> str:
 
 
 def is_reordered(difference: Difference) -> bool:
-    """Whether both sides hold the same elements, in another order."""
+    """Return whether both sides hold the same elements, in another order."""
     return difference.note.startswith("reordered [")
 
 

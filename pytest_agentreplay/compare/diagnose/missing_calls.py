@@ -24,7 +24,7 @@ NEXT = 120  # characters of the recorded call that was next
 
 
 def explain_missing(progress: ReplayProgress, required: Collection[int] = ()) -> Divergence | None:
-    """The recorded calls that were never made, now that the test has ended; None when there are none.
+    """Return the recorded calls that were never made, now that the test has ended; None when there are none.
 
     Calls that the agent had given up, or that never ended, need not come again, except those of `required`.
     """
@@ -70,7 +70,7 @@ def _describe_progress(at: Divergence, begins_turn: bool) -> str:
 
 
 def _explain_end(progress: ReplayProgress, left: Sequence[Exchange]) -> Divergence:
-    """The test has ended without the calls `left`."""
+    """Return the divergence of a test that has ended without the calls `left`."""
     first, *others = left
     cause = "your code stopped earlier than it did when recorded: a changed condition, a caught error, a limit"
     if first.abandoned:

@@ -56,19 +56,19 @@ class ReplayProgress:
         self.lanes = list(dict.fromkeys(turn.lane for turn in self.turns))
 
     def name(self, call: Call) -> str:
-        """A call as reports show it."""
+        """Return a call as reports show it."""
         return label(call, self.reader)
 
     def is_model(self, exchange: Exchange) -> bool:
-        """Whether a turn begins here."""
+        """Return whether a turn begins here."""
         return is_model(exchange.call, self.reader)
 
     def is_model_call(self, call: Call) -> bool:
-        """Whether a model is asked."""
+        """Return whether a model is asked."""
         return is_model(call, self.reader)
 
     def name_lane(self, exchange: Exchange) -> str:
-        """The lane that reports name."""
+        """Return the lane that reports name."""
         return self.homes[exchange.lane]
 
     def name_turn(self, exchange: Exchange) -> str:
@@ -76,7 +76,7 @@ class ReplayProgress:
         return seat(self.turns, exchange).turn.told
 
     def find_unserved(self) -> list[Exchange]:
-        """All top-level exchanges that were not answered."""
+        """Return all top-level exchanges that were not answered."""
         return [x for x in self._top if x.start not in self.served]
 
     def list_pending(self, lane: str) -> list[Exchange]:
@@ -84,7 +84,7 @@ class ReplayProgress:
         return [x for x in self.find_unserved() if self.name_lane(x) == lane]
 
     def find_lane(self, lane: str, agent: str) -> str:
-        """The told lane of a call that is made in `lane`, whatever number that has this time.
+        """Return the reported lane of a call that is made in `lane`, whatever number that has this time.
 
         That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
         """
@@ -95,11 +95,11 @@ class ReplayProgress:
         return here if here in self.lanes else next((self.name_lane(x) for x in self.find_unserved()), here)
 
     def find_last(self, lane: str) -> Exchange | None:
-        """The latest exchange of a lane that was answered."""
+        """Return the latest exchange of a lane that was answered."""
         return next((x for x in reversed(self._top) if x.start in self.served and self.name_lane(x) == lane), None)
 
     def compare(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
-        """Where two calls differ, without what is not compared."""
+        """Return where two calls differ, without what is not compared."""
         drift = self._matching.drift(recorded, now) if self._matching is not None else ()
         # Ids that the client makes itself differ in each run: matching renumbers them, and a report leaves them out.
         hidden = {difference.path for difference in drift} | self._find_made_ids(recorded) | self._find_made_ids(now)
@@ -107,14 +107,14 @@ class ReplayProgress:
         return compare_calls(recorded, now, hidden=hidden, matched=matched)
 
     def _find_made_ids(self, call: Call) -> set[str]:
-        """Where the ids that the client made itself stand."""
+        """Return where the ids that the client made itself stand."""
         if isinstance(call, ToolCall) or not (paths := self.reader.read_call(call).client_ids):
             return set()
         tree = content(call.headers, call.body).tree
         return {show(place) for path in paths for place, _ in compile_path(path).find(tree)}
 
     def explain_change(self, recorded: Exchange, now: Call, differing: tuple[Difference, ...] = ()) -> ContentChange:
-        """What made the recorded call another one; `differing` is all that differs unless given."""
+        """Return what made the recorded call another one; `differing` is all that differs unless given."""
         differing, explain = differing or self.compare(recorded.call, now), partial(self.explain_value, recorded)
         change = classify_change(recorded.call, now, self.reader, differing, frozen=self.is_frozen, explain=explain)
         if change.kind is Kind.PROMPT and change.cause != ORDER_CAUSE and self._may_be_state(change, recorded):
@@ -159,7 +159,7 @@ class ReplayProgress:
         return first
 
     def find_answered(self, call: Call, lane: str) -> Exchange | None:
-        """The latest answered exchange of the lane that is this very call."""
+        """Return the latest answered exchange of the lane that is this very call."""
         for x in reversed(self._top):
             mine = x.start in self.served and self.name_lane(x) == lane
             if mine and _is_comparable(x.call, call) and not self.compare(x.call, call):
@@ -205,7 +205,7 @@ class ReplayProgress:
         )
 
     def find_nearest(self, targets: Sequence[Exchange], call: Call) -> Exchange:
-        """The first target, unless a later one says all but the same as `call` and the first does not."""
+        """Return the first target, unless a later one says all but the same as `call` and the first does not."""
         mine = self._collect_contents(call)
         far = [len(self._collect_contents(x.call) ^ mine) for x in targets]
         best = min(range(len(targets)), key=far.__getitem__)
@@ -213,7 +213,7 @@ class ReplayProgress:
         return targets[best] if far[best] <= 1 < far[0] else targets[0]
 
     def list_tool_uses(self, exchange: Exchange) -> tuple[ToolUse, ...]:
-        """The tool calls that the model asked for last before `exchange`, in its lane."""
+        """Return the tool calls that the model asked for last before `exchange`, in its lane."""
         for x in reversed(self._top):
             before = x.start < exchange.start and self.name_lane(x) == self.name_lane(exchange)
             if before and self.is_model(x):
@@ -249,7 +249,7 @@ class ReplayProgress:
         hints: tuple[str, ...] = (),
         detail: tuple[str, ...] = (),
     ) -> Divergence:
-        """A divergence at the place of `at`; None: in an empty lane."""
+        """Return a divergence at the place of `at`; None: in an empty lane."""
         position = seat(self.turns, at) if at is not None else TurnPosition(Turn(0, lane, None, ()), 0, 0, 0)
         turn = position.turn
         return Divergence(
@@ -271,18 +271,18 @@ class ReplayProgress:
         )
 
     def _collect_contents(self, call: Call) -> set[str]:
-        """The messages of a model call, as comparable texts."""
+        """Return the messages of a model call, as comparable texts."""
         if not self.is_model_call(call):
             return set()
         reading = self.reader.read_call(call)
         return {canonical(message) for message in (*reading.system, *reading.messages)}
 
     def find_tool(self, call: Call) -> ToolCall | None:
-        """The call of a tool, or of another function that is no model, that a call is or asks for."""
+        """Return the call of a tool, or of another function that is no model, that a call is or asks for."""
         return function_of(call, self.reader)
 
     def is_frozen(self, message: Json) -> bool:
-        """Whether the tool whose result a message tells was recorded; in doubt, whether any was."""
+        """Return whether the tool whose result a message tells was recorded; in doubt, whether any was."""
         tools = [tool for x in self._top if (tool := self.find_tool(x.call)) is not None]
         called = _find_answered_use(message)
         by_name = (use for use in self._uses.values() if use.name == called)
@@ -318,7 +318,7 @@ def explain_arguments(progress: ReplayProgress, target: Exchange, call: Call) ->
 
 
 def format_line(call: Call, reader: Reader) -> str:
-    """A call on one line: a tool with its arguments, a model with the last words that it is sent."""
+    """Return a call on one line: a tool with its arguments, a model with the last words that it is sent."""
     name = label(call, reader)
     if (tool := function_of(call, reader)) is not None:
         return f"{name} {canonical(tool.arguments)}" if tool.arguments else name
@@ -342,7 +342,7 @@ def _get_content(message: Json) -> Json:
 
 
 def _find_answered_use(message: Json) -> str:
-    """The id of the tool call whose result a message tells, or else the tool's name; "" when it says none."""
+    """Return the id of the tool call whose result a message tells, or else the tool's name; "" when it says none."""
     if not isinstance(message, dict):
         return ""
     # As OpenAI Chat, Anthropic, OpenAI Responses, Bedrock and Ollama name the call that a message answers.
@@ -360,7 +360,7 @@ def _find_answered_use(message: Json) -> str:
 
 
 def _is_comparable(recorded: Call, now: Call) -> bool:
-    """Whether it is worth comparing them."""
+    """Return whether it is worth comparing them."""
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
         return (recorded.boundary, recorded.name) == (now.boundary, now.name)
     if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
@@ -422,7 +422,7 @@ SENTENCE = 24  # characters of a prompt's text that are looked up: a word of it 
 
 
 def find_text_to_seek(change: ContentChange) -> str:
-    """The old text of the first difference, as far as it is worth looking for; "" when it is not."""
+    """Return the old text of the first difference, as far as it is worth looking for; "" when it is not."""
     if not change.differences:
         return ""
     recorded, now = change.differences[0].recorded, change.differences[0].now
@@ -438,7 +438,7 @@ def find_text_to_seek(change: ContentChange) -> str:
 
 
 def list_spoken_texts(exchange: Exchange, reader: Reader) -> Iterator[str]:
-    """All that an exchange gave back, as texts to search in."""
+    """Yield all that an exchange gave back, as texts to search in."""
     if exchange.call.boundary != "tool":
         reading = reader.read_reply(exchange.call, exchange.outcome)
         yield reading.text

@@ -77,7 +77,7 @@ def explain_taken(progress: ReplayProgress, call: Call, *, by: Call, recorded: E
 
 
 def number_call(progress: ReplayProgress, exchange: Exchange) -> str:
-    """A recorded call by its number and its turn: "call 2 (turn 1)"."""
+    """Return a recorded call by its number and its turn: "call 2 (turn 1)"."""
     return f"call {seat(progress.turns, exchange).position} ({progress.name_turn(exchange)})"
 
 
@@ -156,7 +156,7 @@ def explain_unmatched(progress: ReplayProgress, calls: Sequence[Call], lane: str
 
 
 def explain_dialect(progress: ReplayProgress, call: Call, match: Exchange) -> Divergence:
-    """The recorded reply cannot be told in the API in which `call` asks."""
+    """Return the divergence of a recorded reply that cannot be written in the API in which `call` asks."""
     now, then = progress.reader.read_call(call).dialect, progress.reader.read_call(match.call).dialect
     return progress.make_divergence(
         Kind.REQUEST,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def explain_result(
     progress: ReplayProgress, x: Exchange, call: Call, now: Outcome, *, tolerances: TolerancePolicy
 ) -> Divergence | None:
-    """How the result of `call`, recorded as `x`, differs now; None when it is near enough."""
+    """Return how the result of `call`, recorded as `x`, differs now; None when it is near enough."""
     name = progress.name(x.call)
     tool = name.partition(" ")[2]
     recorded = _cut_items(x.outcome, now)
@@ -66,7 +66,7 @@ def explain_inner_call(progress: ReplayProgress, call: Call, root: Exchange) -> 
 
 
 def compare_results(recorded: Json, now: Json) -> tuple[Difference, ...]:
-    """Where two frozen results differ, by the paths that tolerances have."""
+    """Return where two frozen results differ, by the paths that tolerances have."""
     if canonical(recorded) == canonical(now):
         return ()
     differing = diff(view(recorded), view(now))
@@ -75,7 +75,7 @@ def compare_results(recorded: Json, now: Json) -> tuple[Difference, ...]:
 
 
 def read_result(outcome: Outcome | None) -> Json:
-    """What a function gave, as one value: its result, the items of a generator, or what it raised."""
+    """Return what a function gave, as one value: its result, the items of a generator, or what it raised."""
     match outcome:
         case ToolReply(value, None, None):
             return value
@@ -95,7 +95,7 @@ def _describe_raised(failure: Failure) -> str:
 
 
 def _cut_items(recorded: Outcome | None, now: Outcome) -> Outcome | None:
-    """The recorded items as far as they were asked for now."""
+    """Return the recorded items as far as they were asked for now."""
     if not (isinstance(recorded, ToolReply) and isinstance(now, ToolReply)) or recorded.items is None:
         return recorded
     # Who closes a generator early has asked for fewer items: the ones it did not give are no difference.
@@ -105,7 +105,7 @@ def _cut_items(recorded: Outcome | None, now: Outcome) -> Outcome | None:
 
 
 def _describe(first: Difference) -> str:
-    """The first difference in a few words."""
+    """Return the first difference in a few words."""
     if is_reordered(first):
         return f"result: {first.path} came in another order"
     if first.note:
@@ -126,7 +126,7 @@ Ranked = dict[str, tuple[int, "Chunk"]]
 
 
 def _rank_hits(chunks: Sequence[Chunk]) -> Ranked:
-    """Each chunk with its place, by what it is known by; of two alike the better one."""
+    """Return each chunk with its place, by what it is known by; of two alike the better one."""
     ranked: Ranked = {}
     for place, chunk in enumerate(chunks, 1):
         ranked.setdefault(chunk.id or chunk.content, (place, chunk))
@@ -155,6 +155,6 @@ def _format_score(chunk: Chunk) -> str:
 
 
 def format_ordinal(place: int) -> str:
-    """A place as people say it: "1st", "2nd", "11th"."""
+    """Return a place as people say it: "1st", "2nd", "11th"."""
     ending = "th" if 10 < place % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(place % 10, "th")
     return f"{place}{ending}"

@@ -87,7 +87,7 @@ def _is_result(block: Json) -> bool:
 def compare_calls(
     recorded: Call, now: Call, *, hidden: Collection[str] = (), matched: Collection[str] = MATCHED_HEADERS
 ) -> tuple[Difference, ...]:
-    """Every place where two calls differ, but those at or below a path in `hidden`.
+    """Return every place where two calls differ, but those at or below a path in `hidden`.
 
     Paths are those of the rules: "$..." in the body or the arguments, "headers.NAME", "method", "url"; and "call..."
     for a function's name and what was said of it.
@@ -124,7 +124,7 @@ def _compare_wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -
 
 
 def normalize_address(url: str) -> str:
-    """The URL without what may differ unseen: the port of this machine, the order of the query."""
+    """Return the URL without what may differ unseen: the port of this machine, the order of the query."""
     parts = split(url)
     port = f":{parts.port}" if parts.port is not None and not parts.loopback else ""
     query = "&".join(f"{name}={value}" for name, value in sorted(parts.query))
@@ -144,7 +144,7 @@ def _read_text(call: WireCall, data: bytes) -> str:
 
 
 def find_section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:
-    """The part of a model call that a difference stands in."""
+    """Return the part of a model call that a difference stands in."""
     for reading in (recorded, now):
         if reading.messages_at and is_below(difference.path, reading.messages_at):
             return _find_message_section(difference, recorded, now)
@@ -179,7 +179,7 @@ def is_setting(path: str, text: str = "", start: int = 0, end: int = 0) -> bool:
 
 
 def find_message_indexes(difference: Difference, reading: CallReading) -> range | None:
-    """The indexes of the messages that a difference stands in, None when that is all of them or none."""
+    """Return the indexes of the messages that a difference stands in, None when that is all of them or none."""
     if not reading.messages_at or not is_below(difference.path, reading.messages_at):
         return None
     differing = _INDEX.match(difference.path, len(reading.messages_at))
@@ -187,14 +187,14 @@ def find_message_indexes(difference: Difference, reading: CallReading) -> range 
 
 
 def _is_whole_message(difference: Difference, recorded: CallReading, now: CallReading) -> bool:
-    """Whether whole messages came or went, not a part of one."""
+    """Return whether whole messages came or went, not a part of one."""
     at = recorded.messages_at or now.messages_at
     differing = _INDEX.match(difference.path, len(at))
     return differing is not None and differing.end() == len(difference.path)
 
 
 def find_message(difference: Difference, readings: Readings) -> Json:
-    """The message that a difference stands in, on the side where it is; None when it is in no single one."""
+    """Return the message that a difference stands in, on the side where it is; None when it is in no single one."""
     reading = readings[1] if difference.recorded is ABSENT else readings[0]
     at = find_message_indexes(difference, reading)
     return reading.messages[at[0]] if at is not None and at[0] < len(reading.messages) else None
@@ -210,7 +210,7 @@ def find_owner(difference: Difference, readings: Readings) -> str:
 
 
 def find_tool_name(difference: Difference, readings: Readings) -> str:
-    """The name of the tool whose schema a difference stands in, with a colon."""
+    """Return the name of the tool whose schema a difference stands in, with a colon."""
     reading = readings[1] if difference.recorded is ABSENT else readings[0]
     differing = (
         _INDEX.match(difference.path, len(reading.tools_at)) if difference.path.startswith(reading.tools_at) else None
@@ -229,12 +229,12 @@ def name_of_tool(tool: Json) -> str:
 
 
 def is_below(path: str, above: str) -> bool:
-    """Whether `path` is `above` or a place in it."""
+    """Return whether `path` is `above` or a place in it."""
     return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "["}
 
 
 def walk_strings(value: Json) -> Iterator[str]:
-    """All strings in a value."""
+    """Yield all strings in a value."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
@@ -263,7 +263,7 @@ def is_inserted(now: CallReading, due: CallReading) -> bool:
 
 
 def _is_system_alike(now: CallReading, due: CallReading) -> bool | None:
-    """Whether two calls have much the same system text; None where neither has any."""
+    """Return whether two calls have much the same system text; None where neither has any."""
     words, others = _collect_system_words(now), _collect_system_words(due)
     if not words and not others:
         return None
@@ -280,12 +280,12 @@ def _list_system_messages(reading: CallReading) -> list[Json]:
 
 
 def _are_tools_alike(now: Sequence[Json], due: Sequence[Json]) -> bool | None:
-    """Whether two calls offer a tool of the same name; None where neither offers any."""
+    """Return whether two calls offer a tool of the same name; None where neither offers any."""
     if not now and not due:
         return None
     return not {name_of_tool(tool) for tool in now}.isdisjoint(name_of_tool(tool) for tool in due)
 
 
 def _collect_messages(reading: CallReading) -> set[str]:
-    """The messages that are no system text, as comparable texts."""
+    """Return the messages that are no system text, as comparable texts."""
     return {canonical(message) for message in reading.messages if find_role(message) != "system"}

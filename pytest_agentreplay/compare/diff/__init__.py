@@ -42,7 +42,7 @@ def diff(recorded: Json, now: Json, *, path: str = "$") -> tuple[Difference, ...
 
 
 def step(path: str, key: str) -> str:
-    """The path of a member."""
+    """Return the path of a member."""
     return path + show((key,))[1:]
 
 
@@ -155,7 +155,7 @@ def _change(one: Difference) -> str:
 
 
 def _inside(text: str) -> Json:
-    """The object or list that a text holds as JSON, else None."""
+    """Return the object or list that a text holds as JSON, else None."""
     if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
         return None
     value = parse(text, exact=True)
@@ -163,7 +163,7 @@ def _inside(text: str) -> Json:
 
 
 def _ends(before: list[str], after: list[str]) -> tuple[int, int]:
-    """How many elements are the same at the start and at the end."""
+    """Return how many elements are the same at the start and at the end."""
     short = min(len(before), len(after))
     head = next((i for i in range(short) if before[i] != after[i]), short)
     tail = next((i for i in range(short - head) if before[-1 - i] != after[-1 - i]), short - head)
@@ -179,7 +179,7 @@ def _order(before: list[str], after: list[str], head: int) -> list[int]:
 
 
 def _pairs(lost: list[Json], gained: list[Json]) -> list[tuple[int, int]]:
-    """Which lost element became which gained one: by its own name or id, then by shape and position."""
+    """Return which lost element became which gained one: by its own name or id, then by shape and position."""
     own, new = _unique(lost), _unique(gained)
     pairs = [(own[key], new[key]) for key in own if key in new]
     rest_i = [i for i in range(len(lost)) if i not in {i for i, _ in pairs}]
@@ -196,7 +196,7 @@ def _pairs(lost: list[Json], gained: list[Json]) -> list[tuple[int, int]]:
 
 
 def _unique(elements: list[Json]) -> dict[object, int]:
-    """The position of each element that says who it is, where no other one says the same."""
+    """Return the position of each element that says who it is, where no other one says the same."""
     named = [(_identity(one), i) for i, one in enumerate(elements)]
     counts = Counter(key for key, _ in named)
     return {key: i for key, i in named if key is not None and counts[key] == 1}

@@ -34,7 +34,7 @@ _UNSEEN = re.compile("[\u00ad\u034f\u200b-\u200f\u202a-\u202e\u2060-\u2064\ufe00
 
 
 def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcode] | None:
-    """The changed ranges of two sequences, as difflib's opcodes; None when finding them would cost too much."""
+    """Return the changed ranges of two sequences, as difflib's opcodes; None when finding them would cost too much."""
     if len(recorded) * len(now) > PRODUCT:
         return None
     have = Counter(recorded)
@@ -45,7 +45,7 @@ def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcod
 
 
 def common_prefix(recorded: str, now: str) -> int:
-    """How many characters the two share at the start."""
+    """Return how many characters the two share at the start."""
     low, high = 0, min(len(recorded), len(now))
     if recorded[:high] == now[:high]:
         return high
@@ -59,7 +59,7 @@ def common_prefix(recorded: str, now: str) -> int:
 
 
 def common_suffix(recorded: str, now: str, limit: int) -> int:
-    """How many characters, at most `limit`, the two share at the end."""
+    """Return how many characters, at most `limit`, the two share at the end."""
     low, high = 0, limit
     if high <= 0 or recorded[-high:] == now[-high:]:
         return max(high, 0)
@@ -73,7 +73,7 @@ def common_suffix(recorded: str, now: str, limit: int) -> int:
 
 
 def hunk(recorded: str, now: str) -> tuple[int, str, str]:
-    """The changed span, widened to whole words: (where it begins, its old text, its new text)."""
+    """Return the changed span, widened to whole words: (where it begins, its old text, its new text)."""
     start = common_prefix(recorded, now)
     end = common_suffix(recorded, now, min(len(recorded), len(now)) - start)
     floor = max(0, start - SHOWN)
@@ -86,7 +86,7 @@ def hunk(recorded: str, now: str) -> tuple[int, str, str]:
 
 
 def brief(recorded: str, now: str) -> str:
-    """What changed between two different texts, in a few words."""
+    """Return what changed between two different texts, in a few words."""
     if max(len(recorded), len(now)) < 2 * SHOWN and not _SPACE.search(recorded + now):
         return _swap(recorded, now)
     start, old, new = hunk(recorded, now)
@@ -98,7 +98,7 @@ def brief(recorded: str, now: str) -> str:
 
 
 def shorten(text: str, room: int = SHOWN) -> str:
-    """The text in at most `room` characters, cut in the middle."""
+    """Return the text in at most `room` characters, cut in the middle."""
     if len(text) <= room:
         return text
     tail = max(0, (room - 3) // 3)
@@ -148,7 +148,7 @@ def _cut(text: str, start: int, room: int) -> str:
 
 
 def _inside_word(text: str, at: int, other: str, other_at: int | None = None) -> bool:
-    """Whether position `at` of either text has a letter or digit on both sides."""
+    """Return whether position `at` of either text has a letter or digit on both sides."""
     other_at = at if other_at is None else other_at
     return _joined(text, at) or _joined(other, other_at)
 
@@ -167,7 +167,7 @@ def _show(text: str) -> str:
 
 
 def _words(old: str, new: str) -> str:
-    """One changed span of a line; several changed words far apart are told by the first of them."""
+    """One changed span of a line; several changed words far apart are shown by the first of them."""
     if len(old) + len(new) > 2 * SHOWN and old and new:
         before, after = re.split(r"(\s+)", old), re.split(r"(\s+)", new)
         codes = opcodes(before, after) or []

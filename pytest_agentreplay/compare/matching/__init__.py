@@ -151,7 +151,7 @@ _WHOLE = ("image/", "audio/", "video/", "application/pdf")
 
 
 def laid_aside(call: WireCall) -> tuple[MatchContent, Laid]:
-    """What a call holds with the type of each of its media instead of these, and the media by their places."""
+    """Return what a call holds, with the type of each of its media in its place, and the media by their places."""
     held = content(call.headers, call.body)
     if held.kind == "bytes":
         one = media.of(held.data, header(call.headers, "content-type"))
@@ -163,7 +163,7 @@ def laid_aside(call: WireCall) -> tuple[MatchContent, Laid]:
 
 
 def _files(call: WireCall, held: MatchContent) -> Laid:
-    """The parts of a multipart that are no text."""
+    """Return the parts of a multipart that are no text."""
     mark = boundary(header(call.headers, "content-type")).encode()
     pieces = (b"\r\n" + held.data).split(b"\r\n--" + mark)
     found: Laid = {}
@@ -231,11 +231,11 @@ class Matching:
         """Says which pictures, sounds and files are near enough; without it only equal ones are."""
 
     def ids(self) -> ClientIds:
-        """What a run is going to teach about its ids."""
+        """Return what a run is going to teach about its ids."""
         return ClientIds(self.personal)
 
     def fingerprint(self, call: Call) -> Hashable:
-        """A cheap identity: method, URL, headers that match, and the body by its digest, unread."""
+        """Return a cheap identity: method, URL, headers that match, and the body by its digest, unread."""
         # A backend is asked twice about a call, whether it recognises it and what its answer is.
         latest, known = self._latest
         if latest is not call:
@@ -263,9 +263,9 @@ class Matching:
         return ids.key(self._text(call))
 
     def text(self, call: Call, held: MatchContent | None = None) -> str:
-        """The canonical text of a call, of which `key` is the digest: ids and placeholders as they stand.
+        """Return the canonical text of a call, of which `key` is the digest: ids and placeholders as they stand.
 
-        `held` is taken for what the body of the call holds, where it is given.
+        `body_content` is taken for what the body of the call holds, where it is given.
         """
         return self._text(call, held)
 
@@ -292,7 +292,7 @@ class Matching:
         return values
 
     def counted(self, call: Call) -> Call:
-        """The call with nothing of its body or arguments but what counts."""
+        """Return the call with nothing of its body or arguments but what counts."""
         if isinstance(call, ToolCall):
             return self._counted_tool(call)
         held, table = content(call.headers, call.body), self._table(self._reader.read_call(call).dialect)
@@ -317,7 +317,7 @@ class Matching:
         return self.ids().key(self._text(call, held=held)) if found else ""
 
     def key_alone(self, call: Call) -> str:
-        """The key of a call beside no others: ids are renamed by their places in it alone."""
+        """Return the key of a call beside no others: ids are renamed by their places in it alone."""
         return self.ids().key(self._text(call))
 
     def near_enough(self, recorded: Call, now: Call) -> bool:
@@ -325,7 +325,7 @@ class Matching:
         return self.near is not None and parted(recorded, now, self.near) is not None
 
     def drift(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
-        """What differs between two calls of equal key, place by place.
+        """Return what differs between two calls of equal key, place by place.
 
         The note says "watch: why", "drop: why" (a shipped rule), "ignored: why" (a rule of the project) or
         "equal: why".
@@ -358,7 +358,7 @@ class Matching:
         return parts | body_parts(self._equal(table), content(call.headers, call.body).tree, url.host)
 
     def watched(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
-        """What differs between two calls of equal key and is to be reported; what a shipped rule drops is not.
+        """Return what differs between two calls of equal key and is to be reported; what a shipped rule drops is not.
 
         Trace ids and the like differ in every run; what a project leaves out is reported, because it may be a mistake.
         Calls of equal bytes cost a comparison of their headers.
@@ -384,7 +384,7 @@ class Matching:
         return equal
 
     def _text(self, call: Call, held: MatchContent | None = None) -> str:
-        """The canonical text of a call, in which the ids that the client made itself are marked."""
+        """Return the canonical text of a call, in which the ids that the client made itself are marked."""
         if isinstance(call, ToolCall):
             facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
             put_to = canonical([call.boundary, call.name, facts])
@@ -417,7 +417,7 @@ class Matching:
         return self._equal(table).body(tree, host)
 
     def _head(self, headers: Headers) -> Headers:
-        """The headers that match, by name."""
+        """Return the headers that match, by name."""
         known = self._heads.get(headers)
         if known is None:
             kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self.headers]
@@ -451,7 +451,7 @@ class Matching:
         return f"{url.scheme}://{userinfo}{host}{port}{path}?{query}{sorted(bare) or ''}{fragment}"
 
     def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
-        """Everything of a call that is not in its key: path -> value and the rule that left it out."""
+        """Return all of a call that is not in its key: path -> value and the rule that left it out."""
         found: dict[str, tuple[Json, Rule | None]] = {}
         if not isinstance(call, ToolCall):
             url, table = split(call.url), self._table(self._reader.read_call(call).dialect)
@@ -484,7 +484,7 @@ class Matching:
 
 @lru_cache(maxsize=64)
 def _table_of(rules: tuple[Rule, ...], scope: str) -> RuleTable:
-    """The rules for one scope. Remembered: the tests of a session have the same rules."""
+    """Return the rules for one scope. Remembered: the tests of a session have the same rules."""
     scopes = {scope} if scope == "tool" else {scope, "http"}
     return RuleTable(rule for rule in rules if rule.scope in scopes)
 

@@ -55,7 +55,7 @@ class Url(NamedTuple):
 
 @lru_cache(maxsize=512)
 def split(url: str) -> Url:
-    """The parts of `url`; what no parser takes is a path of its own, never an error."""
+    """Return the parts of `url`; what no parser takes is a path of its own, never an error."""
     hidden = HIDDEN.match(url)  # to a parser its brackets are those of IPv6
     try:
         found = urlsplit(hidden[1] + url[hidden.end() :] if hidden else url)
@@ -75,13 +75,13 @@ def split(url: str) -> Url:
 
 
 def pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """The decoded name and value pairs of a query or form; bytes that are no UTF-8 stay distinct."""
+    """Return the decoded name and value pairs of a query or form; bytes that are no UTF-8 stay distinct."""
     return tuple(parse_qsl(text, keep_blank_values=True, errors="surrogateescape"))
 
 
 @lru_cache(maxsize=512)
 def is_loopback(host: str) -> bool:
-    """Whether `host`, as a URL gives it, is this machine."""
+    """Return whether `host`, as a URL gives it, is this machine."""
     if host == "localhost" or host.endswith(".localhost"):
         return True
     try:
@@ -93,7 +93,7 @@ def is_loopback(host: str) -> bool:
 
 
 def is_this_host(host: str) -> bool:
-    """Whether `host` is one of the usual names of this machine, which a client may use for one another.
+    """Return whether `host` is one of the usual names of this machine, which a client may use for one another.
 
     A name below .localhost and another address of 127.0.0.0/8 are given on purpose, to tell services apart.
     """
@@ -132,16 +132,16 @@ class Authorities:
             self._moved = self._moved or now != recorded
 
     def standing_for(self, now: Authority) -> str | None:
-        """The recorded service that `now` stands for, if it is known."""
+        """Return the recorded service that `now` stands for, if it is known."""
         return None if now is None else self._recorded_by_now.get(now)
 
     def now(self, recorded: Authority) -> str | None:
-        """The service of now that stands for `recorded`, if it is known."""
+        """Return the service of now that stands for `recorded`, if it is known."""
         return next((name for name, service in self._recorded_by_now.items() if service == recorded), None)
 
 
 def authority(call: Call) -> Authority:
-    """The local service that a call goes to; `localhost`, 127.0.0.1 and ::1 are one host."""
+    """Return the local service that a call goes to; `localhost`, 127.0.0.1 and ::1 are one host."""
     return None if isinstance(call, ToolCall) else _authority(call.url)
 
 
@@ -176,12 +176,12 @@ class MatchContent(NamedTuple):
 
 
 def header(headers: Headers, name: str) -> str:
-    """The first value of the header `name` (given in lower case), "" when there is none."""
+    """Return the first value of the header `name` (given in lower case), "" when there is none."""
     return next((value for key, value in headers if key.lower() == name), "")
 
 
 def content(headers: Headers, body: Body) -> MatchContent:
-    """What `body` holds under `headers`. The last few answers are remembered. Raises what `Body.data` raises."""
+    """Return what `body` holds under `headers`. The last few answers are remembered. Raises what `Body.data` raises."""
     return _content(body, header(headers, "content-type"), header(headers, "content-encoding"))
 
 
@@ -206,7 +206,7 @@ def _content(body: Body, content_type: str, encoding: str) -> MatchContent:
 
 
 def decoded(data: bytes, coding: str) -> tuple[bytes, bool]:
-    """The bytes under a content-encoding, and whether they are all of them.
+    """Return the bytes under a content-encoding, and whether they are all of them.
 
     Of a body that broke off the part that came; what cannot be read within bounds comes back as it is.
     """
@@ -220,7 +220,7 @@ def decoded(data: bytes, coding: str) -> tuple[bytes, bool]:
 
 
 def boundary(content_type: str) -> str:
-    """The boundary that a multipart content-type names, "" when it names none."""
+    """Return the boundary that a multipart content-type names, "" when it names none."""
     for parameter in content_type.split(";")[1:]:
         name, _, value = parameter.strip().partition("=")
         if name.strip().lower() == "boundary":
@@ -239,7 +239,7 @@ def _form(data: bytes) -> Json:
 
 
 def _multipart(data: bytes, mark: bytes) -> Json | None:
-    """The parts between the delimiters; None when the body is not whole."""
+    """Return the parts between the delimiters; None when the body is not whole."""
     pieces = (b"\r\n" + data).split(b"\r\n--" + mark)
     if not mark or len(pieces) < 2 or not pieces[-1].startswith(b"--"):
         return None

@@ -55,10 +55,10 @@ class KnownToday(Protocol):
         """Whether a placeholder stands for a value that this run itself has redacted, whatever a reply has by it."""
 
     def may_be_shared(self, placeholder: str) -> bool:
-        """Whether that value may stand for several recorded ones."""
+        """Return whether that value may stand for several recorded ones."""
 
     def is_stand_in(self, placeholder: str) -> bool:
-        """Whether that value only says where a secret would be."""
+        """Return whether that value only says where a secret would be."""
 
 
 class Tokens:
@@ -79,7 +79,7 @@ class Tokens:
         self._variables, self._of_today = placeholders, of_today
 
     def served(self, exchange: Exchange, call: Call) -> None:
-        """`call` has got the answer of this exchange."""
+        """Note that `call` has got the answer of this exchange."""
         self._unread.append((exchange, call))
 
     def swapped(self, recorded: Call, now: Call, *, unread: bool = False) -> str:
@@ -126,12 +126,12 @@ class Tokens:
                 self._found.update(PLACEHOLDER_TEXT.findall(read_text(exchange.outcome)))
 
     def _written(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
-        """The placeholders in two canonical texts, in pairs, where there are as many in both."""
+        """Return the placeholders in two canonical texts, in pairs, where there are as many in both."""
         old, new = (PLACEHOLDER_TEXT.findall(self._text(call)) for call in (recorded, now))
         return [("body", *pair) for pair in zip(old, new, strict=True)] if len(old) == len(new) else []
 
     def _carried(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
-        """The credentials beside what is compared, in pairs; the only one of its kind was not recorded."""
+        """Return the credentials beside what is compared, in pairs; the only one of its kind was not recorded."""
         pairs: list[tuple[str, str, str]] = []
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall) or not self._wired:
             return pairs
@@ -178,7 +178,7 @@ def _without(call: WireCall, lone: Collection[tuple[str, str]]) -> WireCall:
 
 
 def holds_placeholder(call: Call) -> bool:
-    """Whether the placeholder of a secret stands in a call as it was sent: a few scans of its bytes."""
+    """Return whether the placeholder of a secret stands in a call as it was sent: a few scans of its bytes."""
     return _SIGNS.search(_sent(call)) is not None
 
 
@@ -210,11 +210,11 @@ class PlaceholderMatch:
         self._calls = deque((x, self._secret.split(text)) for x, text in calls if any(sign in text for sign in SIGNS))
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is any."""
         return bool(self._calls)
 
     def find(self, text: str, lane: str, served: Collection[int]) -> Exchange | None:
-        """The first unserved one for whose placeholders `text` has stand-ins, of its lane before any other."""
+        """Return the first unserved one for whose placeholders `text` has stand-ins, of its lane before any other."""
         for mine in (True, False):
             for x, parts in self._calls:
                 if x.start not in served and (x.lane == lane) is mine and stands_for(parts, text, self._secret):
@@ -223,7 +223,7 @@ class PlaceholderMatch:
 
 
 def secrets_but(personal: Collection[str]) -> re.Pattern[str]:
-    """A placeholder of a secret, in a group: of any category that is not `personal`."""
+    """Return a placeholder of a secret, in a group: of any category that is not `personal`."""
     others = f"(?:(?!(?:{'|'.join(map(re.escape, sorted(personal)))}):)" if personal else "(?:"
     return re.compile(f"({'|'.join(shape.replace('(?P<category>', others) for shape in SHAPES)})")
 
@@ -276,7 +276,7 @@ class ClientIds:
     _twins: dict[str, int] = field(default_factory=dict, init=False)
 
     def key(self, text: str) -> str:
-        """The digest of a call's canonical `text`, in which marked ids and placeholders are renamed."""
+        """Return the digest of a call's canonical `text`, in which marked ids and placeholders are renamed."""
         if _SIGN not in text and not any(sign in text for sign in SIGNS):
             return digest(text)
         fresh: dict[str, int] = {}

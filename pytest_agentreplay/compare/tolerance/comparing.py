@@ -1,7 +1,8 @@
 """The engine of tolerances: two trees side by side, and at each place the rule that holds there.
 
 What is near enough comes out as it was recorded, so that near means equal and what is left differs. Each place that is
-left is kept with the rule that was broken. Paths lead through classes, tuples and sets as through what JSON has.
+left is kept with the rule that was broken. Paths lead through frozen values as through what JSON has: classes are their
+fields, tuples and sets are lists.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from decimal import Decimal
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from pytest_agentreplay.compare.tolerance.frozen_view import is_leaf, unwrapped
 from pytest_agentreplay.errors import AgentReplayError, RunnerError
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.divergence import Absent
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.model.rules import Place
+
 
 Rule: TypeAlias = "Tolerance | None"
 Hooks: TypeAlias = "Mapping[str, Callable[..., Any]]"
@@ -254,3 +255,32 @@ def ask(rule: Tolerance, hooks: Hooks, old: Json, new: Json) -> str | None:
     except Exception as error:  # whatever the project's function does
         raise RunnerError(f"{rule.text}: {error!r}") from error
     return None if cosine >= float(wanted) else f"the cosine is {cosine:.2f}"
+
+
+def view(data: Json) -> Json:
+    """Return frozen `data` as its paths lead through it."""
+    wrapped, inner, _ = unwrapped(data)
+    if wrapped:
+        return view(inner)
+    if isinstance(data, dict) and not is_leaf(data):
+        return {key: view(value) for key, value in data.items()}
+    return [view(item) for item in data] if isinstance(data, list) else data
+
+
+def unwrapped(data: Json) -> tuple[str, Json, Callable[[Json], Json]]:
+    """Return what a value is wrapped in, as a text, what is inside, and what wraps something else likewise."""
+    if isinstance(data, dict) and len(data) == 1:
+        ((tag, payload),) = data.items()
+        match tag, payload:
+            case ("$tuple" | "$set" | "$frozenset" | "$awaited", _) | ("$object", dict()):
+                return tag, payload, lambda inner: {tag: inner}
+            case "$deque", [list(items), size]:
+                return f"{tag} {size}", items, lambda inner: {tag: [inner, size]}
+            case "$object" | "$enum" | "$codec" | "$arm", [*names, inner] if len(names) == 1 + (tag == "$arm"):
+                return " ".join(map(str, (tag, *names))), inner, lambda inner: {tag: [*names, inner]}
+    return "", data, lambda inner: inner
+
+
+def is_leaf(data: dict[str, Json]) -> bool:
+    """Return whether a tagged value is one as a whole: a date, some bytes, a Decimal."""
+    return len(data) == 1 and next(iter(data)).startswith("$") and not next(iter(data)).startswith("$$")

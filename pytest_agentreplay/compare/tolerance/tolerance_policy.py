@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.compare.live_result import Drift
-from pytest_agentreplay.compare.tolerance.comparing import TOOLS, BrokenRule, Comparison, Hooks, number_of
-from pytest_agentreplay.compare.tolerance.frozen_view import view
+from pytest_agentreplay.compare.tolerance.comparing import TOOLS, BrokenRule, Comparison, Hooks, number_of, view
 from pytest_agentreplay.compare.tolerance.tolerance_forms import Level, Tolerance, is_named, parse
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Absent

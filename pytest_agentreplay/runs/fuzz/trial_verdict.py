@@ -1,21 +1,21 @@
-"""The verdict on an agent that was tried on a neighbour: which invariants do not hold."""
+"""The verdict on an agent that was tried on a neighbour: which invariants do not hold, ours and the project's."""
 
 from __future__ import annotations
 
+import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.perturbation import OPERATORS, weakest_label
 from pytest_agentreplay.cases.view import RunView
-from pytest_agentreplay.errors import ReplayDiverged
+from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs.fuzz.invariants import Violation, find_crash, find_violations
 from pytest_agentreplay.runs.fuzz.neighbour_backend import ENDLESS
-from pytest_agentreplay.runs.fuzz.user_invariants import ask_invariants
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import CodeType
 
@@ -79,3 +79,27 @@ def truncate(now: Run, base: Run) -> Run:
         kept.append(exchange)
         changed |= exchange.outcome not in recorded
     return replace(now, exchanges=tuple(kept))
+
+
+def ask_invariants(names: Iterable[str], view: RunView) -> Iterator[Violation]:
+    """Yield the user's invariants that do not hold of a run: those that raise. Raises SettingsError as below."""
+    for name, invariant in [(name, find_invariant(name)) for name in names]:
+        try:
+            invariant(view)
+        except Exception as error:
+            text = str(error).strip().partition("\n")[0] or type(error).__name__
+            yield Violation(name, text)
+
+
+def find_invariant(name: str) -> Callable[[RunView], object]:
+    """Return the function "module:function" of the user. Raises SettingsError where there is none."""
+    module, _, function = name.partition(":")
+    if not (module and function):
+        raise SettingsError(f"the invariant {name} is no function: write module:function in agentreplay_invariants")
+    try:
+        invariant: Callable[[RunView], object] = getattr(importlib.import_module(module), function)
+    except Exception as error:  # whatever the user's module does when it is loaded
+        raise SettingsError(f"the invariant {name} cannot be imported: {type(error).__name__}: {error}") from None
+    if not callable(invariant):
+        raise SettingsError(f"the invariant {name} is {type(invariant).__name__}, and no function")
+    return invariant

@@ -1,15 +1,21 @@
-"""The verbs about whole folders of snapshots: whether they are whole and unedited, locking them, signing the lock."""
+"""The verbs about files of snapshots: `verify` and lock them, `mv` those of renamed tests, `prune` unused ones."""
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DAMAGED, NOTHING, SAME, USAGE, complain, say
+from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
+from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.model.paths import quoted
 from pytest_agentreplay.report.escape import escape_line
+from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -17,13 +23,11 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable
-
-    from pytest_agentreplay.cli.verb_table import Verbs
+    from collections.abc import Iterable, Sequence
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `verify`."""
+    """Declare `verify`, `mv` and `prune`."""
     about = "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or lock them"
     verb = verbs.add("verify", verify, about)
     verb.paths("files, or folders with what is below them and their locks (default: the project)", exist=False)
@@ -32,6 +36,13 @@ def add_verbs(verbs: Verbs) -> None:
     verb.flag("--locked", "fail where a folder has no lock, too")
     verb.flag("--lock", "list all snapshots below the folder with their digests in its lock")
     verb.value("--sign", "KEY", "with --lock: sign it with this ssh key, by ssh-keygen", type=Path)
+    mv_verb = verbs.add("mv", mv, "give the snapshots of a renamed test, class or file their new names")
+    for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
+        mv_verb.add_argument(name, metavar=name.upper(), help=about)
+    prune_verb = verbs.add("prune", prune, "run all tests offline, then delete the snapshots that none used")
+    prune_verb.value("store", "STORE", "a store of captured runs, with --like", nargs="?")
+    prune_verb.flag("--like", "delete captured runs that add nothing: of each kind all but the smallest and the newest")
+    prune_verb.flag("--dry-run", "only list them")
 
 
 def tell(text: str) -> None:
@@ -40,7 +51,7 @@ def tell(text: str) -> None:
 
 
 def warn(error: Exception | str, code: int) -> int:
-    """Say on stderr, on one line, what is not right; gives `code`."""
+    """Print on stderr, on one line, what is not right; return `code`."""
     return complain(escape_line(str(error)), code)
 
 
@@ -71,7 +82,7 @@ def verify(options: argparse.Namespace) -> int:
 
 
 def verified(file: Path) -> int:
-    """Say whether one snapshot is whole and unedited, and who has resealed it."""
+    """Print whether one snapshot is whole and unedited, and who has resealed it; return the exit code."""
     try:
         data = reading.data(file)
         snapshot = codec.loads(data, file=format_path(file))
@@ -99,7 +110,7 @@ def restore(snapshot: codec.Snapshot) -> None:
 
 
 def compared(lock: Path) -> int:
-    """Say whether the snapshots are those of their lock."""
+    """Print whether the snapshots are those of their lock; return the exit code."""
     try:
         found = locks.check(lock)
     except SnapshotError as error:
@@ -113,7 +124,7 @@ def compared(lock: Path) -> int:
 
 
 def signed(lock: Path, signers: Path) -> int:
-    """Say who has signed a lock."""
+    """Print who has signed a lock; return the exit code."""
     try:
         name = locks.signer(lock, signers)
     except SnapshotError as error:
@@ -142,7 +153,7 @@ def lock(folder: Path, key: Path | None) -> int:
 
 
 def remind(changed: Iterable[Path]) -> None:
-    """Say which locks no longer fit, now that these snapshots were written or removed by hand."""
+    """Print which locks no longer fit, now that these snapshots were written or removed by hand."""
     root = root_above(Path.cwd())
     for file in dict.fromkeys(file for snapshot in changed for file in projects.locks_over(snapshot.absolute(), root)):
         if locks.told(file):
@@ -150,3 +161,79 @@ def remind(changed: Iterable[Path]) -> None:
                 f"{format_path(file)}: no longer fits; to lock what is there: "
                 f"agentreplay verify {quoted(format_path(file.parent))} --lock"
             )
+
+
+def mv(options: argparse.Namespace) -> int:
+    """`agentreplay mv OLD NEW`."""
+    from pytest_agentreplay.runs.snapshot_selection import Project, move_snapshots
+
+    here = Path.cwd()
+    project = Project.find(root_above(here), here)
+    for line in move_snapshots(project, options.old, options.new):
+        say(line)
+    remind([project.path_of(options.old), project.path_of(options.new)])
+    return SAME
+
+
+def prune(options: argparse.Namespace) -> int:
+    """`agentreplay prune [STORE --like] [--dry-run]`."""
+    if options.like or options.store:
+        return prune_captured(options)
+    from pytest_agentreplay.runs.unused_snapshots import delete_unused
+
+    root = root_above(Path.cwd())
+    code, unused = run_all_tests(root)
+    if why := unused.why if unused is not None else REASONS.get(code):
+        return complain(f"nothing is deleted, because this was no full run: {why}", USAGE if code == 4 else DIVERGED)
+    if code not in PYTEST_CODES:
+        return complain(f"nothing is deleted: pytest ended with {code}", CANNOT)
+    went, damaged = delete_unused(unused, dry=options.dry_run) if unused is not None else ([], [])
+    for file in went:
+        say(f"{'unused ' if options.dry_run else 'deleted'}   {format_path(file)}")
+    if not options.dry_run:
+        remind(map(Path, went))
+    return report_kept(unused.possible_moves if unused is not None else (), damaged, went)
+
+
+def prune_captured(options: argparse.Namespace) -> int:
+    """`agentreplay prune STORE --like [--dry-run]`."""
+    from pytest_agentreplay.runs.captured.sampling import list_redundant
+    from pytest_agentreplay.snapshots.store.run_store import RunStore
+
+    if not (options.like and options.store):
+        return complain("a store of captured runs and --like belong together: agentreplay prune STORE --like", USAGE)
+    store = RunStore(options.store)
+    entries = [entry for entry in store.list_runs() if not entry.problem]
+    if not entries:
+        return complain(f"{options.store}: there are no captured runs, which lie at NAME/DAY/ID.run.json", NOTHING)
+    redundant = [*list_redundant(entries)]
+    for entry in redundant:
+        if not options.dry_run:
+            store.delete(entry)
+        say(f"{'unused ' if options.dry_run else 'deleted'}   {entry.where}")
+    kept = f"{len(entries) - len(redundant):,} of {len(entries):,} runs are kept"
+    say(f"{kept}: of each name, models, tools, error and length the smallest and the newest")
+    return SAME if redundant else NOTHING
+
+
+def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
+    """Run all tests offline; return pytest's code, and what is unused, None where there was nothing to look at."""
+    with TemporaryDirectory() as folder:
+        into = Path(folder) / "unused.json"
+        words = ("-q", "--agentreplay-mode=model", f"--agentreplay-unused-into={into}")
+        code = subprocess.run([sys.executable, "-m", "pytest", *words], cwd=root, check=False).returncode  # noqa: S603
+        return code, restore_plain(UnusedSnapshots, json.loads(into.read_bytes())) if into.is_file() else None
+
+
+def report_kept(kept: Sequence[tuple[str, str, str]], unreadable: list[str], went: list[str]) -> int:
+    """Print what was left where it is, and what to do about it; return the exit code."""
+    from pytest_agentreplay.runs.unused_snapshots import move_command
+
+    for file, old, new in kept:
+        say(f"kept      {format_path(file)}: {new} has none, and may have had this one:")
+        say(f"          {move_command(old, new)}")
+    for file in unreadable:
+        complain(f"{format_path(file)}: cannot be read as a snapshot, so it is left where it is", DAMAGED)
+    if unreadable:
+        return DAMAGED
+    return SAME if went or kept else complain("no snapshot is unused", NOTHING)

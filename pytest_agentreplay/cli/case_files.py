@@ -1,4 +1,4 @@
-"""The verb about case files: what is wrong with them, and the schema that editors check them with."""
+"""The verbs `lint` and `export`: what is wrong with cases or a policy; a case for another tool, or as one file."""
 
 from __future__ import annotations
 
@@ -7,24 +7,35 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.saying import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, complain, say, say_data
+from pytest_agentreplay.cli.redacting import chosen_policy
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data
+from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.report.escape import escape_line
+from pytest_agentreplay.runs.case_files import export as exporting
 from pytest_agentreplay.snapshots.kit import plural
+from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.traces.exporting import TARGETS
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.cli.verb_table import Verbs
     from pytest_agentreplay.runs.case_files.case_linting import Linted
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `lint`."""
+    """Declare `lint` and `export`."""
     about = "print what is wrong with cases: contradictions, dead fixtures, secrets; or check a policy"
     lint_verb = verbs.add("lint", lint, about, json=True, policy=True)
     what = "cases, or folders of them (default: cases); or a policy file, and snapshots to look at (default: all)"
     lint_verb.paths(what)
     lint_verb.flag("--schema", "print the JSON Schema of case.yaml, for editors")
     lint_verb.value("--baseline", "FILE", "fail where the policy is weaker than this one", type=Path)
+    about = "write a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP; or as one file to share"
+    export_verb = verbs.add("export", export, about, policy=True)
+    export_verb.value("case", "CASE", "a case's folder, or its case.yaml", type=Path)
+    export_verb.add_argument("--to", required=True, choices=[*TARGETS, "bundle"], help="the tool, or one file to share")
+    export_verb.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
+    export_verb.flag("--force", "write over a file that holds something else")
 
 
 def is_policy(path: Path) -> bool:
@@ -74,7 +85,7 @@ def lint(options: argparse.Namespace) -> int:
 
 
 def tell(every: list[Linted]) -> None:
-    """Say each complaint on a line, and how many there are."""
+    """Print each complaint on a line, and how many there are."""
     for one in every:
         for complaint in one.complaints:
             say(str(complaint).replace("\n", " "))
@@ -84,9 +95,54 @@ def tell(every: list[Linted]) -> None:
 
 
 def as_data(one: Linted) -> dict[str, object]:
-    """A case as plain data."""
+    """Return a case as plain data."""
     rows = [
         {"rule": it.rule, "level": it.level, "message": it.message, "file": it.file, "place": it.place}
         for it in one.complaints
     ]
     return {"case": format_path(one.folder), "complaints": rows}
+
+
+def export(options: argparse.Namespace) -> int:
+    """`agentreplay export CASE --to TARGET [-o FILE] [--force]`."""
+    if options.to == "bundle":
+        return pack_bundle(options)
+    if options.policy:
+        return complain("--policy redacts the copies in a bundle: add --to bundle", USAGE)
+    out = exporting.exported(options.case, options.to)
+    where = options.out if options.out is not None else Path()
+    written = exporting.write(exporting.place(out, where), force=options.force)
+    for file, changed in written:
+        say(escape_line(f"{format_path(file)}: {'written' if changed else 'unchanged'}"))
+    for loss in out.losses:
+        say(escape_line(f"    lost: {loss}"))
+    return SAME
+
+
+def pack_bundle(options: argparse.Namespace) -> int:
+    """`agentreplay export CASE --to bundle -o FILE [--policy WHAT]`."""
+    from pytest_agentreplay.runs.case_files.bundling import packed_case
+
+    if options.out is None:
+        return complain("say where the bundle goes: agentreplay export CASE --to bundle -o case.zip", USAGE)
+    policy, _ = chosen_policy(options.policy)
+    made = packed_case(options.case, policy, os.environ, redact=bool(options.policy))
+    for place in made.found:
+        complain(place, DIVERGED)
+    if made.found:
+        return complain(f"{format_path(options.case)}: not packed; {remedy(options)}", DIVERGED)
+    files.write_whole(options.out, made.data)
+    for place in made.redacted:
+        say(f"{place}, redacted in the bundle")
+    for name in made.left:
+        say(f"{format_path(options.case)}/{name}: is no file of a case, and stays out")
+    say(f"{format_path(options.out)}: {len(made.names)} files, {len(made.data):,} bytes, sha256 {made.digest[:16]}")
+    return SAME
+
+
+def remedy(options: argparse.Namespace) -> str:
+    """Return what to do about findings that keep a case from being packed."""
+    case, out = quoted(format_path(options.case)), quoted(format_path(options.out))
+    if options.policy:
+        return "edit what the policy did not reach, or have a policy file name it"
+    return f"edit what was found, or have it redacted: agentreplay export {case} --to bundle -o {out} --policy pii"

@@ -1,0 +1,244 @@
+"""APIs that the model server speaks in tests alone: Gemini, Bedrock, Ollama, Cohere, and look-ups of vectors and ranks."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import struct
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.cli.demo.script import APIS, Api, count_tokens, fresh
+from pytest_agentreplay.providers import anthropic, bedrock, gemini
+from pytest_agentreplay.providers.model_reply import dumped, server_sent
+from pytest_agentreplay.providers.openai_chat_writing import call_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from pytest_agentreplay.cli.demo.script import Say
+    from pytest_agentreplay.providers.model_reply import ModelReply
+
+
+def _line(reply: ModelReply, *, done: bool = True, **more: Any) -> dict[str, Any]:
+    """A line of Ollama's; the last one has the counts."""
+    line = {"model": reply.model, "created_at": datetime.now(UTC).isoformat(), **more, "done": done}
+    counts = {"prompt_eval_count": reply.tokens("input_tokens"), "eval_count": reply.tokens("output_tokens")}
+    ended = {"done_reason": "stop", "total_duration": 5_000_000, "load_duration": 1_000_000, **counts}
+    return {**line, **ended} if done else line
+
+
+def _ndjson(lines: Iterable[dict[str, Any]]) -> tuple[bytes, ...]:
+    return tuple(dumped(line).encode() + b"\n" for line in lines)
+
+
+def _message(reply: ModelReply, text: str) -> dict[str, Any]:
+    """A message of Ollama's, with the tool calls where there are any. They bear no id."""
+    calls = [{"function": {"name": use.name, "arguments": use.arguments}} for use in reply.uses]
+    return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
+
+
+def chat(reply: ModelReply) -> dict[str, Any]:
+    """A chat reply in one piece."""
+    return _line(reply, message=_message(reply, reply.text))
+
+
+def stream_chat(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
+    """A chat reply in lines: a piece of text each, then the tool calls, then the counts."""
+    messages = [{"role": "assistant", "content": piece} for piece in reply.pieces(reply.text)]
+    messages += [_message(reply, "")] if reply.uses else []
+    lines = [_line(reply, message=message, done=False) for message in messages]
+    return _ndjson([*lines, _line(reply, message={"role": "assistant", "content": ""})])
+
+
+def generate(reply: ModelReply) -> dict[str, Any]:
+    """The completion of a prompt in one piece."""
+    return _line(reply, response=reply.text)
+
+
+def stream_generate(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
+    """The completion of a prompt in lines."""
+    lines = [_line(reply, response=piece, done=False) for piece in reply.pieces(reply.text)]
+    return _ndjson([*lines, _line(reply, response="")])
+
+
+def cohere_chat(reply: ModelReply) -> dict[str, Any]:
+    """Cohere's reply in one piece; what is said beside tool calls is their plan."""
+    message: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": reply.text}]}
+    if reply.uses:
+        message = {"role": "assistant", "tool_plan": reply.text, "tool_calls": [call_of(use) for use in reply.uses]}
+    counts = {name: reply.tokens(name) for name in ("input_tokens", "output_tokens")}
+    usage = {"billed_units": counts, "tokens": counts}
+    finish = "TOOL_CALL" if reply.uses else "COMPLETE"
+    return {"id": reply.id, "message": message, "finish_reason": finish, "usage": usage}
+
+
+def stream_cohere_chat(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
+    """Cohere's reply as its events."""
+    return server_sent((name, {"type": name, **data}) for name, data in _cohere_events(reply))
+
+
+def _cohere_events(reply: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
+    body = cohere_chat(reply)
+    empty = {"role": "assistant", "content": [], "tool_plan": "", "tool_calls": [], "citations": []}
+    yield "message-start", {"id": reply.id, "delta": {"message": empty}}
+    if reply.uses:
+        for piece in reply.pieces(reply.text):
+            yield "tool-plan-delta", {"delta": {"message": {"tool_plan": piece}}}
+    else:
+        yield "content-start", _part(0, content={"type": "text", "text": ""})
+        for piece in reply.pieces(reply.text):
+            yield "content-delta", _part(0, content={"text": piece})
+        yield "content-end", {"index": 0}
+    for index, call in enumerate(body["message"].get("tool_calls", ())):
+        function = call["function"]
+        yield "tool-call-start", _part(index, tool_calls={**call, "function": {**function, "arguments": ""}})
+        for piece in reply.pieces(function["arguments"]):
+            yield "tool-call-delta", _part(index, tool_calls={"function": {"arguments": piece}})
+        yield "tool-call-end", {"index": index}
+    yield "message-end", {"delta": {"finish_reason": body["finish_reason"], "usage": body["usage"]}}
+
+
+def _part(index: int, **message: Any) -> dict[str, Any]:
+    """A change of the message's part number `index`."""
+    return {"index": index, "delta": {"message": message}}
+
+
+def invoke_stream(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
+    """The events of a Messages stream, each as base64 in a frame."""
+    texts = (json.dumps(event).encode() for event in anthropic.events(reply))
+    return tuple(bedrock.frame("chunk", {"bytes": base64.b64encode(text).decode()}) for text in texts)
+
+
+def numbers(count: int) -> list[float]:
+    """Numbers between -1 and 1 that never come twice, for a vector or scores."""
+    return [(byte - 128) / 128 + int.from_bytes(os.urandom(3), "big") / 2**31 for byte in os.urandom(count)]
+
+
+def embeddings(body: dict[str, Any]) -> dict[str, Any]:
+    """OpenAI's, which Mistral, Voyage and many more speak too: as numbers or, when asked for, as base64 of floats."""
+    given = body.get("input", "")
+    many = isinstance(given, list) and bool(given) and not isinstance(given[0], int)
+    vectors: list[Any] = [numbers(body.get("dimensions") or 8) for _ in range(len(given) if many else 1)]
+    if body.get("encoding_format") == "base64":
+        vectors = [base64.b64encode(struct.pack(f"<{len(row)}f", *row)).decode() for row in vectors]
+    data = [{"object": "embedding", "index": index, "embedding": row} for index, row in enumerate(vectors)]
+    usage = {"prompt_tokens": count_tokens(given), "total_tokens": count_tokens(given)}
+    return {"id": fresh("embd-"), "object": "list", "data": data, "model": body.get("model", "demo"), "usage": usage}
+
+
+def embed_content(_body: dict[str, Any]) -> dict[str, Any]:
+    """Gemini's vector of one content."""
+    return {"embedding": {"values": numbers(8)}}
+
+
+def embed_batch(body: dict[str, Any]) -> dict[str, Any]:
+    """Gemini's vector for each request of a batch."""
+    return {"embeddings": [{"values": numbers(8)} for _ in body.get("requests", ())]}
+
+
+def predict(body: dict[str, Any]) -> dict[str, Any]:
+    """A vector for each instance, as Vertex gives them."""
+    counts = [{"token_count": count_tokens(instance), "truncated": False} for instance in body.get("instances", ())]
+    return {"predictions": [{"embeddings": {"values": numbers(8), "statistics": count}} for count in counts]}
+
+
+def embed_input(body: dict[str, Any]) -> dict[str, Any]:
+    """Ollama's vector for each input."""
+    given = body.get("input", "")
+    vectors = [numbers(8) for _ in range(len(given) if isinstance(given, list) else 1)]
+    return {"model": body.get("model", "demo"), "embeddings": vectors, "prompt_eval_count": count_tokens(given)}
+
+
+def embed_texts(body: dict[str, Any]) -> dict[str, Any]:
+    """Cohere's vector for each text, by type of number."""
+    texts = body.get("texts") or []
+    vectors = [numbers(8) for _ in texts or body.get("inputs") or body.get("images") or ()]
+    meta = {"api_version": {"version": "2"}, "billed_units": {"input_tokens": count_tokens(texts)}}
+    return {"id": fresh(""), "embeddings": {"float": vectors}, "texts": texts, "meta": meta}
+
+
+def rerank(body: dict[str, Any]) -> dict[str, Any]:
+    """The documents by their scores."""
+    scores = [abs(score) for score in numbers(len(body.get("documents", ())))]
+    ranked = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[: body.get("top_n")]
+    results = [{"index": index, "relevance_score": scores[index]} for index in ranked]
+    return {"id": fresh(""), "results": results, "meta": {"billed_units": {"search_units": 1}}}
+
+
+@dataclass(frozen=True, slots=True)
+class OneForm(Api):
+    """An operation whose reply is always a stream, or never."""
+
+    streams: bool = False
+
+    def is_stream(self, _body: dict[str, Any]) -> bool:
+        """Whether the reply to a request is a stream."""
+        return self.streams
+
+
+@dataclass(frozen=True, slots=True)
+class OllamaApi(Api):
+    """An operation whose reply is a stream of lines unless the body says otherwise."""
+
+    type: str = "application/x-ndjson"
+
+    def is_stream(self, body: dict[str, Any]) -> bool:
+        """Whether the reply to a request is a stream."""
+        return bool(body.get("stream", True))
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp(Api):
+    """An operation that looks something up: no stream, and no reply of a model."""
+
+    def is_stream(self, _body: dict[str, Any]) -> bool:
+        """Whether the reply to a request is a stream."""
+        return False
+
+    def whole(self, body: dict[str, Any], _say: Say) -> dict[str, Any]:
+        """The reply in one piece."""
+        return self.write_whole(body)
+
+
+def nothing(*_: Any) -> Any:
+    """Write no reply: the operation has no such form."""
+    raise NotImplementedError
+
+
+def whole_only(path: str, write: Callable[[ModelReply], dict[str, Any]], **more: Any) -> Api:
+    return OneForm(path, write, nothing, **more)
+
+
+def streamed_only(path: str, write: Callable[..., tuple[bytes, ...]], **more: Any) -> Api:
+    return OneForm(path, nothing, write, streams=True, **more)
+
+
+MODEL = r"/(?P<model>[^/]+)"
+CLAUDE: dict[str, Any] = {"prefix": "msg_", "call_prefix": "toolu_"}
+GEMINI: dict[str, Any] = {"messages": "contents", "call_prefix": ""}  # as often with Gemini, calls bear no id
+CONVERSE: dict[str, Any] = {"call_prefix": "tooluse_"}
+FRAMES: dict[str, Any] = {"type": "application/vnd.amazon.eventstream"}
+
+APIS += [
+    whole_only(f"/models{MODEL}:rawPredict", anthropic.whole, **CLAUDE),
+    streamed_only(f"/models{MODEL}:streamRawPredict", anthropic.streamed, **CLAUDE),
+    whole_only(f"/models{MODEL}:generateContent", gemini.whole, **GEMINI),
+    streamed_only(f"/models{MODEL}:streamGenerateContent", gemini.streamed, **GEMINI),
+    whole_only(f"/model{MODEL}/converse", bedrock.whole, **CONVERSE),
+    streamed_only(f"/model{MODEL}/converse-stream", bedrock.streamed, **FRAMES, **CONVERSE),
+    whole_only(f"/model{MODEL}/invoke", anthropic.whole, **CLAUDE),
+    streamed_only(f"/model{MODEL}/invoke-with-response-stream", invoke_stream, **FRAMES, **CLAUDE),
+    OllamaApi("/api/chat", chat, stream_chat),
+    OllamaApi("/api/generate", generate, stream_generate, messages="prompt"),
+    Api("/v2/chat", cohere_chat, stream_cohere_chat),
+    LookUp(f"/models{MODEL}:embedContent", embed_content, nothing),
+    LookUp(f"/models{MODEL}:batchEmbedContents", embed_batch, nothing),
+    LookUp(f"/models{MODEL}:predict", predict, nothing),
+    LookUp("/api/embed", embed_input, nothing),
+    LookUp("/v2/embed", embed_texts, nothing),
+    LookUp("/rerank", rerank, nothing),
+    LookUp("/embeddings", embeddings, nothing),
+]
