@@ -31,7 +31,7 @@ from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.compare.matching.address import authority
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Run, Timing, ToolCall
-from pytest_agentreplay.model.release_order import above
+from pytest_agentreplay.model.release_order import lanes_above
 from pytest_agentreplay.model.turns import Turn, function_of, is_model, turns
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class AdoptBackend(ReplayBackend):
         """Index `run`; `matching` says which of the new calls are the recorded ones."""
         super().__init__(run, matching, reader, policy)
         self._aligned: dict[int, Aligned] = {}
-        self._lanes = {x.lane: x.lane for x in self._index.top if not above(x.lane)}  # of now -> recorded
+        self._lanes = {x.lane: x.lane for x in self._index.top if not lanes_above(x.lane)}  # of now -> recorded
         self._endpoints: dict[str, list[Exchange]] = defaultdict(list)
         self._place: dict[int, int] = {}
         for x in self._index.top:
@@ -136,7 +136,7 @@ class AdoptBackend(ReplayBackend):
                 continue
             mine = due.get(x.lane)
             after = mine is not None and mine[0].finish is not None and mine[0].finish < x.start
-            if after or self._index.precedence.early(x):
+            if after or self._index.precedence.is_early(x):
                 stopped.add(x.lane)
             else:
                 due.setdefault(x.lane, []).append(x)
@@ -145,8 +145,8 @@ class AdoptBackend(ReplayBackend):
         taken = set(self._lanes.values())
         free = [x for mine, theirs in due.items() if mine not in taken for x in theirs]
         # A lane that another one began is looked for among those that the recorded counterpart of that one began.
-        starter = next((self._lanes[up] for up in above(lane) if up in self._lanes), None)
-        return [x for x in free if starter in above(x.lane)] or free
+        starter = next((self._lanes[up] for up in lanes_above(lane) if up in self._lanes), None)
+        return [x for x in free if starter in lanes_above(x.lane)] or free
 
     def _choose(
         self, features_of_call: Features, due: list[Exchange], lane: str

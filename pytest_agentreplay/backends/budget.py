@@ -58,11 +58,11 @@ class Spending(NamedTuple):
         """Return it in the form of a budget."""
         return f"calls={self.calls} tokens={self.tokens} usd={self.nano / NANO:.4f}"
 
-    def over(self, limits: Mapping[str, float]) -> str:
+    def find_exceeded(self, limits: Mapping[str, float]) -> str:
         """Return the first limit that this exceeds, "calls=100"; "" for none."""
         amounts = {"calls": self.calls, "tokens": self.tokens, "usd": self.nano / NANO}
-        over = (unit for unit, amount in amounts.items() if amount > limits.get(unit, math.inf))
-        return next((f"{unit}={limits[unit]:g}" for unit in over), "")
+        exceeded = (unit for unit, amount in amounts.items() if amount > limits.get(unit, math.inf))
+        return next((f"{unit}={limits[unit]:g}" for unit in exceeded), "")
 
 
 class PricedReader:

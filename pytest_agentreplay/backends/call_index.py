@@ -90,7 +90,7 @@ class CallIndex:
         """Note that `call`, made in `lane`, is answered by `match`, which answers no other one."""
         self.served[match.start] = call
         self._continued[lane] = match.lane
-        self._tokens.served(match, call)
+        self._tokens.note_served(match, call)
 
     def list_unserved(self) -> tuple[Exchange, ...]:
         """Return the exchanges of the test itself that were not asked for so far."""
@@ -146,7 +146,7 @@ class CallIndex:
 
     def _is_swapped(self, match: Exchange, call: Call, *, same_bytes: bool = False) -> bool:
         """Return whether `call` is `match` but for a credential; the first such exchange is what a refusal names."""
-        other = self._tokens.swapped(match.call, call, unread=same_bytes)
+        other = self._tokens.find_swap(match.call, call, unread=same_bytes)
         if other and self.swapped is None:
             self.swapped = match, other
         return bool(other)
@@ -158,7 +158,7 @@ class CallIndex:
         for service in self.services.recorded if now is not None else ():
             x = None if service in here else self._find_first(self._keyed or {}, (service, key))
             if x is not None:
-                return x, self.services.standing_for(now) or now, self.services.now(service)
+                return x, self.services.find_recorded(now) or now, self.services.find_current(service)
         return None
 
     def _find_near(self, call: Call, lane: str) -> Exchange | None:
@@ -196,11 +196,11 @@ class CallIndex:
         return None
 
     def _is_fitting(self, recorded: ToolCall, call: ToolCall) -> bool:
-        from pytest_agentreplay.values.fitting import fitted
+        from pytest_agentreplay.values.fitting import fit_call
 
-        same = fitted(recorded, call, receivers=self._is_recording)
+        same = fit_call(recorded, call, receivers=self._is_recording)
         alike = self._matching.key_alone(same) == self._matching.key_alone(recorded)
-        return alike and not self._tokens.swapped(recorded, call)
+        return alike and not self._tokens.find_swap(recorded, call)
 
     def _find_without_receiver(self, call: Call, lane: str) -> Exchange | None:
         """Return the first exchange that was recorded without the receiver, or the closure, that the call has."""
@@ -245,7 +245,7 @@ class CallIndex:
             matches = (self.take(queues, (service, identity), moment) for service in services)
             match = min(
                 (x for x in matches if x is not None),
-                key=lambda x: (self.precedence.early(x), x.lane != moment.lane, x.start),
+                key=lambda x: (self.precedence.is_early(x), x.lane != moment.lane, x.start),
                 default=None,
             )
         if match is None:
@@ -265,14 +265,14 @@ class CallIndex:
             if first is None:
                 continue
             if (
-                self.precedence.early(first, moment.lane)
+                self.precedence.is_early(first, moment.lane)
                 and (twin := self._find_twin(queues[identity], moment)) is not None
             ):
                 return twin
             if moment.agent and moment.agent != first.agent:
                 own = self._find_first(queues, (_AGENT, moment.agent, name))
                 # What must come before it may be its twin under another name: a name alone refuses nothing.
-                if own is not None and not self.precedence.early(own):
+                if own is not None and not self.precedence.is_early(own):
                     return own
             return first
         return None
@@ -280,7 +280,7 @@ class CallIndex:
     def _find_twin(self, queue: Sequence[Exchange], moment: Moment) -> Exchange | None:
         """Return an exchange for the same call that may come now, where the first one of its lane may not yet."""
         unserved = (x for x in islice(reversed(queue), TWINS) if x.start not in self.served)
-        return next((x for x in unserved if not self.precedence.early(x, moment.lane)), None)
+        return next((x for x in unserved if not self.precedence.is_early(x, moment.lane)), None)
 
     def _find_first(self, queues: Queues, name: Hashable) -> Exchange | None:
         """The first unserved exchange of a queue; what was served by another one's name is dropped, each once."""

@@ -136,7 +136,7 @@ class Tolerant:
             return None
         pairs = ((x, recorded, arguments) for x, recorded in left for arguments in list_spellings(tool))
         return next(
-            (x for x, recorded, arguments in pairs if rules.near(tool.name, recorded, arguments, "arguments")), None
+            (x for x, recorded, arguments in pairs if rules.is_near(tool.name, recorded, arguments, "arguments")), None
         )
 
     def nearest_call(self, left: Sequence[tuple[Exchange, JsonObject]], call: Call, progress: ReplayProgress) -> Call:
@@ -151,7 +151,7 @@ class Tolerant:
         return min(parted, key=lambda pair: len(progress.compare(pair[0].call, pair[1])), default=(None, call))[1]
 
     def _settle(self, tool: str, recorded: JsonObject, arguments: JsonObject) -> JsonObject:
-        settled = self._rules.settled(tool, recorded, arguments, "arguments") if self._rules is not None else arguments
+        settled = self._rules.settle(tool, recorded, arguments, "arguments") if self._rules is not None else arguments
         assert isinstance(settled, dict)
         return settled
 

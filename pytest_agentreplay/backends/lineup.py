@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.turns import label
-from pytest_agentreplay.snapshots.kit import kit_of
+from pytest_agentreplay.snapshots.kit import make_kit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -118,6 +118,6 @@ def changed_layers(a: Run, b: Run, reader: Reader, matching: Matching) -> list[t
 
 def kit_changes(a: Run, b: Run, reader: Reader) -> dict[str, tuple[str, str]]:
     """Return what was around the two runs and differs: the fields of the replay kit, each with its two values."""
-    groups, sides = {"model", "scene", "code"}, [kit_of(run, reader).fields for run in (a, b)]
+    groups, sides = {"model", "scene", "code"}, [make_kit(run, reader).fields for run in (a, b)]
     old, new = ({each.name: each.value for each in fields if each.group in groups} for fields in sides)
     return {name: (old.get(name, ""), new.get(name, "")) for name in old | new if old.get(name) != new.get(name)}

@@ -60,10 +60,10 @@ class LiveBackend(CaseBackend, VerifyBackend):
             return self._ask_within(root, call, moment)
         if self.divergence is None and self._runs(call, moment):
             with self._lock:
-                found = self._positions.take_by_arguments(call, self.served)
-                if found is not None:
-                    self.served[found.start] = call
-            return self._run_tool(call, moment, self._remember(call, found))
+                recorded = self._positions.take_by_arguments(call, self.served)
+                if recorded is not None:
+                    self.served[recorded.start] = call
+            return self._run_tool(call, moment, self._remember(call, recorded))
         is_tool = find_sort(call, self._reader) == "tools"
         verdict = super().decide(call, moment if is_tool else replace(moment, reads=False))
         if isinstance(verdict, Refused) and self.divergence is None and verdict.divergence.kind is not Kind.LIVE:
@@ -100,19 +100,19 @@ class LiveBackend(CaseBackend, VerifyBackend):
         return verdict
 
     def _answer_by_arguments(self, call: Call, moment: Moment) -> tuple[Exchange | Divergence, str]:
-        found, how = super()._answer_by_arguments(call, moment)
-        if isinstance(found, Exchange):
-            self._remember(call, found)
+        answer, how = super()._answer_by_arguments(call, moment)
+        if isinstance(answer, Exchange):
+            self._remember(call, answer)
         elif is_only_reading(call, moment) and (again := self._remember(call, None)) is not None:
             return again, "arguments (again)"
-        return found, how
+        return answer, how
 
-    def _remember(self, call: Call, found: Exchange | None) -> Exchange | None:
+    def _remember(self, call: Call, recorded: Exchange | None) -> Exchange | None:
         """Return `recorded`, the answer to `call`; where there is none, the last one to the very same call."""
         function = function_of(call, self._reader)
         name = f"{self._positions.part(call)} {canonical(list_spellings(function)[0]) if function is not None else ''}"
-        if found is not None:
-            self._answers[name] = found
+        if recorded is not None:
+            self._answers[name] = recorded
         return self._answers.get(name)
 
     def _leave_script(self, call: Call, moment: Moment, refused: Refused) -> Verdict:

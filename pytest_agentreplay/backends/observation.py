@@ -65,7 +65,7 @@ def list_asking_turns(run: Run, reader: Reader) -> list[str]:
     """Return of each call of a tool that was intercepted which turn asked for it, in the order of `observe`."""
     every = turns(run, reader)
     calls = [x for x in sorted(top_level(run), key=_strand) if tool_of(x.call, reader) is not None]
-    return [seat(every, x).turn.told for x in calls]
+    return [seat(every, x).turn.title for x in calls]
 
 
 def _strand(x: Exchange) -> list[int]:

@@ -60,64 +60,64 @@ def orders(recorded: Sequence[ReleasedAnswer], *, limit: int = LIMIT, seed: int 
 
     Else `limit` of them: those in which two neighbours change places, then others, drawn by `seed`.
     """
-    nearest = list(_nearest(recorded, limit + 2))[1:]
+    nearest = list(_list_nearest(recorded, limit + 2))[1:]
     if len(nearest) <= limit:
         return nearest
     came = tuple(answer.start for answer in recorded)
     neighbours = sum(first.there > then.start for first, then in pairwise(recorded))
-    found = dict.fromkeys(nearest[: min(neighbours, limit)])
+    chosen = dict.fromkeys(nearest[: min(neighbours, limit)])
     draw = draw_numbers(seed)
     for _ in range(limit):
-        if len(found) < limit and (drawn := _drawn(recorded, draw)) != came:
-            found[drawn] = None
+        if len(chosen) < limit and (drawn := _draw_order(recorded, draw)) != came:
+            chosen[drawn] = None
     # Where there are few more than `limit`, the same ones are drawn again and again.
-    return [*dict.fromkeys([*found, *nearest])][:limit]
+    return [*dict.fromkeys([*chosen, *nearest])][:limit]
 
 
-def swapped(recorded: Order, other: Order) -> list[tuple[int, int]]:
+def list_swapped(recorded: Order, other: Order) -> list[tuple[int, int]]:
     """Return the pairs that come the other way round in `other`, each as it comes there, recorded neighbours first."""
     was = {start: place for place, start in enumerate(recorded)}
     pairs = [(first, then) for first, then in combinations(other, 2) if was[first] > was[then]]
     return sorted(pairs, key=lambda pair: was[pair[0]] - was[pair[1]])
 
 
-def telling(recorded: Sequence[ReleasedAnswer], other: Order) -> Iterator[tuple[int, int]]:
+def list_root_swaps(recorded: Sequence[ReleasedAnswer], other: Order) -> Iterator[tuple[int, int]]:
     """Yield the pairs that come the other way round and do not follow from another one, the nearest first.
 
     One follows where an answer had to wait for the call that an answer of the other pair led to.
     """
     there = dict(recorded)
-    pairs = swapped(tuple(there), other)
-    known = set(pairs)
+    pairs = list_swapped(tuple(there), other)
+    swaps = set(pairs)
     for first, then in pairs:
         if not any(
-            (there[middle] < then and (first, middle) in known) or (there[first] < middle and (middle, then) in known)
+            (there[middle] < then and (first, middle) in swaps) or (there[first] < middle and (middle, then) in swaps)
             for middle in there
         ):
             yield first, then
 
 
-def _nearest(recorded: Sequence[ReleasedAnswer], most: int) -> Iterator[Order]:
+def _list_nearest(recorded: Sequence[ReleasedAnswer], most: int) -> Iterator[Order]:
     """Yield the legal orders by their distance in swaps of two neighbours, the recorded one first; at most `most`.
 
     Any legal order is reached through legal ones, in as many swaps as it has pairs that come the other way round.
     """
     there = dict(recorded)
-    known = {tuple(there): None}
-    waiting = list(known)
+    seen = {tuple(there): None}
+    waiting = list(seen)
     for order in waiting:
         yield order
         for place, (first, then) in enumerate(pairwise(order)):
-            if len(known) == most:
+            if len(seen) == most:
                 break
             if there[first] > then:
                 other = (*order[:place], then, first, *order[place + 2 :])
-                if other not in known:
-                    known[other] = None
+                if other not in seen:
+                    seen[other] = None
                     waiting.append(other)
 
 
-def _drawn(recorded: Sequence[ReleasedAnswer], draw: Callable[[int], int]) -> Order:
+def _draw_order(recorded: Sequence[ReleasedAnswer], draw: Callable[[int], int]) -> Order:
     """Return a legal order: again and again one of those that may come next. Constant work per answer."""
     calls = sorted(recorded, reverse=True)
     came: dict[int, None] = {}

@@ -18,7 +18,7 @@ from pytest_agentreplay.backends.call_index import CallIndex
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.model.frames import connections
-from pytest_agentreplay.model.release_order import above
+from pytest_agentreplay.model.release_order import lanes_above
 from pytest_agentreplay.model.turns import SAFE_METHODS
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class ReplayBackend:
                 self.ahead = Ahead(call, answer, left, done)
                 early = self.ahead.note_origin
             self._index.note_served(answer, call, moment.lane)
-            if watched := self._matching.watched(answer.call, call):
+            if watched := self._matching.list_reported(answer.call, call):
                 self.drift.append((answer, watched))
             self._tickets += 1
             if not isinstance(call, FrameCall):  # whoever sends a message goes on at once
@@ -145,7 +145,7 @@ class ReplayBackend:
     def _is_early(self, match: Exchange, call: Call, moment: Moment) -> bool:
         """Whether `call` comes before one that must precede its exchange `match`, where the order matters to it."""
         free = self.policy.any_order or (self.policy.reads_in_any_order and is_only_reading(call, moment))
-        if free or self._index.precedence.early(match, moment.lane):
+        if free or self._index.precedence.is_early(match, moment.lane):
             return not free
         overtaken = self._index.precedence.list_overtaken(match, moment.lane)
         writes = self.policy.writes
@@ -154,7 +154,7 @@ class ReplayBackend:
     def _find_left(self, match: Exchange) -> tuple[dict[int, Exchange], set[int]]:
         """Return what is due before `match` and was not handed over, by `start`, and what is not due before it."""
         precedence = self._index.precedence
-        left = {x.start: x for x in precedence.binding(match) if not precedence.handed(x)}
+        left = {x.start: x for x in precedence.binding(match) if not precedence.is_handed(x)}
         return left, {x.start for x in self._index.top} - left.keys() - {match.start}
 
     def _make_progress(self, served: Collection[int], matching: Matching | None = None) -> ReplayProgress:
@@ -191,7 +191,7 @@ class ReplayBackend:
             is_late: bool | None = came is not None
             if isinstance(came, Divergence):
                 place = None if came.kind is Kind.EXTRA else came.recorded
-                lanes = {ahead.awaits.lane, *above(ahead.awaits.lane)}
+                lanes = {ahead.awaits.lane, *lanes_above(ahead.awaits.lane)}
                 is_late = False if place is not None and place.lane in lanes else None
             divergence = diagnose.explain_stall(progress, ahead.call, ahead.match, ahead.awaits, came=is_late)
         else:
@@ -336,7 +336,7 @@ class ReplayBackend:
         divergence = self._explain_miss(call, moment) if self._find(call, moment) is None else None
         # What led to the lane that parted, or began in it, does what it does because of that.
         led = divergence is not None and (
-            divergence.lane in {first.lane, *above(first.lane)} or first.lane in above(divergence.lane)
+            divergence.lane in {first.lane, *lanes_above(first.lane)} or first.lane in lanes_above(divergence.lane)
         )
         self._beside[moment.lane] = None if led else divergence
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay.cases.checks.calls import ToolExpectation, sides, wish
-from pytest_agentreplay.cases.checks.values import alike, differing, fails
+from pytest_agentreplay.cases.checks.values import differing, fails, find_alike
 from pytest_agentreplay.cases.turn import ToolCallView, clip, parsed_arguments, short
 from pytest_agentreplay.compare import align
 from pytest_agentreplay.compare.matching import Matching
@@ -74,10 +74,10 @@ def assert_same_run(a: Run | HoldsRun, b: Run | HoldsRun) -> None:
     """
     divergence = first_divergence(a, b)
     if divergence is not None:
-        raise AssertionError("\n".join(told(divergence)))
+        raise AssertionError("\n".join(format_divergence(divergence)))
 
 
-def told(divergence: Divergence) -> list[str]:
+def format_divergence(divergence: Divergence) -> list[str]:
     """Return a divergence between two runs in a few lines."""
     where = f"turn {divergence.turn}/{divergence.turns}{f' of {divergence.who}' if divergence.who else ''}"
     lines = [f"runs part at {where}: {divergence.summary} [{divergence.kind.code}]"]
@@ -114,25 +114,25 @@ def pick(turns: Sequence[TurnView], number: int, lane: str, agent: str = "") -> 
     raise AssertionError("\n".join(fails(f"there is no turn {number} {whose}", f"turn {number}", there, *more).lines))
 
 
-def unmet(turn: TurnView, name: str, wanted: Any) -> Iterator[str]:
+def find_mismatch(turn: TurnView, name: str, expectation: Any) -> Iterator[str]:
     """Yield what is wrong when `turn` should have `expectation` as its tool, model, text or part of its text."""
     match name:
         case "tool":
-            yield from untouched(turn, wish(wanted))
-        case "model" if turn.model != wanted:
-            yield from fails(f"turn {turn.number} asked another model", wanted, turn.model or "none").lines
-        case "text" if turn.text != wanted:
-            head, more = f"turn {turn.number} says something else", differing(wanted, turn.text)
-            yield from fails(head, short(wanted), short(turn.text), *more).lines
-        case "text_contains" if wanted not in turn.text:
-            head, more = f"turn {turn.number} does not say it", alike(wanted, [turn.text])
-            yield from fails(head, f"{short(wanted)} in the text", short(turn.text), *more).lines
+            yield from find_tool_mismatch(turn, wish(expectation))
+        case "model" if turn.model != expectation:
+            yield from fails(f"turn {turn.number} asked another model", expectation, turn.model or "none").lines
+        case "text" if turn.text != expectation:
+            head, more = f"turn {turn.number} says something else", differing(expectation, turn.text)
+            yield from fails(head, short(expectation), short(turn.text), *more).lines
+        case "text_contains" if expectation not in turn.text:
+            head, more = f"turn {turn.number} does not say it", find_alike(expectation, [turn.text])
+            yield from fails(head, f"{short(expectation)} in the text", short(turn.text), *more).lines
 
 
-def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
+def find_tool_mismatch(turn: TurnView, want: ToolExpectation) -> list[str]:
     """Return what is wrong when the wished tool was neither asked for nor called in `turn`."""
-    asked = [ToolCallView(use.name, parsed_arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
-    calls = [*asked, *turn.tool_calls]
+    requested = [ToolCallView(use.name, parsed_arguments(use.arguments), turn=turn.number) for use in turn.tool_uses]
+    calls = [*requested, *turn.tool_calls]
     if any(want.grants(call.name, call.arguments) for call in calls):
         return []
     there = ", ".join(dict.fromkeys(call.name for call in calls)) or "no tool"
@@ -142,14 +142,14 @@ def untouched(turn: TurnView, want: ToolExpectation) -> list[str]:
     ]
 
 
-def elsewhere(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
+def find_jsonpath_mismatch(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
     """Return what is wrong when `jsonpath` should find something in the request of `turn`, or find `equals`."""
-    tree = body(turn)
-    found = find(jsonpath, tree)
-    there = found[0] if len(found) == 1 else found
-    if not found:
+    tree = read_body(turn)
+    values = find_values(jsonpath, tree)
+    there = values[0] if len(values) == 1 else values
+    if not values:
         head, expected = f"{jsonpath} finds nothing in the request", "something" if equals is UNSAID else short(equals)
-        nearest = f"  nearest   {landing(jsonpath, tree)}"
+        nearest = f"  nearest   {find_landing(jsonpath, tree)}"
         return [*fails(f"turn {turn.number}: {head}", expected, "nothing", nearest).lines]
     if equals is UNSAID or there == equals:
         return []
@@ -157,13 +157,13 @@ def elsewhere(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
     return [*fails(head, short(equals), short(there), *differing(equals, there)).lines]
 
 
-def body(turn: TurnView) -> Json:
+def read_body(turn: TurnView) -> Json:
     """Return the body of a turn's request as a tree; None where there is none."""
     call = turn.exchange.call if turn.exchange is not None else None
     return None if call is None or isinstance(call, ToolCall) else content(call.headers, call.body).tree
 
 
-def find(jsonpath: str, tree: Json) -> list[Json]:
+def find_values(jsonpath: str, tree: Json) -> list[Json]:
     """Return all values at `jsonpath`. Raises ValueError for what is no JSONPath."""
     from jsonpath_ng.ext.parser import parse
 
@@ -177,14 +177,14 @@ def find(jsonpath: str, tree: Json) -> list[Json]:
         return []
 
 
-def landing(jsonpath: str, tree: Json) -> str:
+def find_landing(jsonpath: str, tree: Json) -> str:
     """Return how far `jsonpath` leads, and what stands there: "$.messages: 3 items"."""
     while cut := max(jsonpath.rfind("."), jsonpath.rfind("[")):
         if cut < 0:
             break
         jsonpath = jsonpath[:cut].rstrip(".")
-        found = find(jsonpath, tree) if jsonpath else []
-        match found[:1]:
+        values = find_values(jsonpath, tree) if jsonpath else []
+        match values[:1]:
             case [dict() as fields]:
                 return f"{jsonpath} has {clip(', '.join(fields)) or 'no fields'}"
             case [list() as items]:

@@ -50,11 +50,11 @@ class ServingPolicy:
     other: Service = "strict"
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """The policy as verdicts name it: "strict", "model position, tools arguments"."""
-        named = {"model": self.model, "tools": self.tools, "other": self.other}
-        words = {*named.values()}
-        return words.pop() if len(words) == 1 else ", ".join(f"{kind} {word}" for kind, word in named.items())
+        services = {"model": self.model, "tools": self.tools, "other": self.other}
+        words = {*services.values()}
+        return words.pop() if len(words) == 1 else ", ".join(f"{kind} {word}" for kind, word in services.items())
 
 
 DEFAULT_SERVING: dict[ListName, ServingPolicy] = {

@@ -58,22 +58,22 @@ class CaseEvidence:
     live: Mapping[str, Any] = field(default_factory=dict)
 
 
-def frozen(run: Run, *, asked: bool = True) -> CaseEvidence:
+def frozen(run: Run, *, with_requested: bool = True) -> CaseEvidence:
     """Return what a recorded run shows; `with_requested` counts what the model asked for where no tool was called."""
-    turns = turn.read(run, READER)
-    told = stated(run)
+    turns = turn.read_turns(run, READER)
+    statement = read_statement(run)
     return CaseEvidence(
         status=status(run, turns),
-        output=told["output"] if "output" in told else last_text(turns),
+        output=statement["output"] if "output" in statement else last_text(turns),
         run=run,
-        tool_calls=tool_calls(turns, asked=asked),
+        tool_calls=tool_calls(turns, with_requested=with_requested),
         errors=errors(run),
         seconds=seconds(run),
-        input=told.get("input"),
+        input=statement.get("input"),
     )
 
 
-def stated(run: Run) -> JsonObject:
+def read_statement(run: Run) -> JsonObject:
     """Return what is said of a run as a whole: by the source of an imported one, by the service of a captured one."""
     kit = run.header.kit
     captured = {name: kit[name] for name in ("input", "output") if "capture" in kit and name in kit}
@@ -82,13 +82,13 @@ def stated(run: Run) -> JsonObject:
 
 def status(run: Run, turns: Sequence[TurnView]) -> Literal["ok", "error"]:
     """Return how the run ended: as its source says, as its test does, else as its last model call did."""
-    if (told := stated(run).get("status")) in ("ok", "error"):
-        return "error" if told == "error" else "ok"
+    if (stated_status := read_statement(run).get("status")) in ("ok", "error"):
+        return "error" if stated_status == "error" else "ok"
     end = run.header.outcome
     if end.get("status") in ("passed", "failed"):
         return "ok" if end["status"] == "passed" or is_asserted(run.header) else "error"
     mine = [it.exchange for it in turns if it.lane == "main" and it.exchange is not None]
-    return "error" if mine and next(wrong(mine[-1]), None) is not None else "ok"
+    return "error" if mine and next(find_errors(mine[-1]), None) is not None else "ok"
 
 
 def is_asserted(header: Header) -> bool:
@@ -103,15 +103,15 @@ def last_text(turns: Iterable[TurnView]) -> Json:
     return last.text or None if last is not None and not last.tool_uses else None
 
 
-def tool_calls(turns: Sequence[TurnView], *, asked: bool = True) -> tuple[ToolCallView, ...]:
+def tool_calls(turns: Sequence[TurnView], *, with_requested: bool = True) -> tuple[ToolCallView, ...]:
     """The calls that were made. Where no boundary stood at any tool: those that the model asked for, as it was told."""
     made = tuple(call for it in turns for call in it.tool_calls)
-    return made or (tuple(_asked_for(turns)) if asked else ())
+    return made or (tuple(_asked_for(turns)) if with_requested else ())
 
 
 def meets_tools(run: Run) -> bool:
     """Whether a boundary stood at the tools of a run: an agent that is asked for one there and calls none refuses."""
-    return any(it.tool_calls for it in turn.read(run, READER))
+    return any(it.tool_calls for it in turn.read_turns(run, READER))
 
 
 def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
@@ -138,16 +138,16 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
 
 def errors(run: Run) -> tuple[tuple[str, str], ...]:
     """(class, text) of all that went wrong, in order; what ended the run comes last."""
-    found = [one for x in run.exchanges if x.parent is None for one in wrong(x)]
-    faults = objects(stated(run).get("faults"))
-    found += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in faults]
+    all_errors = [error for x in run.exchanges if x.parent is None for error in find_errors(x)]
+    faults = objects(read_statement(run).get("faults"))
+    all_errors += [(str(fault.get("type", "")), str(fault.get("message", ""))) for fault in faults]
     end = run.header.outcome
     if end.get("status") == "failed" and not is_asserted(run.header):
-        found.append((str(end.get("type", "")), str(end.get("message", ""))))
-    return tuple(dict.fromkeys(found))
+        all_errors.append((str(end.get("type", "")), str(end.get("message", ""))))
+    return tuple(dict.fromkeys(all_errors))
 
 
-def wrong(x: Exchange) -> Iterator[tuple[str, str]]:
+def find_errors(x: Exchange) -> Iterator[tuple[str, str]]:
     """Yield what went wrong at one exchange: an exception, or a status of HTTP that is an error."""
     match x.outcome:
         case Failure() as failure:
@@ -156,8 +156,8 @@ def wrong(x: Exchange) -> Iterator[tuple[str, str]]:
             yield failure.type, failure.message
         case HttpReply() as reply if not isinstance(x.call, ToolCall):
             if reply.status >= 400:
-                said = READER.read_reply(x.call, reply).error or reply.body.data[:200].decode(errors="replace")
-                yield f"HTTP {reply.status}", said or reply.reason
+                message = READER.read_reply(x.call, reply).error or reply.body.data[:200].decode(errors="replace")
+                yield f"HTTP {reply.status}", message or reply.reason
             if reply.failure is not None:
                 yield reply.failure.type, reply.failure.message
 

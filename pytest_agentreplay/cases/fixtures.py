@@ -68,93 +68,93 @@ class FixtureParser:
 
     def fixture(self) -> Fixture:
         """Return the fixture. Raises CaseError."""
-        told = self._keys((), self._document.value, KEYS, "a fixture")
-        tool = told.get("tool")
+        fields = self._keys((), self._document.value, KEYS, "a fixture")
+        tool = fields.get("tool")
         if not isinstance(tool, str) or not tool:
-            raise self._refused(("tool",), "tool is the name of the tool")
-        match = tuple(self._paths(told.get("match", [])))
-        answers = told.get("answers")
+            raise self._make_error(("tool",), "tool is the name of the tool")
+        match = tuple(self._paths(fields.get("match", [])))
+        answers = fields.get("answers")
         if not isinstance(answers, list) or not answers:
-            raise self._refused(("answers",), "answers is a list: one line with - for each")
+            raise self._make_error(("answers",), "answers is a list: one line with - for each")
         every = tuple(self._answer(("answers", at), it) for at, it in enumerate(answers))
         return Fixture(tool, every, match, self._file)
 
     def _paths(self, value: Any) -> Iterator[str]:
         if not isinstance(value, list):
-            raise self._refused(("match",), "match is a list of the arguments that count, like [$.order_id]")
+            raise self._make_error(("match",), "match is a list of the arguments that count, like [$.order_id]")
         for at, path in enumerate(value):
             try:
                 steps = compile_path(path).steps if isinstance(path, str) else ()
             except SettingsError as error:
-                raise self._refused(("match", at), str(error)) from None
+                raise self._make_error(("match", at), str(error)) from None
             if not steps or any(step.deep for step in steps):
-                raise self._refused(("match", at), "is the path of an argument, like $.order_id, without `..`")
+                raise self._make_error(("match", at), "is the path of an argument, like $.order_id, without `..`")
             yield path
 
     def _answer(self, place: Place, value: Any) -> FixtureAnswer:
-        told = self._keys(place, value, ANSWER, "an answer")
-        arguments = told.get("arguments", {})
+        fields = self._keys(place, value, ANSWER, "an answer")
+        arguments = fields.get("arguments", {})
         if not isinstance(arguments, dict):
-            raise self._refused((*place, "arguments"), "arguments are keys and values, by parameter name")
-        kinds = [key for key in ("recorded", "written") if told.get(key) is True]
-        if len(kinds) != 1 or any(told.get(key, True) is not True for key in ("recorded", "written")):
-            raise self._refused(place, "an answer is recorded: true or written: true")
-        why = told.get("why", "")
+            raise self._make_error((*place, "arguments"), "arguments are keys and values, by parameter name")
+        kinds = [key for key in ("recorded", "written") if fields.get(key) is True]
+        if len(kinds) != 1 or any(fields.get(key, True) is not True for key in ("recorded", "written")):
+            raise self._make_error(place, "an answer is recorded: true or written: true")
+        why = fields.get("why", "")
         if not isinstance(why, str) or (kinds == ["recorded"] and why):
-            raise self._refused((*place, "why"), "why is a text, of a written answer")
-        then = told.get("then", [])
+            raise self._make_error((*place, "why"), "why is a text, of a written answer")
+        then = fields.get("then", [])
         if not isinstance(then, list):
-            raise self._refused((*place, "then"), "then is a list of what followed: result, items or error each")
-        outcomes = [self._outcome(place, told)]
+            raise self._make_error((*place, "then"), "then is a list of what followed: result, items or error each")
+        outcomes = [self._outcome(place, fields)]
         for at, it in enumerate(then):
             where = (*place, "then", at)
             outcomes.append(self._outcome(where, self._keys(where, it, OUTCOMES, "then")))
         written = kinds == ["written"]
         return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, find_place(self._document, place))
 
-    def _outcome(self, place: Place, told: JsonObject) -> ToolReply | Failure:
-        given = [key for key in OUTCOMES if key in told]
-        if given not in (["result"], ["json"], ["items"], ["error"], ["items", "error"]):
-            what = f"here are {' and '.join(given)}" if given else "here is none"
-            raise self._refused(place, f"an answer has one of result, json, items and error; {what}")
-        failure = self._failure((*place, "error"), told["error"]) if "error" in told else None
-        if "items" in told:
-            items = told["items"]
+    def _outcome(self, place: Place, fields: JsonObject) -> ToolReply | Failure:
+        kinds = [key for key in OUTCOMES if key in fields]
+        if kinds not in (["result"], ["json"], ["items"], ["error"], ["items", "error"]):
+            what = f"here are {' and '.join(kinds)}" if kinds else "here is none"
+            raise self._make_error(place, f"an answer has one of result, json, items and error; {what}")
+        failure = self._failure((*place, "error"), fields["error"]) if "error" in fields else None
+        if "items" in fields:
+            items = fields["items"]
             if not isinstance(items, list):
-                raise self._refused((*place, "items"), "items is a list: what a generator gave")
+                raise self._make_error((*place, "items"), "items is a list: what a generator gave")
             return ToolReply(None, tuple(items), failure)
         if failure is not None:
             return failure
-        if "result" in told:
-            return ToolReply(told["result"])
-        text = told["json"]
+        if "result" in fields:
+            return ToolReply(fields["result"])
+        text = fields["json"]
         tree = parse(text) if isinstance(text, str) else text
         if not isinstance(text, str) or isinstance(tree, NotJson):
-            raise self._refused((*place, "json"), "json is a text that is JSON")
+            raise self._make_error((*place, "json"), "json is a text that is JSON")
         return ToolReply(tree)
 
     def _failure(self, place: Place, value: Any) -> Failure:
         if isinstance(value, str) and value:
             kind, _, message = value.partition(": ")
             return Failure(kind if "." in kind else f"builtins.{kind}", message, (message,) if message else ())
-        told = self._keys(place, value, ERROR, "error")
-        name, about = told.get("type"), told.get("message", "")
+        fields = self._keys(place, value, ERROR, "error")
+        name, about = fields.get("type"), fields.get("message", "")
         if not isinstance(name, str) or not name or not isinstance(about, str):
-            raise self._refused(place, "error is a text like KeyError: 7, or {type, message}")
-        arguments, bases = told.get("args", [about] if about else []), told.get("bases", [])
+            raise self._make_error(place, "error is a text like KeyError: 7, or {type, message}")
+        arguments, bases = fields.get("args", [about] if about else []), fields.get("bases", [])
         if not isinstance(arguments, list) or not isinstance(bases, list):
-            raise self._refused(place, "args and bases of an error are lists")
+            raise self._make_error(place, "args and bases of an error are lists")
         return Failure(name, about, tuple(arguments), tuple(map(str, bases)))
 
-    def _keys(self, place: Place, value: Any, known: tuple[str, ...], what: str) -> JsonObject:
+    def _keys(self, place: Place, value: Any, allowed: tuple[str, ...], what: str) -> JsonObject:
         if not isinstance(value, dict):
-            raise self._refused(place, f"{what} is keys and values: {', '.join(known)}")
+            raise self._make_error(place, f"{what} is keys and values: {', '.join(allowed)}")
         for key in value:
-            if key not in known:
-                raise self._refused((*place, key), f"{key!r:.60} is no key of {what}{nearest(key, known)}")
+            if key not in allowed:
+                raise self._make_error((*place, key), f"{key!r:.60} is no key of {what}{nearest(key, allowed)}")
         return value
 
-    def _refused(self, path: Place, message: str) -> CaseError:
+    def _make_error(self, path: Place, message: str) -> CaseError:
         return CaseError(message, file=self._file, place=find_place(self._document, path))
 
 
@@ -191,9 +191,9 @@ class Fixtures:
         for fixture in self.fixtures:
             mine: dict[str, FixtureAnswer] = {}
             for answer in fixture.answers:
-                known = mine.setdefault(fixture.key(answer.arguments), answer)
-                if known is not answer:
-                    raise _twice(answer, known)
+                first = mine.setdefault(fixture.key(answer.arguments), answer)
+                if first is not answer:
+                    raise _twice(answer, first)
             self._answers.setdefault(fixture.tool, []).append((fixture, mine))
         for tool, several in self._answers.items():
             if len(several) > 1:
@@ -211,42 +211,42 @@ class Fixtures:
         return self._fitting(tool, arguments, "")
 
     def _fitting(self, tool: str, arguments: JsonObject, file: str) -> FixtureAnswer | None:
-        found = [
+        fitting = [
             answer
             for fixture, answers in self._answers.get(tool, ())
             if (answer := answers.get(fixture.key(arguments))) is not None
         ]
-        if len(found) > 1:
-            here, other = sorted(found, key=lambda one: one.file != file)[:2]
+        if len(fitting) > 1:
+            here, other = sorted(fitting, key=lambda candidate: candidate.file != file)[:2]
             raise _twice(here, other)
-        return found[0] if found else None
+        return fitting[0] if fitting else None
 
 
 def _twice(here: FixtureAnswer, other: FixtureAnswer) -> CaseError:
-    kinds = " and ".join("written" if one.written else "recorded" for one in (other, here))
+    kinds = " and ".join("written" if answer.written else "recorded" for answer in (other, here))
     where = f"{other.file}:{other.place} has the other"
     what = f"two answers ({kinds}) fit the same call: {where}; let `match` tell them apart"
     return CaseError(what, file=here.file, place=here.place)
 
 
-def read(files: Mapping[str, bytes]) -> Fixtures:
+def read_fixtures(files: Mapping[str, bytes]) -> Fixtures:
     """Return the fixtures in `files`, by name as shown to people. Raises CaseError."""
     if len(files) > MOST_FILES:
         raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=min(files))
-    return Fixtures(tuple(one(data, file=name) for name, data in sorted(files.items())))
+    return Fixtures(tuple(read_fixture(data, file=name) for name, data in sorted(files.items())))
 
 
-def one(data: bytes, *, file: str) -> Fixture:
+def read_fixture(data: bytes, *, file: str) -> Fixture:
     """Return the fixture that a file holds. Raises CaseError with file, line and column."""
     return FixtureParser(data, file).fixture()
 
 
-def of_answers(tool: str, given: Iterable[tuple[JsonObject, ToolReply | Failure]]) -> Fixture:
+def of_answers(tool: str, calls: Iterable[tuple[JsonObject, ToolReply | Failure]]) -> Fixture:
     """The fixture of recorded calls of a tool, in order; calls that were made again give their outcomes in turn."""
-    told: dict[str, tuple[JsonObject, list[Any]]] = {}
-    for arguments, outcome in given:
-        told.setdefault(canonical(arguments), (arguments, []))[1].append(outcome)
-    return Fixture(tool, tuple(FixtureAnswer(arguments, _turns(outcomes)) for arguments, outcomes in told.values()))
+    groups: dict[str, tuple[JsonObject, list[Any]]] = {}
+    for arguments, outcome in calls:
+        groups.setdefault(canonical(arguments), (arguments, []))[1].append(outcome)
+    return Fixture(tool, tuple(FixtureAnswer(arguments, _turns(outcomes)) for arguments, outcomes in groups.values()))
 
 
 def _turns(outcomes: list[Any]) -> tuple[Any, ...]:

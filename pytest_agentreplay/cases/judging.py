@@ -20,7 +20,7 @@ from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH, An
 from pytest_agentreplay.errors import CaseError, SettingsError, visible
 from pytest_agentreplay.model.rules import compile_path
 from pytest_agentreplay.redaction.linear import Slow
-from pytest_agentreplay.redaction.regexes import RefusedPattern, quick
+from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_linear
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -37,7 +37,7 @@ class CheckResult:
     """What came of one check: `holds` (None: nobody could say), and lines for people: expected, there, nearest."""
 
     check: Check
-    held: bool | None
+    holds: bool | None
     lines: tuple[str, ...] = ()
 
 
@@ -52,7 +52,7 @@ class Judgement:
     @property
     def holds(self) -> bool:
         """Whether every check holds; False for none at all: an empty list shows nothing."""
-        return bool(self.results) and all(result.held for result in self.results)
+        return bool(self.results) and all(result.holds for result in self.results)
 
 
 def judge(
@@ -75,25 +75,25 @@ def judge(
     human = []
     for at, sentence in enumerate(case.semantic if list_name == "desired" else ()):
         check = Check("semantic", sentence, case.places.get(("semantic", at), ""))
-        answers = (_asked(judge, "the judge", case, sentence, evidence) for judge in judges)
-        told = next((answer for answer in answers if answer is not None), None)
-        if told is None:
+        answers = (_ask_hook(judge, "the judge", case, sentence, evidence) for judge in judges)
+        verdict = next((answer for answer in answers if answer is not None), None)
+        if verdict is None:
             human.append(sentence)
         else:
-            results.append(CheckResult(check, *told))
+            results.append(CheckResult(check, *verdict))
     return Judgement(tuple(results), tuple(human), case.notes)
 
 
 def _result(case: Case, check: Check, evidence: CaseEvidence, added: Mapping[str, Any]) -> CheckResult:
     if check.word in WORDS:
-        return CheckResult(check, *hold(check.word, check.wanted, evidence))
+        return CheckResult(check, *check_word(check.word, check.wanted, evidence))
     if check.word not in added:
         raise CaseError(no_word(check.word, added), file=case.file, place=check.place)
-    told = _asked(added[check.word], f"the word {check.word}", check.wanted, evidence)
-    return CheckResult(check, *(told or (None, ("cannot say",))))
+    answer = _ask_hook(added[check.word], f"the word {check.word}", check.wanted, evidence)
+    return CheckResult(check, *(answer or (None, ("cannot say",))))
 
 
-def _asked(ask: Callable[..., object], who: str, *about: object) -> tuple[bool | None, tuple[str, ...]] | None:
+def _ask_hook(ask: Callable[..., object], who: str, *about: object) -> tuple[bool | None, tuple[str, ...]] | None:
     """Return what code of others says; None where it says nothing. What it raises makes no check pass."""
     try:
         answer = ask(*about)
@@ -135,17 +135,17 @@ MODEL_WORDS = {"turns", "tokens", "cost"}
 """Words about the calls of the model, of which nobody can say anything where no run is known."""
 
 
-def hold(word: str, wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def check_word(word: str, expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Hold `evidence` against one word. Never raises for what a run holds: what cannot be looked at says nothing."""
     if word in TOOL_WORDS and "tool_calls" in evidence.unknown:
         return unknown("nobody told which tools were called")
     if word in MODEL_WORDS and evidence.run is None:
         return unknown("the model calls of this run are not known")
     try:
-        held, lines = WORDS[word](wanted, evidence)
+        holds, lines = WORDS[word](expectation, evidence)
     except RecursionError:
-        held, lines = unknown("the run holds values that are nested too deep")
-    return AnswerCheck(held, tuple(map(visible, lines)))
+        holds, lines = unknown("the run holds values that are nested too deep")
+    return AnswerCheck(holds, tuple(map(visible, lines)))
 
 
 def no_word(word: str, added: Iterable[str] = ()) -> str:
@@ -158,46 +158,46 @@ def no_word(word: str, added: Iterable[str] = ()) -> str:
 AMOUNTS = frozenset({"turns", "tokens", "cost", "duration"})
 
 
-def find_faults(word: str, wanted: Any) -> Iterator[Complaint]:
+def find_faults(word: str, expectation: Any) -> Iterator[Complaint]:
     """Yield what is wrong with what a word wants: where in it, and what to write instead."""
     if word == "tool_order":
-        yield from _order(wanted)
-    elif word == "no_identity_but" and isinstance(wanted, str):
-        yield from _path((), wanted, deep=False)
-    elif word == "no_secret_in_output" and wanted is False:
+        yield from _order(expectation)
+    elif word == "no_identity_but" and isinstance(expectation, str):
+        yield from _path((), expectation, deep=False)
+    elif word == "no_secret_in_output" and expectation is False:
         yield (), "is true, and nothing else"
-    if not isinstance(wanted, dict):
+    if not isinstance(expectation, dict):
         return
-    if "path" in wanted:
-        yield from _path(("path",), wanted["path"], deep=word != "no_identity_but")
-    if isinstance(named := wanted.get("arguments"), dict):
-        for name in named:
+    if "path" in expectation:
+        yield from _path(("path",), expectation["path"], deep=word != "no_identity_but")
+    if isinstance(arguments := expectation.get("arguments"), dict):
+        for name in arguments:
             if name.startswith("$"):
                 yield from _path(("arguments", name), name)
-    if "matches" in wanted:
-        yield from _regex(wanted["matches"])
-    yield from _bounds(word, wanted)
-    if word in {"output", "exchange"} and not any(name in wanted for name in COMPARISONS):
+    if "matches" in expectation:
+        yield from _regex(expectation["matches"])
+    yield from _bounds(word, expectation)
+    if word in {"output", "exchange"} and not any(name in expectation for name in COMPARISONS):
         yield (), f"says nothing of it: add {', '.join(COMPARISONS[:-1])} or {COMPARISONS[-1]}"
-    if word == "exchange" and wanted.get("at") in {0, ""}:
+    if word == "exchange" and expectation.get("at") in {0, ""}:
         yield ("at",), "is the number of a turn (1 is the first, -1 the last), or the name of a tool"
-    if word == "error" and not wanted.get("class") and not wanted.get("text"):
+    if word == "error" and not expectation.get("class") and not expectation.get("text"):
         yield (), "says nothing of it: add class or text"
 
 
-def _order(wanted: Any) -> Iterator[Complaint]:
-    if len(wanted) != 1:
+def _order(orders: Any) -> Iterator[Complaint]:
+    if len(orders) != 1:
         yield (), "is one of equal, subsequence and multiset"
-    for how, items in wanted.items():
+    for how, items in orders.items():
         for at, item in enumerate(items):
             yield from ((((how, at, *place)), what) for place, what in find_faults("tool_called", item))
 
 
-def _bounds(word: str, wanted: Mapping[str, Any]) -> Iterator[Complaint]:
-    least, most = wanted.get("at_least"), wanted.get("at_most")
+def _bounds(word: str, expectation: Mapping[str, Any]) -> Iterator[Complaint]:
+    least, most = expectation.get("at_least"), expectation.get("at_most")
     if least is not None and most is not None and least > most:
         yield ("at_least",), f"is more than at_most, which is {most}"
-    if "times" in wanted and (least is not None or most is not None):
+    if "times" in expectation and (least is not None or most is not None):
         yield ("times",), "says both bounds: leave at_least and at_most out"
     if word == "tool_called" and least is None and most == 0:
         yield ("at_most",), "is none: write tool_not_called"
@@ -222,6 +222,6 @@ def _path(place: Place, text: str, *, deep: bool = True) -> Iterator[Complaint]:
 
 def _regex(text: str) -> Iterator[Complaint]:
     try:
-        quick(text)
+        compile_linear(text)
     except (RefusedPattern, Slow) as error:
         yield ("matches",), f"the pattern {text!r:.60}: {error}"

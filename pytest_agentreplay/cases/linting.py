@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.cases import judging
 from pytest_agentreplay.cases.case import FILE, FIXTURES, NOTES, RUN, SOURCE_TRACE
-from pytest_agentreplay.cases.checks.calls import Asked, asked, bounds
-from pytest_agentreplay.cases.checks.values import same
+from pytest_agentreplay.cases.checks.calls import CheckedCall, bounds, read_call
+from pytest_agentreplay.cases.checks.values import is_same
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import AMOUNTS, WORDS, no_word
 from pytest_agentreplay.model.canonical_json import canonical
@@ -64,12 +64,14 @@ def lint(case: Case, run: Run | None, fixtures: Fixtures, words: Collection[str]
 
     `words` are those of other packages, which are neither judged nor complained about.
     """
-    found = [*_of_the_case(case, words)]
+    problems = [*_of_the_case(case, words)]
     if run is not None:
-        found += [*_of_the_run(case, run), *_of_the_fixtures(run, fixtures)]
+        problems += [*_of_the_run(case, run), *_of_the_fixtures(run, fixtures)]
     elif case.expect != "cold":
-        found.append(LintProblem("missing", f"there is no {RUN}: scaffold the case again, or mark it cold", case.file))
-    return tuple(found)
+        problems.append(
+            LintProblem("missing", f"there is no {RUN}: scaffold the case again, or mark it cold", case.file)
+        )
+    return tuple(problems)
 
 
 def strangers(case: Case, files: Iterable[str]) -> Iterator[LintProblem]:
@@ -95,31 +97,35 @@ def _of_the_case(case: Case, words: Collection[str]) -> Iterator[LintProblem]:
             if check.word not in WORDS and check.word not in words:
                 yield LintProblem("word", no_word(check.word, words), case.file, check.place, "warning")
     if case.expect == "reproduces" and not case.observed:
-        yield _at(case, "expect", "empty", "expect: reproduces needs observed: checks that say what went wrong")
+        yield _make_problem(
+            case, "expect", "empty", "expect: reproduces needs observed: checks that say what went wrong"
+        )
     if case.expect == "fixed" and not case.desired:
-        yield _at(case, "expect", "empty", "expect: fixed needs desired: what the fixed agent shows")
+        yield _make_problem(case, "expect", "empty", "expect: fixed needs desired: what the fixed agent shows")
     for rule, check, message in (*vacuous(case), *contradictions(case)):
         yield LintProblem(rule, message, case.file, check.place)
     if case.expect == "cold" and not case.missing:
-        yield _at(case, "cold", "cold", "a cold case lists what a replay would need: cold: {missing: [...]}", "warning")
+        yield _make_problem(
+            case, "cold", "cold", "a cold case lists what a replay would need: cold: {missing: [...]}", "warning"
+        )
 
 
 def _of_the_run(case: Case, run: Run) -> Iterator[LintProblem]:
     """Observed that is not true of the frozen run; desired that is already."""
     evidence = frozen(run)
     level: Literal["error", "warning"] = "warning" if case.expect == "cold" else "error"
-    for result in _judged(case, "observed", evidence):
-        if not result.held:
+    for result in _judge_our_words(case, "observed", evidence):
+        if not result.holds:
             why = "; ".join(line.strip() for line in result.lines)
             message = f"observed is not true of the frozen run: {result.check.word}: {why}"
             yield LintProblem("untrue", message, case.file, result.check.place, level)
-    desired = _judged(case, "desired", evidence)
-    if desired and not case.semantic and all(result.held for result in desired):
+    desired = _judge_our_words(case, "desired", evidence)
+    if desired and not case.semantic and all(result.holds for result in desired):
         message = "the frozen run shows all that is desired: it says nothing about a fix"
         yield LintProblem("vacuous", message, case.file, case.places.get(("desired",), ""))
 
 
-def _judged(case: Case, list_name: ListName, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
+def _judge_our_words(case: Case, list_name: ListName, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
     """Return the results of the checks whose words are ours."""
     ours = tuple(check for check in case.checks(list_name) if check.word in WORDS)
     return judging.judge(replace(case, observed=ours, desired=ours, semantic=()), list_name, evidence).results
@@ -153,7 +159,9 @@ def calls_of(run: Run) -> list[tuple[str, JsonObject]]:
     return made or [(call.name, freeze_arguments(call.arguments)) for call in frozen(run).tool_calls]
 
 
-def _at(case: Case, key: str, rule: str, message: str, level: Literal["error", "warning"] = "error") -> LintProblem:
+def _make_problem(
+    case: Case, key: str, rule: str, message: str, level: Literal["error", "warning"] = "error"
+) -> LintProblem:
     return LintProblem(rule, message, case.file, case.places.get((key,), ""), level)
 
 
@@ -163,14 +171,14 @@ CALLED = frozenset({"tool_called", "tool_failed"})
 def vacuous(case: Case) -> Iterator[tuple[str, Check, str]]:
     """Checks that hold for every run that there is."""
     for check in (*case.observed, *case.desired):
-        wanted = check.wanted if isinstance(check.wanted, dict) else {}
-        if check.word in AMOUNTS and "at_most" not in wanted and not wanted.get("at_least"):
+        expectation = check.wanted if isinstance(check.wanted, dict) else {}
+        if check.word in AMOUNTS and "at_most" not in expectation and not expectation.get("at_least"):
             yield "vacuous", check, f"every run has {check.word} of at least 0"
-        elif check.word == "tool_called" and bounds(wanted) == (0, None):
+        elif check.word == "tool_called" and bounds(expectation) == (0, None):
             yield "vacuous", check, "every tool is called at least 0 times"
-        elif check.word == "repeated_call" and "at_most" not in wanted and wanted.get("at_least") == 0:
+        elif check.word == "repeated_call" and "at_most" not in expectation and expectation.get("at_least") == 0:
             yield "vacuous", check, "every run with a call has one that was made once"
-        elif check.word == "tool_order" and not next(iter(wanted.values()), None) and "subsequence" in wanted:
+        elif check.word == "tool_order" and not next(iter(expectation.values()), None) and "subsequence" in expectation:
             yield "vacuous", check, "no call at all comes in this order in every run"
 
 
@@ -178,15 +186,15 @@ def contradictions(case: Case) -> Iterator[tuple[str, Check, str]]:
     """Pairs of checks that no run satisfies; checks that both lists have, word for word."""
     for list_name in ("observed", "desired"):
         for a, b in combinations(case.checks(list_name), 2):
-            if why := opposed(a, b) or opposed(b, a):
+            if why := explain_conflict(a, b) or explain_conflict(b, a):
                 yield "contradictory", b, f"no run can show this and {a.word} at {a.place}: {why}"
     for b in case.desired:
         for a in case.observed:
-            if a.word == b.word and same(a.wanted, b.wanted):
+            if a.word == b.word and is_same(a.wanted, b.wanted):
                 yield "contradictory", b, f"the failure at {a.place} and its fix are the same check"
 
 
-def opposed(a: Check, b: Check) -> str:
+def explain_conflict(a: Check, b: Check) -> str:
     """Return why no run satisfies both; "" where one may."""
     if a.word == b.word:
         return _of_one_word(a.word, a.wanted, b.wanted)
@@ -194,40 +202,40 @@ def opposed(a: Check, b: Check) -> str:
         return _called_and_not(a, b)
     if a.word == "tool_order" and b.word in {"tool_not_called", "forbidden_tools"}:
         for item in (item for items in a.wanted.values() for item in items):  # type: ignore[union-attr]
-            if asked(item).name in _refused(b):
-                return f"{asked(item).name} is called and is not"
+            if read_call(item).name in _list_refused_tools(b):
+                return f"{read_call(item).name} is called and is not"
     return ""
 
 
 def _called_and_not(a: Check, b: Check) -> str:
-    want = asked(a.wanted)
+    want = read_call(a.wanted)
     if a.word == "tool_called" and bounds(a.wanted if isinstance(a.wanted, dict) else {})[0] == 0:
         return ""
-    narrower = b.word == "forbidden_tools" or asked(b.wanted).arguments is None
-    alike = not narrower and _text(asked(b.wanted)) == _text(want) and a.word == "tool_called"
-    return f"{want.name} is called and is not" if want.name in _refused(b) and (narrower or alike) else ""
+    narrower = b.word == "forbidden_tools" or read_call(b.wanted).arguments is None
+    alike = not narrower and _text(read_call(b.wanted)) == _text(want) and a.word == "tool_called"
+    return f"{want.name} is called and is not" if want.name in _list_refused_tools(b) and (narrower or alike) else ""
 
 
-def _refused(check: Check) -> list[Any]:
-    return check.wanted if check.word == "forbidden_tools" else [asked(check.wanted).name]  # type: ignore[return-value]
+def _list_refused_tools(check: Check) -> list[Any]:
+    return check.wanted if check.word == "forbidden_tools" else [read_call(check.wanted).name]  # type: ignore[return-value]
 
 
 def _of_one_word(word: str, a: Any, b: Any) -> str:
     if word == "status" and a != b:
         return "a run ends once"
     if word in AMOUNTS:
-        return _apart(a.get("at_least", 0), a.get("at_most"), b.get("at_least", 0), b.get("at_most"))
-    if word == "tool_called" and _text(asked(a)) == _text(asked(b)):
-        return _apart(*bounds(a if isinstance(a, dict) else {}), *bounds(b if isinstance(b, dict) else {}))
+        return _explain_disjoint(a.get("at_least", 0), a.get("at_most"), b.get("at_least", 0), b.get("at_most"))
+    if word == "tool_called" and _text(read_call(a)) == _text(read_call(b)):
+        return _explain_disjoint(*bounds(a if isinstance(a, dict) else {}), *bounds(b if isinstance(b, dict) else {}))
     if word == "output" and a.get("path") == b.get("path"):
         return _of_outputs(a, b) or _of_outputs(b, a)
-    if word == "tool_order" and "equal" in a and "equal" in b and not same(a["equal"], b["equal"]):
+    if word == "tool_order" and "equal" in a and "equal" in b and not is_same(a["equal"], b["equal"]):
         return "the calls come in one order"
     return ""
 
 
 def _of_outputs(a: Any, b: Any) -> str:
-    if "path" not in a and "equals" in a and "equals" in b and not same(a["equals"], b["equals"]):
+    if "path" not in a and "equals" in a and "equals" in b and not is_same(a["equals"], b["equals"]):
         return "it is one of the two"
     says = a.get("contains") or (a.get("equals") if isinstance(a.get("equals"), str) else None)
     if says and b.get("not_contains") and b["not_contains"] in says:
@@ -239,7 +247,7 @@ def _of_outputs(a: Any, b: Any) -> str:
     return ""
 
 
-def _apart(low: float, high: float | None, other_low: float, other_high: float | None) -> str:
+def _explain_disjoint(low: float, high: float | None, other_low: float, other_high: float | None) -> str:
     if high is not None and other_low > high:
         return f"at most {high:g} and at least {other_low:g}"
     if other_high is not None and low > other_high:
@@ -247,5 +255,5 @@ def _apart(low: float, high: float | None, other_low: float, other_high: float |
     return ""
 
 
-def _text(want: Asked) -> str:
+def _text(want: CheckedCall) -> str:
     return json.dumps([want.name, want.arguments], sort_keys=True, default=repr)

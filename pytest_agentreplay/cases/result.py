@@ -75,7 +75,7 @@ def schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **model().model_json_schema()}
 
 
-def loaded(data: bytes, *, file: str) -> dict[str, Any]:
+def parse_result(data: bytes, *, file: str) -> dict[str, Any]:
     """Return the JSON object in `data`. Raises RunnerError for all else."""
     if len(data) > LARGEST:
         raise RunnerError(f"{file}: the runner wrote more than {LARGEST:,} bytes as its result")
@@ -83,34 +83,34 @@ def loaded(data: bytes, *, file: str) -> dict[str, Any]:
         raise RunnerError(f"{file}: the runner wrote an empty file; its result looks like {EXAMPLE}")
     try:
         text = data.decode("utf-8-sig")
-        if why := parsing.exceeded(text.encode()):
+        if why := parsing.explain_excess(text.encode()):
             raise RunnerError(f"{file}: the runner's result is too much to be read: {why}")
-        found = json.loads(text)
+        result = json.loads(text)
     except UnicodeDecodeError as wrong:
         raise RunnerError(f"{file}: offset {wrong.start}: the runner's result is not UTF-8") from None
     except json.JSONDecodeError as wrong:
-        said = f"the runner wrote no JSON ({wrong.msg}); its result looks like {EXAMPLE}"
-        raise RunnerError(f"{file}:{wrong.lineno}:{wrong.colno}: {said}") from None
+        message = f"the runner wrote no JSON ({wrong.msg}); its result looks like {EXAMPLE}"
+        raise RunnerError(f"{file}:{wrong.lineno}:{wrong.colno}: {message}") from None
     except (ValueError, RecursionError):
         raise RunnerError(f"{file}: the runner's result is no JSON that can be read") from None
-    if not isinstance(found, dict):
+    if not isinstance(result, dict):
         raise RunnerError(f"{file}: $: the runner wrote no JSON object; its result looks like {EXAMPLE}")
-    return found
+    return result
 
 
-def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: Any) -> CaseEvidence:
+def read_result(fields: dict[str, Any], *, file: str, run: Run | None = None, **more: Any) -> CaseEvidence:
     """Return a result as evidence; `run` is what the gateway was asked for. Raises RunnerError with the place in it."""
     from pydantic import ValidationError
 
     try:
-        told: Any = model().model_validate(found)
+        result: Any = model().model_validate(fields)
     except ValidationError as wrong:
         first = wrong.errors(include_url=False, include_input=False)[0]
         raise RunnerError(f"{file}: {place(first['loc'])}: {said_of(first)}") from None
-    faults = tuple(("", one) if isinstance(one, str) else (one.type, one.message) for one in told.errors)
+    faults = tuple(("", error) if isinstance(error, str) else (error.type, error.message) for error in result.errors)
     return CaseEvidence(
-        status="ok" if told.status in GOOD else "error",
-        output=told.final_output,
+        status="ok" if result.status in GOOD else "error",
+        output=result.final_output,
         run=run,
         tool_calls=tuple(
             ToolCallView(
@@ -119,18 +119,18 @@ def read(found: dict[str, Any], *, file: str, run: Run | None = None, **more: An
                 call.result if call.error is None else call.error,
                 call.error is not None,
             )
-            for call in told.tool_calls
+            for call in result.tool_calls
         ),
         errors=faults,
-        unknown=frozenset(name for key, name in TOLD.items() if key not in found),
+        unknown=frozenset(name for key, name in TOLD.items() if key not in fields),
         **more,
     )
 
 
 def place(path: tuple[int | str, ...]) -> str:
     """Return a place in the result as a JSON path."""
-    named = [part for part in path if isinstance(part, int) or part not in {"str", "Fault"}]
-    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in named)
+    parts = [part for part in path if isinstance(part, int) or part not in {"str", "Fault"}]
+    return "$" + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in parts)
 
 
 def said_of(wrong: Any) -> str:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import genai, json_rpc
-from pytest_agentreplay.values.deserializer import plain
+from pytest_agentreplay.values.deserializer import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,8 +66,8 @@ class RetrievalView:
     lane: str = "main"
 
     def __repr__(self) -> str:
-        found = ", ".join(chunk.name for chunk in self.chunks) or short(self.result)
-        return f"{self.name}({short(self.query)}) -> {clip(found)}"
+        chunks = ", ".join(chunk.name for chunk in self.chunks) or short(self.result)
+        return f"{self.name}({short(self.query)}) -> {clip(chunks)}"
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -96,14 +96,14 @@ class TurnView:
 
     def __repr__(self) -> str:
         called = ", ".join(use.name for use in self.tool_uses) or ", ".join(call.name for call in self.tool_calls)
-        said = f" {short(self.text)}" if self.text else ""
+        text = f" {short(self.text)}" if self.text else ""
         lane = "" if self.lane == "main" else f" [{self.lane}]"
         model = f" {self.model}" if self.model else ""
         agent = f"{self.agent} " if self.agent else ""
-        return f"<{agent}turn {self.number}{lane}{model}{said}{f' -> {called}' if called else ''}>"
+        return f"<{agent}turn {self.number}{lane}{model}{text}{f' -> {called}' if called else ''}>"
 
 
-def read(run: Run, reader: Reader) -> tuple[TurnView, ...]:
+def read_turns(run: Run, reader: Reader) -> tuple[TurnView, ...]:
     """Return the turns of a run in the order in which they began."""
     answers = json_rpc.answers(run.exchanges)
     return tuple(view(turn, reader, answers) for turn in turns(run, reader))
@@ -114,14 +114,14 @@ def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnV
     number, lane, model = turn.number, turn.lane, turn.model
     mine = [x for x in turn.exchanges if x.parent is None]
     called = tuple(
-        tool_call(tool, x, number, answers.get(x.start) or replied(x, reader))
+        tool_call(tool, x, number, answers.get(x.start) or read_http_answer(x, reader))
         for x in mine
         if (tool := tool_of(x.call, reader)) is not None
     )
     retrieved = [(x.call, x) for x in mine if isinstance(x.call, ToolCall) and x.call.boundary == "retrieval"]
-    found = tuple(retrieval(call, x, number, reader) for call, x in retrieved)
+    retrievals = tuple(retrieval(call, x, number, reader) for call, x in retrieved)
     if model is None:
-        return TurnView(number, lane, tool_calls=called, retrievals=found, agent=turn.agent)
+        return TurnView(number, lane, tool_calls=called, retrievals=retrievals, agent=turn.agent)
     request, reply = reader.read_call(model.call), reader.read_reply(model.call, model.outcome)
     return TurnView(
         number,
@@ -130,7 +130,7 @@ def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnV
         text=reply.text,
         tool_uses=reply.tool_uses,
         tool_calls=called,
-        retrievals=found,
+        retrievals=retrievals,
         finish_reasons=reply.finish_reasons,
         usage=reply.usage,
         exchange=model,
@@ -143,18 +143,18 @@ def view(turn: Turn, reader: Reader, answers: Mapping[int, JsonObject]) -> TurnV
 def tool_call(call: ToolCall, x: Exchange, turn: int, answer: JsonObject | None = None) -> ToolCallView:
     """One tool call from its exchange; `answer` is what came for one that went over a lasting connection."""
     frozen = isinstance(x.call, ToolCall)
-    arguments = {name: plain(value) if frozen else value for name, value in call.arguments.items()}
+    arguments = {name: to_plain(value) if frozen else value for name, value in call.arguments.items()}
     result: object = None
     failure: Failure | None = None
     match x.outcome:
         case ToolReply(value, None, failure):
-            result = plain(value)
+            result = to_plain(value)
         case ToolReply(_, items, failure):
-            result = [plain(item) for item in items or ()]
+            result = [to_plain(item) for item in items or ()]
         case Failure():
             failure = x.outcome
         case FramesReply() | HttpReply():
-            result, failure = answered(answer)
+            result, failure = read_answer(answer)
         case None:
             pass
     if failure is not None:
@@ -163,7 +163,7 @@ def tool_call(call: ToolCall, x: Exchange, turn: int, answer: JsonObject | None 
     return ToolCallView(call.name, arguments, result, failed=failed, turn=turn, lane=x.lane)
 
 
-def replied(x: Exchange, reader: Reader) -> JsonObject | None:
+def read_http_answer(x: Exchange, reader: Reader) -> JsonObject | None:
     """Return what came for a tool call that was an HTTP request, in the form of an answer."""
     if isinstance(x.call, ToolCall) or not isinstance(x.outcome, HttpReply):
         return None
@@ -171,7 +171,7 @@ def replied(x: Exchange, reader: Reader) -> JsonObject | None:
     return {"error": {"message": reply.error}} if reply.error else {"result": reply.result}
 
 
-def answered(answer: JsonObject | None) -> tuple[object, Failure | None]:
+def read_answer(answer: JsonObject | None) -> tuple[object, Failure | None]:
     """Return the result of a tool of MCP, or what came instead of one."""
     if answer is None:
         return None, Failure("ConnectionError", "the connection ended before the tool answered")
@@ -185,7 +185,7 @@ def retrieval(call: ToolCall, x: Exchange, turn: int, reader: Reader) -> Retriev
     reading, as_tool = reader.read_call(call), tool_call(call, x, turn)
     return RetrievalView(
         call.name,
-        query=" ".join(one for one in reading.messages if isinstance(one, str)),
+        query=" ".join(message for message in reading.messages if isinstance(message, str)),
         chunks=reader.read_chunks(x.outcome),
         arguments=as_tool.arguments,
         embedding_model=reading.model,

@@ -9,7 +9,7 @@ from pytest_agentreplay.cases import assertions, turn
 from pytest_agentreplay.cases.assertions import UNSAID
 from pytest_agentreplay.cases.checks.calls import all_calls, mismatch_of, read_tools
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.judging import find_faults, hold
+from pytest_agentreplay.cases.judging import check_word, find_faults
 from pytest_agentreplay.providers import READER
 
 if TYPE_CHECKING:
@@ -24,20 +24,20 @@ if TYPE_CHECKING:
 __tracebackhide__ = True  # no frame of this module says more than the line of the test
 
 
-def claim(run: Run, word: str, wanted: Any) -> None:
+def claim(run: Run, word: str, expectation: Any) -> None:
     """Assert one word of a run. Raises AssertionError, ValueError for what no run can show."""
-    for place, what in find_faults(word, wanted):
+    for place, what in find_faults(word, expectation):
         where = "".join(f"[{part!r}]" for part in place)
         raise ValueError(f"{word}{where}: {what}")
-    held, lines = hold(word, wanted, frozen(run))
-    if not held:
+    holds, lines = check_word(word, expectation, frozen(run))
+    if not holds:
         raise AssertionError("\n".join(lines))
 
 
-def said(*, equals: object = UNSAID, **words: Any) -> dict[str, Any]:
+def collect_fields(*, equals: object = UNSAID, **words: Any) -> dict[str, Any]:
     """What was said, without what was left out; None is something that a value may equal."""
-    told = {name: value for name, value in words.items() if value is not None}
-    return told if equals is UNSAID else told | {"equals": equals}
+    fields = {name: value for name, value in words.items() if value is not None}
+    return fields if equals is UNSAID else fields | {"equals": equals}
 
 
 class RunView:
@@ -74,7 +74,7 @@ class RunView:
         """The turns, lane by lane. Turn 0 is there only if something came before any model call."""
         run = self._give()
         if self._read is None or self._read[0].exchanges != run.exchanges:
-            self._read = (run, turn.read(run, self._reader))
+            self._read = (run, turn.read_turns(run, self._reader))
         return self._read[1]
 
     @property
@@ -90,7 +90,7 @@ class RunView:
     @property
     def retrievals(self) -> tuple[RetrievalView, ...]:
         """What was looked up in vector stores, retrievers and memories, in the order of their turns."""
-        return tuple(found for it in self.turns for found in it.retrievals)
+        return tuple(retrieval for it in self.turns for retrieval in it.retrievals)
 
     @property
     def final_text(self) -> str:
@@ -135,8 +135,10 @@ class RunView:
         path: str | None = None,
     ) -> None:
         """Assert something of the final output. With `path`, of what is there in an output that is JSON."""
-        compared = said(exists=exists, equals=equals, contains=contains, not_contains=not_contains, matches=matches)
-        claim(self.run, "output", compared | said(path=path))
+        compared = collect_fields(
+            exists=exists, equals=equals, contains=contains, not_contains=not_contains, matches=matches
+        )
+        claim(self.run, "output", compared | collect_fields(path=path))
 
     def assert_tool_called(
         self,
@@ -148,12 +150,12 @@ class RunView:
         at_most: int | None = None,
     ) -> None:
         """Assert that a tool was called; `arguments` by name or JSON path, those that are not named do not matter."""
-        bounds = said(times=times, at_least=at_least, at_most=at_most)
-        claim(self.run, "tool_called", {"name": name} | said(arguments=arguments) | bounds)
+        bounds = collect_fields(times=times, at_least=at_least, at_most=at_most)
+        claim(self.run, "tool_called", {"name": name} | collect_fields(arguments=arguments) | bounds)
 
     def assert_tool_not_called(self, name: str, arguments: Mapping[str, object] | None = None) -> None:
         """Assert that a tool was not called, or not with these arguments."""
-        claim(self.run, "tool_not_called", {"name": name} | said(arguments=arguments))
+        claim(self.run, "tool_not_called", {"name": name} | collect_fields(arguments=arguments))
 
     def assert_tool_failed(self, name: str) -> None:
         """Assert that a call of this tool failed."""
@@ -176,15 +178,15 @@ class RunView:
         self, name: str | None = None, *, at_least: int | None = None, at_most: int | None = None
     ) -> None:
         """Assert how often one tool (any, unless named) was called the same way; twice or more unless said."""
-        claim(self.run, "repeated_call", said(name=name, at_least=at_least, at_most=at_most))
+        claim(self.run, "repeated_call", collect_fields(name=name, at_least=at_least, at_most=at_most))
 
     def assert_turns(self, *, at_most: int | None = None, at_least: int | None = None) -> None:
         """Assert how many model calls there were."""
-        claim(self.run, "turns", said(at_most=at_most, at_least=at_least))
+        claim(self.run, "turns", collect_fields(at_most=at_most, at_least=at_least))
 
     def assert_tokens(self, *, at_most: int | None = None, at_least: int | None = None) -> None:
         """Assert how many tokens were used, in and out."""
-        claim(self.run, "tokens", said(at_most=at_most, at_least=at_least))
+        claim(self.run, "tokens", collect_fields(at_most=at_most, at_least=at_least))
 
     def assert_cost(
         self,
@@ -194,11 +196,11 @@ class RunView:
         prices: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         """Assert what the run cost; `prices` are for a million tokens: {"gpt-5": {"input": 1.25, "output": 10}}."""
-        claim(self.run, "cost", said(at_most=at_most, at_least=at_least, prices=prices))
+        claim(self.run, "cost", collect_fields(at_most=at_most, at_least=at_least, prices=prices))
 
     def assert_duration(self, *, at_most: float | None = None, at_least: float | None = None) -> None:
         """Assert how many seconds the run took, from its first call to its last answer, as recorded."""
-        claim(self.run, "duration", said(at_most=at_most, at_least=at_least))
+        claim(self.run, "duration", collect_fields(at_most=at_most, at_least=at_least))
 
     def assert_error(self, kind: str | None = None, text: str | None = None) -> None:
         """Assert that something went wrong: an exception of this class, with this text in its message."""
@@ -217,7 +219,9 @@ class RunView:
         matches: str | None = None,
     ) -> None:
         """Assert something of what was asked, or came, at a turn (its number) or at the calls of a tool (its name)."""
-        compared = said(exists=exists, equals=equals, contains=contains, not_contains=not_contains, matches=matches)
+        compared = collect_fields(
+            exists=exists, equals=equals, contains=contains, not_contains=not_contains, matches=matches
+        )
         claim(self.run, "exchange", {"at": at, "side": side, "path": path, **compared})
 
     def assert_no_secret_in_output(self) -> None:
@@ -248,8 +252,8 @@ class RunView:
             AssertionError: Other calls were made. The message names the turn, the call and the nearest one that was
                 made.
         """
-        calls, wanted = self.tool_calls, read_tools(expected)
-        if lines := mismatch_of(order)(calls, wanted):
+        calls, wishes = self.tool_calls, read_tools(expected)
+        if lines := mismatch_of(order)(calls, wishes):
             raise AssertionError("\n".join([*lines, all_calls(calls)]))
 
     def assert_turn(
@@ -285,10 +289,14 @@ class RunView:
         if jsonpath is None and equals is not UNSAID:
             raise TypeError("equals= says what jsonpath= finds; use them together")
         chosen = assertions.pick(self.turns, number, lane, agent)
-        conditions = said(tool=tool, model=model, text=text, text_contains=text_contains)
-        lines = [line for name, wanted in conditions.items() for line in assertions.unmet(chosen, name, wanted)]
+        conditions = collect_fields(tool=tool, model=model, text=text, text_contains=text_contains)
+        lines = [
+            line
+            for name, expectation in conditions.items()
+            for line in assertions.find_mismatch(chosen, name, expectation)
+        ]
         if not lines and jsonpath is not None:
-            lines = assertions.elsewhere(chosen, jsonpath, equals)
+            lines = assertions.find_jsonpath_mismatch(chosen, jsonpath, equals)
         if lines:
             raise AssertionError("\n".join(lines))
 

@@ -17,7 +17,7 @@ from pytest_agentreplay.cli.snapshot_files import remind
 from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -38,7 +38,7 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
     verb.flag("--all", "those of the whole project")
     only = "only where all changes are of this kind, AR-PROMPT for example; may be given several times"
-    verb.add_argument("--code", action="append", default=[], type=code, metavar="CODE", help=only)
+    verb.add_argument("--code", action="append", default=[], type=parse_code, metavar="CODE", help=only)
     verb.flag("--dry-run", "only say what would be taken")
     verb.value("--rule", "PATH=REASON", "leave a body field out of the comparison, everywhere")
     ways = verb.add_mutually_exclusive_group()
@@ -49,12 +49,12 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("--reason", default="", help="why replies still hold (--requests), why it was edited (--edited)")
 
 
-def code(text: str) -> str:
+def parse_code(text: str) -> str:
     """Return the code of a divergence, in capitals. Raises ArgumentTypeError for another word."""
-    known = [kind.code for kind in Kind]
-    if (word := text.strip().upper()) in known:
+    codes = [kind.code for kind in Kind]
+    if (word := text.strip().upper()) in codes:
         return word
-    near = get_close_matches(word, known, n=1, cutoff=0)
+    near = get_close_matches(word, codes, n=1, cutoff=0)
     raise argparse.ArgumentTypeError(f"{text!r} is no code of a change; the nearest is {near[0]}")
 
 
@@ -79,13 +79,13 @@ def accept(options: argparse.Namespace) -> int:
     if options.all and options.what:
         return complain("--all takes those of the whole project: name files, folders and tests, or give --all", USAGE)
     if options.requests:
-        return requests(options)
+        return accept_requests(options)
     if options.what or options.all or options.code or options.dry_run:
-        return runs(options)
+        return accept_runs(options)
     root = root_above(Path.cwd())
     waiting = accepting.list_pending(root)
     for file in waiting:
-        say(f"agentreplay accept {quoted(format_path(file))}")
+        say(f"agentreplay accept {quote_word(format_path(file))}")
     return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
 
 
@@ -107,12 +107,12 @@ def reseal(file: Path, reason: str) -> int:
 
 def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
     """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
-    from pytest_agentreplay.redaction.policy import joined
+    from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs import accept as accepting
     from pytest_agentreplay.runs.redact import chosen_policy
 
     root = root_above(Path.cwd())
-    policy = joined(chosen_policy.of_words(policies), chosen_policy.of_project(root))
+    policy = join_policies(chosen_policy.of_words(policies), chosen_policy.of_project(root))
     chosen = journals or (accepting.list_refused(root) if policies else [])
     for file in chosen:
         say(accepting.recover(file.absolute(), os.environ, policy))
@@ -124,7 +124,7 @@ def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
     return SAME if lines else complain(f"no recording was interrupted in {root}", NOTHING)
 
 
-def runs(options: argparse.Namespace) -> int:
+def accept_runs(options: argparse.Namespace) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is reported, and the others are taken."""
     from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
     from pytest_agentreplay.runs.snapshot_selection import select_pending
@@ -139,20 +139,20 @@ def runs(options: argparse.Namespace) -> int:
         except (SnapshotError, SettingsError) as error:
             damaged = isinstance(error, SnapshotError) and not isinstance(error, SnapshotMissing)
             worst = max(worst, complain(error, DAMAGED if damaged else USAGE))
-    wanted = [each for each in readable if are_all_chosen(each.codes or (), options.code)]
+    chosen = [each for each in readable if are_all_chosen(each.codes or (), options.code)]
     for each in readable:
-        word = "left     " if each not in wanted else "to take  " if options.dry_run else "take     "
-        if len(files) > 1 or options.dry_run or each not in wanted:
+        word = "left     " if each not in chosen else "to take  " if options.dry_run else "take     "
+        if len(files) > 1 or options.dry_run or each not in chosen:
             say(f"{word} {format_path(each.home)}: {each.describe()}")
     if options.dry_run:
         return worst
-    for each in wanted:
+    for each in chosen:
         say(each.accept())
-    remind([each.home for each in wanted])
-    return worst if wanted or worst else complain("nothing was taken", NOTHING)
+    remind([each.home for each in chosen])
+    return worst if chosen or worst else complain("nothing was taken", NOTHING)
 
 
-def requests(options: argparse.Namespace) -> int:
+def accept_requests(options: argparse.Namespace) -> int:
     """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
     from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 
@@ -161,13 +161,13 @@ def requests(options: argparse.Namespace) -> int:
     files = select_snapshots(options.what, Path.cwd())
     if not files:
         return complain("there is no snapshot there", NOTHING)
-    projects, worst = projects_of(files, many=len(files) > 1)
+    projects, worst = group_by_project(files, many=len(files) > 1)
     for root, tests in projects.items():
         worst = max(worst, adopt(root, tests, options))
     return worst
 
 
-def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]], int]:
+def group_by_project(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]], int]:
     """Return the tests of these snapshots by the root of their project, and the exit code for what has none.
 
     Raises SnapshotError for a single snapshot that cannot be read.
@@ -188,24 +188,24 @@ def projects_of(files: list[Path], *, many: bool) -> tuple[dict[Path, list[str]]
         if is_file(module):
             projects[root].append(test)
         else:
-            said = f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more"
-            worst = max(worst, complain(said, CANNOT))
+            reason = f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more"
+            worst = max(worst, complain(reason, CANNOT))
     return projects, worst
 
 
 def adopt(root: Path, tests: list[str], options: argparse.Namespace) -> int:
     """Run these tests of one project; returns the exit code."""
     from pytest_agentreplay.cli.runs import run_pytest
-    from pytest_agentreplay.model.paths import typed
+    from pytest_agentreplay.model.paths import get_test_id
 
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:
         plan, listed = Path(folder) / "plan.json", Path(folder) / "tests.txt"
         data = {"tests": tests, "codes": options.code, "dry_run": options.dry_run}
         files.write_whole(plan, json.dumps(data))
-        typed_once = dict.fromkeys(map(typed, tests))
+        typed_once = dict.fromkeys(map(get_test_id, tests))
         files.write_whole(listed, "".join(f"{test}\n" for test in typed_once))
         # A file of arguments (pytest 8.2): 200 ids are longer than a command line of Windows may be.
-        named = [*typed_once] if len(typed_once) == 1 else [f"@{listed}"]
+        test_arguments = [*typed_once] if len(typed_once) == 1 else [f"@{listed}"]
         words = ["-q", "--agentreplay-mode=model", f"--agentreplay-adopt={reason}", f"--agentreplay-adopt-plan={plan}"]
-        return run_pytest(root, [*named, *words], tests[0] if len(tests) == 1 else f"{len(tests)} tests")
+        return run_pytest(root, [*test_arguments, *words], tests[0] if len(tests) == 1 else f"{len(tests)} tests")

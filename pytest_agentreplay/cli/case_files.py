@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.runs.case_files import export as exporting
 from pytest_agentreplay.snapshots.kit import plural
@@ -51,7 +51,7 @@ def lint(options: argparse.Namespace) -> int:
         say_data(schema())
         return SAME
     from pytest_agentreplay.cli.redacting import check_policy, chosen_policy
-    from pytest_agentreplay.runs.case_files.case_linting import cases_in, linted
+    from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
     from pytest_agentreplay.runs.live.tolerance_file import project_tolerances
 
@@ -69,38 +69,44 @@ def lint(options: argparse.Namespace) -> int:
     list_project_rules(root)  # raises for one without a reason
     paths = options.paths or [root / "cases"]
     chosen, _ = chosen_policy(options.policy)
-    every = [linted(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
+    every = [lint_case(folder, chosen, os.environ) for folder in dict.fromkeys(cases_in(paths))]
     if not every and tolerances:
         say(f"no case, {len(tolerances)} tolerance{'s' * (len(tolerances) != 1)}: 0 errors")
         return SAME
     if not every:
         return complain(f"there is no case.yaml below {', '.join(map(format_path, paths))}", NOTHING)
     if options.json:
-        say_data({"cases": [as_data(one) for one in every]})
+        say_data({"cases": [dump_case(case) for case in every]})
     else:
-        tell(every)
-    if any(one.damaged for one in every):
+        print_complaints(every)
+    if any(case.damaged for case in every):
         return DAMAGED
-    return DIVERGED if any(one.fails for one in every) else SAME
+    return DIVERGED if any(case.fails for case in every) else SAME
 
 
-def tell(every: list[Linted]) -> None:
+def print_complaints(every: list[Linted]) -> None:
     """Print each complaint on a line, and how many there are."""
-    for one in every:
-        for complaint in one.complaints:
+    for case in every:
+        for complaint in case.complaints:
             say(str(complaint).replace("\n", " "))
-    levels = [complaint.level for one in every for complaint in one.complaints]
+    levels = [complaint.level for case in every for complaint in case.complaints]
     counts = (plural(levels.count(level), level) for level in ("error", "warning"))
     say(f"{plural(len(every), 'case')}: {', '.join(counts)}")
 
 
-def as_data(one: Linted) -> dict[str, object]:
+def dump_case(case: Linted) -> dict[str, object]:
     """Return a case as plain data."""
     rows = [
-        {"rule": it.rule, "level": it.level, "message": it.message, "file": it.file, "place": it.place}
-        for it in one.complaints
+        {
+            "rule": complaint.rule,
+            "level": complaint.level,
+            "message": complaint.message,
+            "file": complaint.file,
+            "place": complaint.place,
+        }
+        for complaint in case.complaints
     ]
-    return {"case": format_path(one.folder), "complaints": rows}
+    return {"case": format_path(case.folder), "complaints": rows}
 
 
 def export(options: argparse.Namespace) -> int:
@@ -109,7 +115,7 @@ def export(options: argparse.Namespace) -> int:
         return pack_bundle(options)
     if options.policy:
         return complain("--policy redacts the copies in a bundle: add --to bundle", USAGE)
-    out = exporting.exported(options.case, options.to)
+    out = exporting.export_case(options.case, options.to)
     where = options.out if options.out is not None else Path()
     written = exporting.write(exporting.place(out, where), force=options.force)
     for file, changed in written:
@@ -142,7 +148,7 @@ def pack_bundle(options: argparse.Namespace) -> int:
 
 def remedy(options: argparse.Namespace) -> str:
     """Return what to do about findings that keep a case from being packed."""
-    case, out = quoted(format_path(options.case)), quoted(format_path(options.out))
+    case, out = quote_word(format_path(options.case)), quote_word(format_path(options.out))
     if options.policy:
         return "edit what the policy did not reach, or have a policy file name it"
     return f"edit what was found, or have it redacted: agentreplay export {case} --to bundle -o {out} --policy pii"

@@ -18,7 +18,7 @@ from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test
 from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
-from pytest_agentreplay.model.paths import quoted, typed
+from pytest_agentreplay.model.paths import get_test_id, quote_word
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.inventory import day_before, days_since
 from pytest_agentreplay.snapshots.kit import table
@@ -79,7 +79,7 @@ def is_test(word: str) -> bool:
 def scaffold(options: argparse.Namespace) -> int:
     """`agentreplay scaffold NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
     from pytest_agentreplay.runs.case_files.bundling import is_bundle
-    from pytest_agentreplay.runs.case_files.trace_import import imported
+    from pytest_agentreplay.runs.case_files.trace_import import import_traces
 
     options.traces = [*map(Path, options.what)]
     alone = [word for word in options.what if is_test(word) or is_bundle(Path(word))]
@@ -87,32 +87,35 @@ def scaffold(options: argparse.Namespace) -> int:
         return complain(f"{alone[0]}: is a case of its own: name it alone", USAGE)
     policy, _ = chosen_policy(options.policy)
     if stores := [word for word in options.what if is_store(word) or word.endswith(RUN_SUFFIX)]:
-        return of_store(options, policy, stores)
+        return scaffold_store(options, policy, stores)
     if options.since:
         return complain("--since is for a store of captured runs, and there is none", USAGE)
     if alone and is_test(alone[0]):
-        return put(of_test(alone[0], options, policy), options)
+        return write_case(scaffold_test(alone[0], options, policy), options)
     if alone:
         return unpack_bundle(options.traces[0], options)
     if options.all:
-        return every(options, policy)
+        return scaffold_all(options, policy)
     ours = [path for path in options.traces if path.name.endswith(layout.SUFFIX)]
     if ours and len(options.traces) > 1:
         return complain("a snapshot is a run of its own: name it alone, or add --all", USAGE)
     if ours:
-        return put(of_snapshot(ours[0], options, policy), options)
-    found = imported(options.traces, policy, os.environ, options.format)
-    if found.refusal is not None:
+        return write_case(scaffold_snapshot(ours[0], options, policy), options)
+    trace_import = import_traces(options.traces, policy, os.environ, options.format)
+    if trace_import.refusal is not None:
         if not options.cold:
-            return complain(f"{found.refusal}; to keep it as it is, as a cold case: --cold", USAGE)
-        return put(of_refusal(found, options), options)
-    chosen = [trace for trace in found.traces if fits(trace, options.wanted)]
+            return complain(f"{trace_import.refusal}; to keep it as it is, as a cold case: --cold", USAGE)
+        return write_case(scaffold_refusal(trace_import, options), options)
+    chosen = [trace for trace in trace_import.traces if is_chosen(trace, options.wanted)]
     if len(chosen) != 1:
-        return choose(chosen or found.traces, options.wanted if not chosen else "")
-    return put(of_trace(chosen[0], found, options, folder_of(options, chosen[0].name or chosen[0].id)), options)
+        return print_choices(chosen or trace_import.traces, options.wanted if not chosen else "")
+    return write_case(
+        scaffold_trace(chosen[0], trace_import, options, choose_folder(options, chosen[0].name or chosen[0].id)),
+        options,
+    )
 
 
-def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
+def scaffold_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
     """`agentreplay scaffold RUN`, `agentreplay scaffold STORE [--since WHEN] --all`."""
     from pytest_agentreplay.runs.case_files.failures import choose_failures
     from pytest_agentreplay.snapshots.store.run_store import fetch_runs
@@ -127,15 +130,15 @@ def of_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> 
     if not runs:
         return complain(f"{names}: holds no captured run{' of that time' * bool(since)}", NOTHING)
     if len(runs) == 1:
-        return put(of_snapshot(runs[0], options, policy), options)
+        return write_case(scaffold_snapshot(runs[0], options, policy), options)
     if not options.all:
         for run in runs[-MANY:]:
-            say(f"agentreplay scaffold {quoted(format_path(run))}")
+            say(f"agentreplay scaffold {quote_word(format_path(run))}")
         return complain(f"{names}: holds {len(runs)} captured runs: name one, or take each failure with --all", USAGE)
     options.traces, left_out = choose_failures(runs, options.out or root_above(Path.cwd()) / CASES)
     for reason, count in left_out.items():
         say(f"{count} left out, {reason}")
-    return every(options, policy) if options.traces else complain(f"{names}: holds no new failure", NOTHING)
+    return scaffold_all(options, policy) if options.traces else complain(f"{names}: holds no new failure", NOTHING)
 
 
 def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
@@ -144,46 +147,46 @@ def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
     from pytest_agentreplay.cases.schema.parse import headline
     from pytest_agentreplay.report.escape import escape_line
     from pytest_agentreplay.runs.case_files.bundling import open_bundle
-    from pytest_agentreplay.runs.case_files.case_writer import lay
+    from pytest_agentreplay.runs.case_files.case_writer import write_files
 
     try:
         contents = open_bundle(file)
     except CaseError as error:
         return complain(error, DAMAGED)
-    known = headline(contents[FILE]).id
-    folder = folder_of(options, known)
-    laid = lay(folder, contents, force=options.force)
+    case_id = headline(contents[FILE]).id
+    folder = choose_folder(options, case_id)
+    laid = write_files(folder, contents, force=options.force)
     where = format_path(folder)
-    kept(where, laid.kept)
-    if known != folder.absolute().name:
-        say(f"{where}: its id is {escape_line(known)}, and lint wants the folder to be called so")
-    say(f"{where}: {summary(laid.written, laid.same)}\nnext:\n  pytest {quoted(where)}")
+    report_unwritten(where, laid.kept)
+    if case_id != folder.absolute().name:
+        say(f"{where}: its id is {escape_line(case_id)}, and lint wants the folder to be called so")
+    say(f"{where}: {describe_files(laid.written, laid.same)}\nnext:\n  pytest {quote_word(where)}")
     return SAME
 
 
-def fits(trace: Trace, wanted: str) -> bool:
+def is_chosen(trace: Trace, run_id: str) -> bool:
     """Return whether `--run` names this trace, by its id or its name."""
-    return wanted in {"", trace.id, trace.source.id, trace.name}
+    return run_id in {"", trace.id, trace.source.id, trace.name}
 
 
-def choose(traces: Iterable[Trace], wanted: str) -> int:
+def print_choices(traces: Iterable[Trace], run_id: str) -> int:
     """Print the runs that there are, and return the exit code."""
     for trace in traces:
         calls = f"{len(trace.model_calls)} model calls, {len(trace.tool_runs)} tool calls"
         status = "error" if trace.faults else trace.status or "unknown"
-        say(f"--run {quoted(trace.id or trace.source.id)}   # {status}, {calls}, {trace.name}")
-    why = f"there is no run {wanted!r}" if wanted else "there are several runs"
+        say(f"--run {quote_word(trace.id or trace.source.id)}   # {status}, {calls}, {trace.name}")
+    why = f"there is no run {run_id!r}" if run_id else "there are several runs"
     return complain(f"{why}: name one of these with --run, or take each with --all", USAGE)
 
 
-def every(options: argparse.Namespace, policy: Policy) -> int:
+def scaffold_all(options: argparse.Namespace, policy: Policy) -> int:
     """Write a case of each run in each file. A file that cannot be read is reported; the others are read."""
     made = failed = 0
     with show_progress(len(options.traces), few=MANY) as advance:
         for number, path in enumerate(options.traces, 1):
             try:
-                for one in cases_of(path, options, policy):
-                    put(one, options, quiet=len(options.traces) > MANY)
+                for case in read_cases(path, options, policy):
+                    write_case(case, options, quiet=len(options.traces) > MANY)
                     made += 1
             except AgentReplayError as error:
                 failed += 1
@@ -197,41 +200,43 @@ def every(options: argparse.Namespace, policy: Policy) -> int:
     return DIVERGED if failed else SAME if made else NOTHING
 
 
-def cases_of(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
+def read_cases(path: Path, options: argparse.Namespace, policy: Policy) -> Iterable[Scaffold]:
     """Yield the case of each run in a file; it is read with those beside it where it is not enough alone."""
-    from pytest_agentreplay.runs.case_files.trace_import import imported
+    from pytest_agentreplay.runs.case_files.trace_import import import_traces
 
     if path.name.endswith(RECORDED):
-        yield of_snapshot(path, options, policy)
+        yield scaffold_snapshot(path, options, policy)
         return
-    found = imported([path], policy, os.environ, options.format)
-    if found.refusal is not None:
+    trace_import = import_traces([path], policy, os.environ, options.format)
+    if trace_import.refusal is not None:
         beside = [other for other in options.traces if other.parent == path.parent and other != path][:MANY]
-        together = imported([path, *beside], policy, os.environ, options.format) if beside else found
-        found = together if together.refusal is None else found
-    if found.refusal is not None and not options.cold:
-        raise found.refusal
-    if not found.traces:
-        yield of_refusal(found, options)
-    for number, trace in enumerate(found.traces, 1):
-        known = trace.source.id or trace.id or f"{sha256(found.sources[0][1]).hexdigest()} {number}"
-        yield of_trace(trace, found, options, named(options, trace.name, f"{trace.source.format} {known}"))
+        together = import_traces([path, *beside], policy, os.environ, options.format) if beside else trace_import
+        trace_import = together if together.refusal is None else trace_import
+    if trace_import.refusal is not None and not options.cold:
+        raise trace_import.refusal
+    if not trace_import.traces:
+        yield scaffold_refusal(trace_import, options)
+    for number, trace in enumerate(trace_import.traces, 1):
+        identity = trace.source.id or trace.id or f"{sha256(trace_import.sources[0][1]).hexdigest()} {number}"
+        yield scaffold_trace(
+            trace, trace_import, options, name_folder(options, trace.name, f"{trace.source.format} {identity}")
+        )
 
 
-def of_trace(trace: Trace, found: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
+def scaffold_trace(trace: Trace, trace_import: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
     """Return the case of an imported run."""
     from pytest_agentreplay.runs.case_files.scaffold import from_trace
 
-    return from_trace(trace, found, told(folder, options))
+    return from_trace(trace, trace_import, make_options(folder, options))
 
 
-def of_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffold:
+def scaffold_test(nodeid: str, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """Return the case of the latest run of a test."""
     from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
 
     file = latest(root_above(Path.cwd()), nodeid)
     test, bracket, parameters = nodeid.partition("[")
-    folder = told(folder_of(options, test.rpartition("::")[2] + bracket + parameters), options)
+    folder = make_options(choose_folder(options, test.rpartition("::")[2] + bracket + parameters), options)
     made = from_snapshot(file, folder, policy, os.environ)
     if made.run.header.outcome.get("status") == "passed" and (failure := find_failure(file)):
         made = from_snapshot(file, folder, policy, os.environ, failure)
@@ -245,7 +250,7 @@ def find_failure(file: Path) -> dict[str, str]:
     """Return how the test of a snapshot fails in a replay, with the recorded requests; empty where it does not."""
     with suppress(RunnerError):
         root, test = find_test(file)
-        command = [sys.executable, "-m", "pytest", typed(test), "--agentreplay-mode=model", "-rf", "--color=no"]
+        command = [sys.executable, "-m", "pytest", get_test_id(test), "--agentreplay-mode=model", "-rf", "--color=no"]
         environ = os.environ | {"COLUMNS": "9999"}  # the summary has the first line of the message, cut at the width
         done = subprocess.run(command, cwd=root, env=environ, capture_output=True, check=False)  # noqa: S603  a test of the user's
         _, failed, rest = done.stdout.decode(errors="replace").rpartition(f"FAILED {test} - ")
@@ -257,54 +262,56 @@ def find_failure(file: Path) -> dict[str, str]:
     return {}
 
 
-def of_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
+def scaffold_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -> Scaffold:
     """Return the case of a snapshot or a captured run."""
     from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot
 
     if file.name.endswith(RUN_SUFFIX):
         header = reading.load(file).run.header
         name = str(table(header.kit, "capture").get("name") or header.test)
-        folder = options.out if options.out and not options.all else named(options, name, header.test)
-        return from_snapshot(file, replace(told(folder, options), runner=options.runner or name), policy, os.environ)
+        folder = options.out if options.out and not options.all else name_folder(options, name, header.test)
+        return from_snapshot(
+            file, replace(make_options(folder, options), runner=options.runner or name), policy, os.environ
+        )
     name = file.name.removesuffix(layout.SUFFIX)
-    folder = named(options, name, format_path(file)) if options.all else folder_of(options, name)
-    return from_snapshot(file, told(folder, options), policy, os.environ)
+    folder = name_folder(options, name, format_path(file)) if options.all else choose_folder(options, name)
+    return from_snapshot(file, make_options(folder, options), policy, os.environ)
 
 
-def of_refusal(found: Import, options: argparse.Namespace) -> Scaffold:
+def scaffold_refusal(trace_import: Import, options: argparse.Namespace) -> Scaffold:
     """Return the cold case of files from which no run can be read."""
     from pytest_agentreplay.runs.case_files.scaffold import from_refusal
 
-    name = Path(found.sources[0][0]).name.partition(".")[0]
-    folder = named(options, name, found.sources[0][0]) if options.all else folder_of(options, name)
-    assert found.refusal is not None
-    return from_refusal(found.refusal, found, told(folder, options))
+    name = Path(trace_import.sources[0][0]).name.partition(".")[0]
+    folder = name_folder(options, name, trace_import.sources[0][0]) if options.all else choose_folder(options, name)
+    assert trace_import.refusal is not None
+    return from_refusal(trace_import.refusal, trace_import, make_options(folder, options))
 
 
-def told(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
+def make_options(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     """Return what the command line says of a case; the day on which it was made stays that of the first time."""
     from pytest_agentreplay.cases.schema.model import ID
     from pytest_agentreplay.runs.case_files.case_writer import day_of
     from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions
 
     root = root_above(Path.cwd())
-    whole = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
-    if not re.fullmatch(ID, whole.name):
+    absolute = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
+    if not re.fullmatch(ID, absolute.name):
         raise SettingsError(
-            f"{format_path(whole)}: a case's folder is named with letters, digits, . _ and -, at most 100"
+            f"{format_path(absolute)}: a case's folder is named with letters, digits, . _ and -, at most 100"
         )
-    place = whole.relative_to(root).as_posix() if whole.is_relative_to(root) else whole.name
-    today = day_of(whole) or f"{datetime.now(UTC):%Y-%m-%d}"
+    place = absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.name
+    today = day_of(absolute) or f"{datetime.now(UTC):%Y-%m-%d}"
     return ScaffoldOptions(
-        folder=whole,
-        test=f"{place}/case.yaml::{whole.name}",
+        folder=absolute,
+        test=f"{place}/case.yaml::{absolute.name}",
         today=today,
         runner=options.runner or "",
         fixed=options.fixed,
     )
 
 
-def folder_of(options: argparse.Namespace, name: str) -> Path:
+def choose_folder(options: argparse.Namespace, name: str) -> Path:
     """Return the folder of the one case: `--out`, else one below `cases/` by its name."""
     from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
@@ -312,44 +319,44 @@ def folder_of(options: argparse.Namespace, name: str) -> Path:
     return out if out is not None else root_above(Path.cwd()) / CASES / folder_name(name or "case")
 
 
-def named(options: argparse.Namespace, name: str, identity: str) -> Path:
+def name_folder(options: argparse.Namespace, name: str, identity: str) -> Path:
     """Return the folder of one case of many: below `--out`, by name and identity, so that no two have the same."""
     from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
     return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name, identity)
 
 
-def put(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
+def write_case(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
     """Write a case, and say what it is, what was done, and what comes next."""
-    from pytest_agentreplay.runs.case_files.case_writer import lay
+    from pytest_agentreplay.runs.case_files.case_writer import write_files
 
-    laid = lay(made.case.folder, made.contents, force=options.force)
+    laid = write_files(made.case.folder, made.contents, force=options.force)
     where = format_path(made.case.folder)
-    kept(where, laid.kept)
+    report_unwritten(where, laid.kept)
     if quiet:
         return SAME
     source = made.case.source
     say(f"{where}: {made.case.expect}, from {source.format} {source.id} ({source.fidelity})".replace("  ", " "))
-    for sentence in made.told:
+    for sentence in made.sentences:
         say(f"  {sentence}")
     if made.case.expect == "cold":
         say(f"  cold: {made.case.reason}")
-        for one in made.case.missing:
-            say(f"  missing: {one}")
+        for part in made.case.missing:
+            say(f"  missing: {part}")
     for loss in source.losses:
         say(f"  loss: {loss}")
-    say(f"  {summary(laid.written, laid.same)}")
-    say(f"next: read {where}/case.yaml, then\n  pytest {quoted(where)}")
+    say(f"  {describe_files(laid.written, laid.same)}")
+    say(f"next: read {where}/case.yaml, then\n  pytest {quote_word(where)}")
     return SAME
 
 
-def kept(where: str, names: Iterable[str]) -> None:
+def report_unwritten(where: str, names: Iterable[str]) -> None:
     """Print which files were left as they are."""
     for name in names:
         say(f"{where}/{name}: kept as it is, which is not what would be written; --force writes over it")
 
 
-def summary(written: tuple[str, ...], same: tuple[str, ...]) -> str:
+def describe_files(written: tuple[str, ...], same: tuple[str, ...]) -> str:
     """Return what was done with the files, in words."""
     if not written:
         return f"nothing to write: {len(same)} file{'s are' if len(same) != 1 else ' is'} as they would be written"

@@ -15,7 +15,7 @@ from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Pert
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
 from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import seat, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import wrap_text
@@ -83,7 +83,7 @@ def find_target(what: str) -> FuzzTarget:
     path = Path(what)
     if "::" not in what and stored_case.is_case(path):
         file = stored_case.file_of(path)
-        case = stored_case.read(file, words=None)
+        case = stored_case.read_case(file, words=None)
         root = root_above(file.absolute().parent)
         if case.base:
             raise SettingsError(f"{case.file}: is a neighbour itself, of {case.base}: name that")
@@ -203,7 +203,7 @@ def format_fuzz(
             yield from wrap_text(each.describe(), width(), "  ")
         served = SERVED[weakest_label(failure.neighbour)]
         yield from wrap_text(f"served {served}: this is about what the agent does, not its answer", width(), "  ")
-        yield f"  kept:  pytest {quoted(format_path(file))}"
+        yield f"  kept:  pytest {quote_word(format_path(file))}"
 
 
 def vacuity(options: argparse.Namespace) -> int:
@@ -242,14 +242,14 @@ def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, An
     for at, group in sorted(by_call.items()):
         yield {
             "call": at,
-            "turn": seat(every, calls[at - 1]).turn.told,
-            "noticed": [name(result) for result in group if result.noticed],
-            "unnoticed": [name(result) for result in group if result.end == "passed"],
-            "stopped": [name(result) for result in group if result.end == "stopped"],
+            "turn": seat(every, calls[at - 1]).turn.title,
+            "noticed": [name_operator(result) for result in group if result.noticed],
+            "unnoticed": [name_operator(result) for result in group if result.end == "passed"],
+            "stopped": [name_operator(result) for result in group if result.end == "stopped"],
         }
 
 
-def name(result: TrialResult) -> str:
+def name_operator(result: TrialResult) -> str:
     """Return the operator of a trial of one perturbation."""
     return result.trial.neighbour[0].operator
 
@@ -274,7 +274,7 @@ def format_row(row: dict[str, Any]) -> str:
     return f"{row['turn']:10} {'; '.join(parts)}"
 
 
-Told = list[dict[str, Any]]
+OrderRows = list[dict[str, Any]]
 
 TAIL = 15  # lines of pytest's output where it did not come to the orders
 
@@ -306,29 +306,29 @@ def try_orders(options: argparse.Namespace, file: Path) -> int:
     if options.order is not None and not 0 < options.order <= len(orders):
         return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}", USAGE)
     drawn = len(orders) == limit and len(list_orders(run, limit=limit + 1, seed=options.seed)) > limit
-    again = f"agentreplay fuzz {quoted(format_path(file))}"
+    again = f"agentreplay fuzz {quote_word(format_path(file))}"
     again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
     again = again.replace("{", "{{").replace("}", "}}")
-    asked = {
+    plan_data = {
         "test": test,
         "limit": limit,
         "seed": options.seed,
         "only": options.order,
         "again": f"{again} --order {{}}",
     }
-    code, printed, told = replayed(root, asked, words)
-    if not told:
-        return unreached(file, test, code, printed)
-    return verdict(file, told, len(orders), drawn=drawn)
+    code, printed, rows = replay_orders(root, plan_data, words)
+    if not rows:
+        return report_unreached(file, test, code, printed)
+    return report_orders(file, rows, len(orders), drawn=drawn)
 
 
-def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, str, Told]:
+def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tuple[int, str, OrderRows]:
     """Run the orders as items of pytest, up to the first that fails; return pytest's code, its output, the rows."""
-    file, _, name = asked["test"].partition("::")
+    file, _, name = plan_data["test"].partition("::")
     node = f"{file}::{name.partition('[')[0]}"
     with TemporaryDirectory() as folder:
         plan, into = Path(folder) / "trials.json", Path(folder) / "told.json"
-        files.write_whole(plan, json.dumps({**asked, "into": str(into)}))
+        files.write_whole(plan, json.dumps({**plan_data, "into": str(into)}))
         command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
         done = subprocess.run(  # noqa: S603  a test of the user's and the user's own words
             [*command, f"--agentreplay-trials={plan}", *words],
@@ -342,20 +342,20 @@ def replayed(root: Path, asked: dict[str, Any], words: list[str]) -> tuple[int, 
         return done.returncode, done.stdout, json.loads(into.read_bytes()) if into.is_file() else []
 
 
-def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
+def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> int:
     """Print what the orders have shown; return the exit code."""
     from pytest_agentreplay.report.finding import format_finding, restore_finding
 
-    for state in dict.fromkeys(row["state"] for row in told if "state" in row):
+    for state in dict.fromkeys(row["state"] for row in rows if "state" in row):
         say(state)
-    ran = sorted((one["trial"] for one in told if "trial" in one), key=lambda trial: trial["number"])
+    ran = sorted((row["trial"] for row in rows if "trial" in row), key=lambda trial: trial["number"])
     race = next((trial["race"] for trial in ran if trial.get("race")), None)
     if race is not None:
         say(format_finding(restore_finding(race), width=width()))
         return DIVERGED
-    if failed := next((one for one in told if "complaint" in one), None):
+    if failed := next((row for row in rows if "complaint" in row), None):
         say(failed["complaint"])
-        again = f"agentreplay replay {quoted(format_path(file))}"
+        again = f"agentreplay replay {quote_word(format_path(file))}"
         return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
     tried = [trial for trial in ran if trial["number"]]
     how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
@@ -368,9 +368,9 @@ def verdict(file: Path, told: Told, total: int, *, drawn: bool) -> int:
     return SAME
 
 
-def unreached(file: Path, test: str, code: int, said: str) -> int:
+def report_unreached(file: Path, test: str, code: int, output: str) -> int:
     """Print why no order was replayed; return the exit code."""
-    for row in said.splitlines()[-TAIL:]:
+    for row in output.splitlines()[-TAIL:]:
         say(row)
     if code in REASONS:
         return complain(f"{REASONS[code]}: {test}", PYTEST_CODES[code])

@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.project_setup import git_files
-from pytest_agentreplay.cli.project_setup.project_modules import functions_below, parsed, read_project
+from pytest_agentreplay.cli.project_setup.project_modules import functions_below, parse_source, read_project
 from pytest_agentreplay.cli.project_setup.pytest_configuration import configuration_of, text_of
 from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session
 from pytest_agentreplay.cli.verbs import DIVERGED, SAME, Verbs, say
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -47,10 +47,10 @@ TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 def init(options: argparse.Namespace) -> int:
     """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
     planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
-    for line in report(planned):
+    for line in describe_plan(planned):
         say(line)
     if not planned.changes:
-        missing = len(planned.tools.unnamed)
+        missing = len(planned.tools.unmatched)
         say(f"nothing to write: {missing} of the tools above wait for a line" if missing else NOTHING)
         return finish(planned)
     for change in planned.changes:
@@ -59,7 +59,7 @@ def init(options: argparse.Namespace) -> int:
     if options.dry_run:
         say(f"{plural(len(planned.changes), 'file')} would be written")
         return SAME
-    if not options.yes and not agreed(planned):
+    if not options.yes and not is_confirmed(planned):
         say("nothing was written; to write it: agentreplay init --yes")
         return DIVERGED
     write(planned.changes)
@@ -70,14 +70,16 @@ def init(options: argparse.Namespace) -> int:
     return finish(planned)
 
 
-def report(planned: InitPlan) -> list[str]:
+def describe_plan(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
     from pytest_agentreplay.cli.project_setup.tool_search import suggests_reading
 
     lines = [f"settings  {format_path(planned.configuration)}"]
-    lines += [f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.named]
+    lines += [
+        f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.functions
+    ]
     lines += [f"tool      {path} (frozen by {name}, needs no line)" for path, name in planned.tools.intercepted.items()]
-    for name, file in planned.tools.unnamed.items():
+    for name, file in planned.tools.unmatched.items():
         lines.append(
             f"tool      {name} (a schema in {format_path(file)}): add the function behind it to agentreplay_tools"
         )
@@ -96,7 +98,7 @@ def report(planned: InitPlan) -> list[str]:
     return lines
 
 
-def agreed(planned: InitPlan) -> bool:
+def is_confirmed(planned: InitPlan) -> bool:
     """Return whether somebody at a terminal says yes; no, where there is no terminal."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return False
@@ -109,7 +111,7 @@ def agreed(planned: InitPlan) -> bool:
 def finish(planned: InitPlan) -> int:
     """Print the next command; return the exit code."""
     if planned.tests:
-        say(f"next      pytest --snapshot-record {' '.join(quoted(format_path(file)) for file in planned.tests)}")
+        say(f"next      pytest --snapshot-record {' '.join(quote_word(format_path(file)) for file in planned.tests)}")
     else:
         say("next      give a test the fixture agentreplay, then: pytest --snapshot-record")
     return SAME
@@ -157,11 +159,11 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     project = read_project(root, [*declared, *sources, root])
     tools = find_tools(project)
     planned = InitPlan(configuration.file, tools, skipped=project.skipped, tests=tests_using(project))
-    planned.added = [path for path in tools.named if not is_named(configuration, path)]
+    planned.added = [path for path in tools.functions if not is_named(configuration, path)]
     bases = {owner.base for path in planned.added if (owner := project.owner(path))}
     folders = [os.path.relpath(base, root).replace(os.sep, "/") for base in sorted(bases - set(declared))]
     folders = [folder for folder in folders if not is_importable(root / folder, tools)]
-    new = configuration.extended("pythonpath", folders).extended(
+    new = configuration.extend("pythonpath", folders).extend(
         "agentreplay_tools", [tools.line(path) for path in planned.added]
     )
     add_change(planned, configuration.file, new.text)
@@ -208,7 +210,7 @@ def is_importable(base: Path, tools: FoundTools) -> bool:
     """Whether Python finds the tools of a folder by itself (an editable install, a .pth file). Nothing is imported."""
     # `python -m pytest_agentreplay` puts the working directory first on the path; the command `pytest` does not.
     entries = sys.path[1:] if sys.path[:1] in ([""], [str(Path.cwd())]) else sys.path
-    top = {path.partition(".")[0] for path, file in tools.named.items() if file.is_relative_to(base)}
+    top = {path.partition(".")[0] for path, file in tools.functions.items() if file.is_relative_to(base)}
     finders = [finder for finder in sys.meta_path if finder is not PathFinder and hasattr(finder, "find_spec")]
     for name in top:
         specs = [PathFinder.find_spec(name, entries), *(finder.find_spec(name, None) for finder in finders)]
@@ -222,8 +224,8 @@ def tests_using(project: ProjectModules) -> list[Path]:
     """Return the test files in which a test asks for the fixture or has the marker."""
     using = []
     for file in project.tests:
-        source = files.read(file)
-        tree = parsed(source) if b"agentreplay" in source else None
+        source = files.read_file(file)
+        tree = parse_source(source) if b"agentreplay" in source else None
         if tree and (b"mark.agentreplay" in source or any(map(opens_session, functions_below(tree)))):
             using.append(file)
     return using

@@ -15,7 +15,7 @@ from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
-from pytest_agentreplay.snapshots.kit import plural, told_size
+from pytest_agentreplay.snapshots.kit import format_size, plural
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 
@@ -93,7 +93,7 @@ def spell_totals(entries: Iterable[Entry]) -> str:
     kinds = ", ".join(plural(totals[kind], noun) for kind, noun in KINDS.items() if totals[kind])
     unread = f"; {totals['unreadable']} cannot be read" * bool(totals["unreadable"])
     amounts = ", ".join(plural(totals[name], name[:-1]) for name in ("turns", "calls"))
-    return f"{kinds}: {amounts}, {totals['tokens']:,} tokens, {told_size(totals['bytes'])}{unread}"
+    return f"{kinds}: {amounts}, {totals['tokens']:,} tokens, {format_size(totals['bytes'])}{unread}"
 
 
 def make_row(entry: Entry) -> list[str]:
@@ -104,10 +104,10 @@ def make_row(entry: Entry) -> list[str]:
         return [f"{name}: {entry.problem}", kind, "", "unreadable", *[""] * 6]
     models = ", ".join(entry.models[:1]) + f" +{len(entry.models) - 1}" * (len(entry.models) > 1)
     counts = str(entry.turns), str(entry.calls), f"{entry.input_tokens + entry.output_tokens:,}"
-    held = counts if entry.calls else [""] * 3
+    cells = counts if entry.calls else [""] * 3
     outcome = "; runs for real: ".join(filter(None, (entry.outcome, ", ".join(entry.unfrozen))))
-    facts = name, kind, models, outcome, entry.grade, *held
-    return [*facts, told_size(entry.bytes), format_age(entry.recorded)]
+    facts = name, kind, models, outcome, entry.grade, *cells
+    return [*facts, format_size(entry.bytes), format_age(entry.recorded)]
 
 
 def format_age(recorded: str) -> str:
@@ -147,15 +147,15 @@ def count_cold(options: argparse.Namespace) -> int:
     from pytest_agentreplay.runs.case_files.failures import survey
 
     places = options.paths or [root_above(Path.cwd()) / CASES]
-    found = survey(places, options.by)
-    for why in found.unread:
+    cold_cases = survey(places, options.by)
+    for why in cold_cases.unread:
         complain(why, SAME)
     if options.json:
-        say_data(found.plain())
+        say_data(cold_cases.plain())
     else:
-        for line in found.lines():
+        for line in cold_cases.lines():
             say(line)
-    return SAME if found.cold else complain(f"no case in {', '.join(map(format_path, places))} is cold", NOTHING)
+    return SAME if cold_cases.cold else complain(f"no case in {', '.join(map(format_path, places))} is cold", NOTHING)
 
 
 def summarize(entries: Sequence[Entry]) -> dict[str, Any]:
@@ -209,9 +209,9 @@ TABLES = (
 def draw(data: dict[str, Any], totals: str, width: int) -> Iterator[Any]:
     """Yield the totals, the tables, and what is not known or there twice."""
     unknown = [row for row in data["by_model"] if row["cost"] is None]
-    known = [row["cost"] for row in data["by_model"] if row["cost"] is not None]
-    cost = format_cost(sum(known)) if known else "cost not known" if unknown else "no model was asked"
-    without = f", without {', '.join(row['model'] for row in unknown)}" * bool(known and unknown)
+    costs = [row["cost"] for row in data["by_model"] if row["cost"] is not None]
+    cost = format_cost(sum(costs)) if costs else "cost not known" if unknown else "no model was asked"
+    without = f", without {', '.join(row['model'] for row in unknown)}" * bool(costs and unknown)
     yield make_text(f"{totals}, {data['totals']['seconds']:,.1f} s, {cost}{without}")
     for key, first, *names in TABLES:
         if data[key]:
@@ -235,7 +235,7 @@ def format_amount(name: str, amount: Any) -> str:
     """Return an amount as people read it."""
     if name == "cost":
         return format_cost(amount)
-    return told_size(amount) if name == "bytes" else f"{amount:,.1f}" if name == "seconds" else f"{amount:,}"
+    return format_size(amount) if name == "bytes" else f"{amount:,.1f}" if name == "seconds" else f"{amount:,}"
 
 
 def format_cost(cost: float | None) -> str:

@@ -14,7 +14,7 @@ from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
 from pytest_agentreplay.cli.verbs import CANNOT, INCONCLUSIVE, NOTHING, USAGE, Verbs, complain, say, show_result, width
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import live_reports
 from pytest_agentreplay.report.findings import describe_comparison
@@ -135,18 +135,20 @@ def line_up(options: argparse.Namespace) -> int:
     lines += [f"not decided: {cell_name(row)}{row['why'] and ': '}{row['why']}" for row in undecided]
     lines += [f"never released, since it may write: {name}" for name in writes]
     shows = guilty or [["model"]] * (answer.word != "same")
-    lines += [f"next: pytest {quoted(cells.test)} {find_flags(layers, cells.layers)}" for layers in shows]
+    lines += [f"next: pytest {quote_word(cells.test)} {find_flags(layers, cells.layers)}" for layers in shows]
     data = {"outcome": answer.word, "guilty": guilty, "answer": answer.describe(), "cells": rows}
     return show_result(options, data | {"never_released": writes}, lines, [answer.word])
 
 
-def find_flags(layers: Sequence[str], known: Sequence[str]) -> str:
+def find_flags(layers: Sequence[str], all_layers: Sequence[str]) -> str:
     """Return the flags with which pytest shows that `layers` make the test drift; `all_layers` are those it has."""
     if layers == [LOOP]:
         return "--replay=model"
-    if all(layer.startswith("tool:") for layer in layers) and "prompt" not in known:  # which fails any other replay
+    if (
+        all(layer.startswith("tool:") for layer in layers) and "prompt" not in all_layers
+    ):  # which fails any other replay
         return "--replay-tools=checked"
-    how = "--replay=live" if layers == ["model"] else f"--agentreplay-release={quoted('|'.join(layers))}"
+    how = "--replay=live" if layers == ["model"] else f"--agentreplay-release={quote_word('|'.join(layers))}"
     return how + " --replay-runs=auto" * ("model" in layers)
 
 
@@ -175,7 +177,7 @@ def compare_recordings(options: argparse.Namespace) -> int:
     follows = {True: "", False: " (may follow from what came before)"}
     lines += [f"  {row['layer']}: {row['headline']}{follows[row['independent']]}" for row in rows]
     lines += [f"around it, {name}: {old or '(none)'} -> {new or '(none)'}" for name, (old, new) in around.items()]
-    lines += [f"next: agentreplay diff {' '.join(map(quoted, names))}"] * bool(rows)
+    lines += [f"next: agentreplay diff {' '.join(map(quote_word, names))}"] * bool(rows)
     data = {"guilty": rows[0]["layer"] if rows else None, "layers": rows, "kit": around}
     return show_result(options, data, lines, ["drifted"] * len(rows))
 
@@ -194,7 +196,7 @@ def drift(options: argparse.Namespace) -> int:
     root = root_above(Path.cwd())
     history.take_over(root)
     places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
-    runs = [run for run in history.read(places) if options.test in run.test]
+    runs = [run for run in history.read_runs(places) if options.test in run.test]
     rows = live_reports.build_rows([run for run in runs if "L" in run.cell and not run.stopped], options.by)
     if not rows:
         command = "pytest --replay=live" + f" {options.test}" * bool(options.test)

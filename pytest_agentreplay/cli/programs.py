@@ -60,11 +60,11 @@ def serve(options: argparse.Namespace) -> int:
         else:
             for name, value in serving.env.items():
                 print(f"set {name}={value}" if os.name == "nt" else f"export {name}={shlex.quote(value)}")
-            tell(f"serving {format_path(options.file)} at {serving.url} until Ctrl-C")
+            print_notice(f"serving {format_path(options.file)} at {serving.url} until Ctrl-C")
             sys.stdout.flush()
             wait()
             code = SAME
-    return code if code == CANNOT else summary(serving) or code
+    return code if code == CANNOT else report_served(serving) or code
 
 
 def run_command(command: list[str], environ: Mapping[str, str]) -> int:
@@ -93,21 +93,21 @@ def wait() -> None:
         pass
 
 
-def summary(serving: SnapshotServer) -> int:
+def report_served(serving: SnapshotServer) -> int:
     """Print what was served, what was not asked for and where the calls diverged; return the exit code."""
     from pytest_agentreplay.report.finding import format_finding
 
-    served, missing, found = serving.served, serving.missing, serving.find_divergence()
-    tell(f"served {served} call{'' if served == 1 else 's'}, {missing} not asked for")
-    if not served and found is None:
+    served, missing, divergence = serving.served, serving.missing, serving.find_divergence()
+    print_notice(f"served {served} call{'' if served == 1 else 's'}, {missing} not asked for")
+    if not served and divergence is None:
         return NOTHING
-    if found is None:
+    if divergence is None:
         return SAME
-    tell(format_finding(found, width=width()))
+    print_notice(format_finding(divergence, width=width()))
     return DIVERGED
 
 
-def tell(words: str) -> None:
+def print_notice(words: str) -> None:
     """Print a notice on stderr: what a shell or a pipe reads stands alone on the other stream."""
     print(escape_output(words), file=sys.stderr, flush=True)
 

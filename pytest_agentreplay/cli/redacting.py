@@ -49,7 +49,7 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     say(f"{format_path(file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
     for rule in rules(read):
         say(f"  {rule}")
-    would_change(snapshots_in(paths or [root_above(Path.cwd())]), read)
+    report_changes(list_snapshots(paths or [root_above(Path.cwd())]), read)
     if baseline is None:
         return SAME
     changes = difference(read, policies.load(baseline))
@@ -62,59 +62,60 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     return complain(f"{format_path(file)}: is weaker than {format_path(baseline)}: {weaker[0].rule}", DIVERGED)
 
 
-def would_change(snapshots: Iterable[Path], read: Policy) -> None:
+def report_changes(snapshots: Iterable[Path], read: Policy) -> None:
     """Print what would be redacted in which snapshots; of those that cannot be read, why."""
     from pytest_agentreplay.errors import AgentReplayError
-    from pytest_agentreplay.runs.redact.rule_review import redacted
+    from pytest_agentreplay.runs.redact.rule_review import redact_snapshot
 
     total = changed = 0
     for file in snapshots:
         total += 1
         try:
-            found = redacted(file, read, os.environ, "").found
+            hits = redact_snapshot(file, read, os.environ, "").hits
         except AgentReplayError as error:
             say(f"{error}")
             continue
-        changed += bool(found)
-        tell(file, found)
+        changed += bool(hits)
+        report_hits(file, hits)
     say(f"{changed} of {total} snapshot{'s' * (total != 1)} would change" if total else "there are no snapshots yet")
 
 
-def tell(file: Path, found: Iterable[RuleHit]) -> None:
+def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
     """Print what was found in a file: by category, how often, and where."""
     by_category: dict[str, list[RuleHit]] = {}
-    for one in found:
-        by_category.setdefault(one.category, []).append(one)
+    for hit in hits:
+        by_category.setdefault(hit.category, []).append(hit)
     for category, every in sorted(by_category.items()):
-        places = "; ".join(one.place for one in every[:5]) + (f"; {len(every) - 5} more" if len(every) > 5 else "")
-        say(f"{format_path(file)}: {category} {sum(one.count for one in every)}: {places}")
+        places = "; ".join(hit.place for hit in every[:5]) + (f"; {len(every) - 5} more" if len(every) > 5 else "")
+        say(f"{format_path(file)}: {category} {sum(hit.count for hit in every)}: {places}")
 
 
 def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
-    from pytest_agentreplay.redaction.policy import joined
-    from pytest_agentreplay.runs.redact.rule_review import redacted, write
+    from pytest_agentreplay.redaction.policy import join_policies
+    from pytest_agentreplay.runs.redact.rule_review import redact_snapshot, write
     from pytest_agentreplay.settings.tables import in_toml
 
-    chosen, named = chosen_policy(options.policy)
-    reason = options.reason.strip() or f"redacted again{f' with {named}' if named else ''}"
+    chosen, policy_name = chosen_policy(options.policy)
+    reason = options.reason.strip() or f"redacted again{f' with {policy_name}' if policy_name else ''}"
     every = [
-        redacted(file, joined(chosen, of_its_project(file)), os.environ, reason) for file in snapshots_in(options.files)
+        redact_snapshot(file, join_policies(chosen, find_project_policy(file)), os.environ, reason)
+        for file in list_snapshots(options.files)
     ]
     if not every:
         return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, options.files))}", NOTHING)
     if not options.dry_run:
         write(every)
-    changed = [one for one in every if one.text]
-    for one in changed:
-        tell(one.file, one.found)
+    changed = [rewrite for rewrite in every if rewrite.text]
+    for rewrite in changed:
+        report_hits(rewrite.file, rewrite.hits)
     done = "would be redacted" if options.dry_run else "redacted and sealed again"
     say(
         f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}"
         + (f": {changed[0].reason}" if changed else "")
     )
-    if changed and named and not options.dry_run:
-        line = f"replays need it too: agentreplay_redact = {named}"
+    if changed and policy_name and not options.dry_run:
+        line = f"replays need it too: agentreplay_redact = {policy_name}"
         name, _ = configuration(root_above(Path.cwd())) or ("", "")
         say(in_toml(line) if name.endswith(".toml") else line)
     return SAME if changed else NOTHING
@@ -122,44 +123,44 @@ def redact(options: argparse.Namespace) -> int:
 
 def scan(options: argparse.Namespace) -> int:
     """`agentreplay scan PATH... [--policy P] [--json]`."""
-    from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scanned
+    from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
 
     chosen, _ = chosen_policy(options.policy)
-    found: list[tuple[Path, RuleHit]] = []
+    hits: list[tuple[Path, RuleHit]] = []
     skipped: list[tuple[Path, str]] = []
     count = 0
     for file in files_in(options.paths):
         try:
-            found += [(file, one) for one in scanned(file, chosen, os.environ)]
+            hits += [(file, hit) for hit in scan_file(file, chosen, os.environ)]
             count += 1
         except Skipped as left_out:
             skipped.append((file, str(left_out)))
     if options.json:
-        rows = [{"file": format_path(f), "place": x.place, "category": x.category, "count": x.count} for f, x in found]
+        rows = [{"file": format_path(f), "place": x.place, "category": x.category, "count": x.count} for f, x in hits]
         left = [{"file": format_path(file), "why": why} for file, why in skipped]
         say_data({"files": count, "found": rows, "skipped": left})
     else:
-        for file, one in found:
-            say(f"{format_path(file)}:{' ' * (not one.place[:1].isdigit())}{one.place}: {one.category}")
+        for file, hit in hits:
+            say(f"{format_path(file)}:{' ' * (not hit.place[:1].isdigit())}{hit.place}: {hit.category}")
         for file, why in skipped:
             complain(f"{format_path(file)}: not looked into: {why}", SAME)
-        say(f"{sum(one.count for _, one in found)} found in {count} file{'s' * (count != 1)}")
+        say(f"{sum(hit.count for _, hit in hits)} found in {count} file{'s' * (count != 1)}")
     if not count:
         return complain(f"there is nothing to scan in {', '.join(map(format_path, options.paths))}", NOTHING)
-    return DIVERGED if found else SAME
+    return DIVERGED if hits else SAME
 
 
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """Return what holds for the project here, with what was named beside it; and its name."""
-    from pytest_agentreplay.redaction.policy import joined
+    from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.redact import chosen_policy as policies
     from pytest_agentreplay.settings.parsers import redact_of
 
-    said = redact_of(words or (), (), "")
-    return joined(policies.of_words(said), policies.in_force(root_above(Path.cwd()))), ", ".join(said)
+    names = redact_of(words or (), (), "")
+    return join_policies(policies.of_words(names), policies.in_force(root_above(Path.cwd()))), ", ".join(names)
 
 
-def of_its_project(file: Path) -> Policy:
+def find_project_policy(file: Path) -> Policy:
     """Return the policy of a file's project, where that is another one than the project here."""
     from pytest_agentreplay.redaction.policy import PLAIN
     from pytest_agentreplay.runs.redact import chosen_policy as policies
@@ -168,6 +169,6 @@ def of_its_project(file: Path) -> Policy:
     return PLAIN if root == root_above(Path.cwd()) else policies.in_force(root)
 
 
-def snapshots_in(paths: Iterable[Path]) -> list[Path]:
+def list_snapshots(paths: Iterable[Path]) -> list[Path]:
     """Return the snapshots that were named, and those below the folders that were."""
-    return [file for path in paths for file in (files.below(path, layout.RECORDED) if path.is_dir() else [path])]
+    return [file for path in paths for file in (files.list_below(path, layout.RECORDED) if path.is_dir() else [path])]

@@ -26,7 +26,7 @@ from pytest_agentreplay.cli.verbs import (
     width,
 )
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_output, wrap_text
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.snapshots.kit import plural
@@ -97,8 +97,8 @@ def replay(options: argparse.Namespace) -> int:
     """`agentreplay replay FILE ...`, `agentreplay replay CASE ...`."""
     if runs := [path for path in options.file if path.name.endswith(RUN_SUFFIX)]:
         run, store = runs[0].absolute(), format_path(runs[0].absolute().parents[2])
-        how = f"pytest --agentreplay-runs={quoted(store)} -k {quoted(run.name.removesuffix(RUN_SUFFIX))}"
-        how += f", or make a case of it: agentreplay scaffold {quoted(format_path(run))}"
+        how = f"pytest --agentreplay-runs={quote_word(store)} -k {quote_word(run.name.removesuffix(RUN_SUFFIX))}"
+        how += f", or make a case of it: agentreplay scaffold {quote_word(format_path(run))}"
         return complain(f"{format_path(run)}: is a captured run, and no test's; to replay it: {how}", USAGE)
     if not any(map(stored_case.is_case, options.file)):
         if len(options.file) > 1 or options.runner or options.runner_cmd or options.json:
@@ -109,14 +109,14 @@ def replay(options: argparse.Namespace) -> int:
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
     from pytest_agentreplay.intercept.ordering.overtime import let_end
-    from pytest_agentreplay.plugin.conftests import loaded
+    from pytest_agentreplay.plugin.conftests import run_with_hooks
 
     reports: list[dict[str, Any]] = []
     files = [stored_case.file_of(path).absolute() for path in options.file]
     try:
         with TemporaryDirectory() as folder:
             options.ledger = Path(folder, "ledger.jsonl")
-            codes = loaded(files, lambda hooks: [replay_case(file, options, reports, hooks) for file in files])
+            codes = run_with_hooks(files, lambda hooks: [replay_case(file, options, reports, hooks) for file in files])
     except SettingsError as error:
         return complain(error, CANNOT)
     if options.json:
@@ -192,7 +192,7 @@ def cluster(options: argparse.Namespace) -> int:
         say_data({"clusters": [[asdict(failure) for failure in each] for each in clusters]})
         return code
     say(f"{plural(len(failures), 'failure')}, {plural(len(clusters), 'cause')}")
-    command = " ".join(("agentreplay cluster", *(quoted(format_path(path)) for path in options.paths), "--replay"))
+    command = " ".join(("agentreplay cluster", *(quote_word(format_path(path)) for path in options.paths), "--replay"))
     for number, each in enumerate(clusters, 1):
         show_cluster(each, f"{number}. ", f"{command} {number}")
     return code
@@ -204,7 +204,7 @@ def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> 
     place = " ".join(filter(None, (cause.target or "end of the run", cause.path, cause.role and f"({cause.role})")))
     next_step = f"fix it on {failures[0].file}, then verify{f' on all {count}' * (count > 1)}: {command}"
     if failures[0].file.endswith(RUN_SUFFIX):
-        next_step = f"make a case of it: agentreplay scaffold {quoted(failures[0].file)}"
+        next_step = f"make a case of it: agentreplay scaffold {quote_word(failures[0].file)}"
     rows = {
         f"\n{number}": f"{plural(count, 'failure')}: {place}; {cause.code}, layer {cause.layer}",
         "   message  ": ": ".join(filter(None, (cause.exception, cause.message))),
@@ -227,7 +227,7 @@ def is_gone(report: dict[str, Any]) -> bool:
 def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Namespace) -> int:
     """Replay the clusters that `--replay` names, report how many failures are gone, and return the exit code."""
     from pytest_agentreplay.backends.statistics import clean_runs_needed
-    from pytest_agentreplay.plugin.conftests import loaded
+    from pytest_agentreplay.plugin.conftests import run_with_hooks
 
     chosen = [each for cluster in clusters[max(options.replay - 1, 0) : options.replay or None] for each in cluster]
     if not chosen:
@@ -235,7 +235,7 @@ def replay_failures(clusters: list[list[RecordedFailure]], options: argparse.Nam
     paths = [Path(each.file).absolute() for each in chosen if each.replays and not each.file.endswith(RUN_SUFFIX)]
     cases, reports = [stored_case.file_of(path) for path in paths if path.is_dir()], list[dict[str, Any]]()
     if cases:
-        loaded(cases, lambda hooks: [replay_case(file, options, reports, hooks) for file in cases])
+        run_with_hooks(cases, lambda hooks: [replay_case(file, options, reports, hooks) for file in cases])
     gone = sum(map(is_gone, reports))
     gone += sum(run_test(path, "--agentreplay-mode=model") == SAME for path in paths if path.is_file())
     say(f"{gone} of {plural(len(chosen), 'failure')} gone, {len(chosen) - len(paths)} cannot be replayed")

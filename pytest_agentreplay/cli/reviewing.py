@@ -142,7 +142,7 @@ def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
     runs: tuple[dict[str, Run], dict[str, Run]] = ({}, {})
     for path in repository.list_changed(*commits):
         try:
-            before, after = (repository.read(commit, path) for commit in commits)
+            before, after = (repository.read_file(commit, path) for commit in commits)
             if path.endswith(layout.SUFFIX):
                 loaded = [read_run(data, path) for data in (before, after)]
                 for of_revision, run in zip(runs, loaded, strict=True):

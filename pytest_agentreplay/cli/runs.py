@@ -11,7 +11,7 @@ from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE,
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.model.paths import typed
+from pytest_agentreplay.model.paths import get_test_id
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import format_finding
@@ -62,7 +62,7 @@ def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
     return reading.load(first).run, reading.load(second).run, matching
 
 
-def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
+def compare_snapshots(first: Path, second: Path) -> tuple[Divergence, ...]:
     """Return every divergence between two snapshots."""
     a, b, matching = read_pair(first, second)
     return divergences(a, b, READER, matching=matching)
@@ -70,20 +70,22 @@ def parted(first: Path, second: Path) -> tuple[Divergence, ...]:
 
 def diff(options: argparse.Namespace) -> int:
     """`agentreplay diff A B [--first] [--json]`."""
-    differences = parted(options.a, options.b)[: 1 if options.first else None]
-    return tell(differences, options.a, options.b, as_json=options.json)
+    differences = compare_snapshots(options.a, options.b)[: 1 if options.first else None]
+    return print_differences(differences, options.a, options.b, as_json=options.json)
 
 
-def tell(found: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
+def print_differences(differences: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
     """Print divergences for people or as data; return the exit code."""
-    told = [findings.describe_comparison(divergence, format_path(first), format_path(second)) for divergence in found]
+    described = [
+        findings.describe_comparison(divergence, format_path(first), format_path(second)) for divergence in differences
+    ]
     if as_json:
-        say_data({"same": not told, "divergences": [finding.plain() for finding in told]})
-    elif not told:
+        say_data({"same": not described, "divergences": [finding.plain() for finding in described]})
+    elif not described:
         say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
-    for finding in () if as_json else told:
+    for finding in () if as_json else described:
         say(format_finding(finding, width=width()) + "\n")
-    return DIVERGED if told else SAME
+    return DIVERGED if described else SAME
 
 
 def find_test(file: Path) -> tuple[Path, str]:
@@ -106,7 +108,7 @@ def run_test(file: Path, *words: str) -> int:
         root, test = find_test(file)
     except RunnerError as error:
         return complain(error, CANNOT)
-    return run_pytest(root, [typed(test), *words], test, {0: SAME, 1: DIVERGED})
+    return run_pytest(root, [get_test_id(test), *words], test, {0: SAME, 1: DIVERGED})
 
 
 def run_pytest(root: Path, words: list[str], what: str, codes: Mapping[int, int] = PYTEST_CODES) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cli.verbs import CANNOT, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn, width
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import run_view, transcript
 from pytest_agentreplay.report.escape import escape_output
@@ -64,7 +64,7 @@ def show(options: argparse.Namespace) -> int:
         return textconv(options.file)
     path = format_path(options.file)
     if options.raw and options.turn is None:
-        return complain(f"--raw prints one turn; type: agentreplay show {quoted(path)} --turn 1 --raw", USAGE)
+        return complain(f"--raw prints one turn; type: agentreplay show {quote_word(path)} --turn 1 --raw", USAGE)
     snapshot = reading.load(options.file)
     notes = [*snapshot.notes]
     if not snapshot.sealed:
@@ -88,10 +88,10 @@ def show(options: argparse.Namespace) -> int:
 
 def print_kit(options: argparse.Namespace) -> int:
     """`agentreplay show FILE --kit [--json]`."""
-    from pytest_agentreplay.snapshots.kit import kit_of
+    from pytest_agentreplay.snapshots.kit import make_kit
 
     snapshot = reading.load(options.file)
-    kit = kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
+    kit = make_kit(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)
     if options.json:
         say_data({"file": format_path(options.file), **transcript.dump_kit(kit)})
     else:
@@ -118,10 +118,10 @@ def find_run(path: Path) -> Path:
 
 def choose_run(path: Path) -> Path:
     """Return the one run of a store of captured runs, and any other path as it is. Raises SettingsError for several."""
-    runs = files.below(path, layout.RUN_SUFFIX) if path.is_dir() else []
+    runs = files.list_below(path, layout.RUN_SUFFIX) if path.is_dir() else []
     if len(runs) > 1:
         name = format_path(path)
-        raise SettingsError(f"{name}: holds {len(runs)} captured runs; to list them: agentreplay ls {quoted(name)}")
+        raise SettingsError(f"{name}: holds {len(runs)} captured runs; to list them: agentreplay ls {quote_word(name)}")
     return runs[0] if runs else path
 
 

@@ -13,7 +13,7 @@ from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
 from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
 from pytest_agentreplay.snapshots import codec
@@ -45,7 +45,7 @@ def add_verbs(verbs: Verbs) -> None:
     prune_verb.flag("--dry-run", "only list them")
 
 
-def tell(text: str) -> None:
+def say_line(text: str) -> None:
     """Print what may hold the names of files and the words of people, on one line."""
     say(escape_line(text))
 
@@ -61,43 +61,45 @@ def verify(options: argparse.Namespace) -> int:
     if options.lock or options.sign is not None:
         if not options.lock or len(paths) > 1 or options.signers is not None:
             return warn("one folder at a time is locked: agentreplay verify DIR --lock [--sign KEY]", USAGE)
-        return lock(paths[0].absolute(), options.sign)
+        return lock_folder(paths[0].absolute(), options.sign)
     folders = [path for path in paths if path.is_dir()]
     if options.signers is not None and len(folders) < len(paths):
         return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
-    targets = [file for path in paths for file in (files.below(path, layout.RECORDED) if path in folders else [path])]
-    guards = [lock for folder in folders for lock in locks.within(folder.absolute())]
+    targets = [
+        file for path in paths for file in (files.list_below(path, layout.RECORDED) if path in folders else [path])
+    ]
+    guards = [lock for folder in folders for lock in locks.find_locks(folder.absolute())]
     if not (targets or guards or options.signers):
         return warn(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
-    worst = max([SAME, *map(verified, targets), *map(compared, guards)])
+    worst = max([SAME, *map(verify_snapshot, targets), *map(verify_lock, guards)])
     for folder in folders if options.locked else ():
         if not files.exists(folder / projects.LOCK):
             name = format_path(folder)
             worst = warn(
-                f"{name}: has no {projects.LOCK}; to write it: agentreplay verify {quoted(name)} --lock", DAMAGED
+                f"{name}: has no {projects.LOCK}; to write it: agentreplay verify {quote_word(name)} --lock", DAMAGED
             )
     if options.signers is not None:
-        worst = max([worst, *(signed(folder / projects.LOCK, options.signers) for folder in folders)])
+        worst = max([worst, *(verify_signature(folder / projects.LOCK, options.signers) for folder in folders)])
     return worst
 
 
-def verified(file: Path) -> int:
+def verify_snapshot(file: Path) -> int:
     """Print whether one snapshot is whole and unedited, and who has resealed it; return the exit code."""
     try:
         data = reading.data(file)
         snapshot = codec.loads(data, file=format_path(file))
         restore(snapshot)
-        edited = [] if snapshot.sealed else codec.edited(data, file=format_path(file))
+        edited = [] if snapshot.sealed else codec.list_edits(data, file=format_path(file))
     except SnapshotError as error:
         return warn(error, USAGE if isinstance(error, SnapshotMissing) else DAMAGED)
     if edited:
         return warn(f"{format_path(file)}: edited after it was recorded: {', '.join(edited)}", DAMAGED)
     if snapshot.broken:
         return warn(f"{format_path(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
-    tell(f"{format_path(file)}: whole and unedited")
+    say_line(f"{format_path(file)}: whole and unedited")
     for revision in snapshot.revisions:
         day = f" {revision['at']}" if revision.get("at") else ""
-        tell(f"    resealed{day}: {revision.get('reason', '')}")
+        say_line(f"    resealed{day}: {revision.get('reason', '')}")
     return SAME
 
 
@@ -109,31 +111,31 @@ def restore(snapshot: codec.Snapshot) -> None:
                 side.body.data  # noqa: B018  restoring it is the check
 
 
-def compared(lock: Path) -> int:
+def verify_lock(lock: Path) -> int:
     """Print whether the snapshots are those of their lock; return the exit code."""
     try:
-        found = locks.check(lock)
+        differences = locks.check(lock)
     except SnapshotError as error:
         return warn(error, DAMAGED)
-    for difference in found:
+    for difference in differences:
         warn(f"{format_path(lock)}: {difference}", DAMAGED)
-    if found:
-        return warn(f"if that is meant: agentreplay verify {quoted(format_path(lock.parent))} --lock", DAMAGED)
-    tell(f"{format_path(lock)}: the snapshots are those that were locked")
+    if differences:
+        return warn(f"if that is meant: agentreplay verify {quote_word(format_path(lock.parent))} --lock", DAMAGED)
+    say_line(f"{format_path(lock)}: the snapshots are those that were locked")
     return SAME
 
 
-def signed(lock: Path, signers: Path) -> int:
+def verify_signature(lock: Path, signers: Path) -> int:
     """Print who has signed a lock; return the exit code."""
     try:
-        name = locks.signer(lock, signers)
+        name = locks.find_signer(lock, signers)
     except SnapshotError as error:
         return warn(error, DAMAGED)
-    tell(f"{format_path(lock)}: signed by {name}")
+    say_line(f"{format_path(lock)}: signed by {name}")
     return SAME
 
 
-def lock(folder: Path, key: Path | None) -> int:
+def lock_folder(folder: Path, key: Path | None) -> int:
     """`agentreplay verify [DIR] --lock [--sign KEY]`."""
     file = folder / projects.LOCK
     if not folder.is_dir():
@@ -146,9 +148,9 @@ def lock(folder: Path, key: Path | None) -> int:
             warn(why, DAMAGED)
         how = "restore these, or agentreplay accept FILE --edited --reason WHY"
         return warn(f"{format_path(file)}: not written; {how}", DAMAGED)
-    tell(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
+    say_line(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
     if key is not None:
-        tell(f"{format_path(locks.sign(file, key))}: signed")
+        say_line(f"{format_path(locks.sign_lock(file, key))}: signed")
     return SAME
 
 
@@ -156,10 +158,10 @@ def remind(changed: Iterable[Path]) -> None:
     """Print which locks no longer fit, now that these snapshots were written or removed by hand."""
     root = root_above(Path.cwd())
     for file in dict.fromkeys(file for snapshot in changed for file in projects.locks_over(snapshot.absolute(), root)):
-        if locks.told(file):
-            tell(
+        if locks.list_faults(file):
+            say_line(
                 f"{format_path(file)}: no longer fits; to lock what is there: "
-                f"agentreplay verify {quoted(format_path(file.parent))} --lock"
+                f"agentreplay verify {quote_word(format_path(file.parent))} --lock"
             )
 
 

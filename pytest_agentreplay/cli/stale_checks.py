@@ -14,10 +14,10 @@ from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs
 from pytest_agentreplay.compare.retired_models import RETIRED
 from pytest_agentreplay.compare.staleness import StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER, genai
-from pytest_agentreplay.runs.case_files.case_linting import cases_in, linted
+from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
 from pytest_agentreplay.runs.redact.chosen_policy import in_force
 from pytest_agentreplay.settings.parsers import stale_of, tools_of
 from pytest_agentreplay.snapshots.kit import plural
@@ -62,12 +62,12 @@ def stale(options: argparse.Namespace) -> int:
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     lines, file = ini_lines(root, "agentreplay_stale")
-    wanted = stale_of(lines, f"{file}: agentreplay_stale")
+    limits = stale_of(lines, f"{file}: agentreplay_stale")
     staleness = find_stale_snapshots(
         root,
         dict.fromkeys(snapshots),
-        days=wanted["stale_days"],
-        retired={**RETIRED, **dict(wanted["retired_models"])},
+        days=limits["stale_days"],
+        retired={**RETIRED, **dict(limits["retired_models"])},
     )
     facts = staleness.facts | find_dead_fixtures(root, paths)
     if options.json:
@@ -84,7 +84,7 @@ def find_dead_fixtures(root: Path, paths: Iterable[Path]) -> dict[StaleFact, lis
     """Return the frozen answers of cases that no call of theirs reaches."""
     policy = in_force(root)
     folders = [folder for folder in cases_in(paths) if folder.is_dir()]
-    complaints = [complaint for folder in folders for complaint in linted(folder, policy, {}).complaints]
+    complaints = [complaint for folder in folders for complaint in lint_case(folder, policy, {}).complaints]
     files = [Path(complaint.file) for complaint in complaints if complaint.rule == "dead"]
     return {StaleFact("dead", "a fixture that no call of its case reaches"): files} if files else {}
 
@@ -95,7 +95,7 @@ def format_stale(facts: Mapping[StaleFact, Sequence[Path]], read: int) -> Iterat
         yield f"{plural(read, 'snapshot')}, none is stale"
     for fact, files in sorted(facts.items()):
         yield f"{fact.text}: {plural(len(files), 'file')}" if files else fact.text
-        yield from (f"  {quoted(format_path(file))}" for file in files[:SHOWN])
+        yield from (f"  {quote_word(format_path(file))}" for file in files[:SHOWN])
         if len(files) > SHOWN:
             yield f"  and {len(files) - SHOWN} more"
         yield f"  next: {STEPS.get(fact.kind, RECORD)}"

@@ -80,10 +80,10 @@ def group_failures(failures: list[RecordedFailure]) -> list[list[RecordedFailure
         if mine not in clusters:
             mine = next((signature for signature in clusters if signature.is_similar(mine)), mine)
         clusters.setdefault(mine, []).append(failure)
-    return sorted(map(_ordered, clusters.values()), key=lambda cluster: (-len(cluster), cluster[0].signature))
+    return sorted(map(_sort_failures, clusters.values()), key=lambda cluster: (-len(cluster), cluster[0].signature))
 
 
-def _ordered(failures: list[RecordedFailure]) -> list[RecordedFailure]:
+def _sort_failures(failures: list[RecordedFailure]) -> list[RecordedFailure]:
     """Sort failures: those that replay, early, small and old ones first, but one of each turn and lane before all."""
     easy = sorted(failures, key=lambda each: (not each.replays, each.turn, each.size, each.recorded, each.file))
     first = {(each.turn, each.lane): each for each in reversed(easy)}

@@ -213,8 +213,8 @@ class AuditedCall:
         assert self._content is not None
         return self._key_of(self._call, self._content._replace(tree=tree, data=text.encode("utf-8", "surrogatepass")))
 
-    def _key_of(self, call: WireCall, held: MatchContent) -> str:
-        return self._matching.ids().key(self._matching.text(call, held))
+    def _key_of(self, call: WireCall, body_content: MatchContent) -> str:
+        return self._matching.ids().key(self._matching.text(call, body_content))
 
     def list_head_changes(self) -> Iterator[Change]:
         """Yield the changes of matched headers and of the query."""
@@ -233,13 +233,13 @@ class AuditedCall:
     def _judge_head(self, part: Part, name: str, changed: WireCall) -> str:
         assert self._content is not None
         assert not isinstance(self._call, ToolCall)
-        held = self._content._replace(tree=None, data=b"")
-        if self._key_of(self._call, held) != self._key_of(changed, held):
+        body_content = self._content._replace(tree=None, data=b"")
+        if self._key_of(self._call, body_content) != self._key_of(changed, body_content):
             return ""
         equal = (rule for rule in self._table.equal if (rule.part, rule.path) == (part, name))
-        rule = self._table.named(part, name, self._host) or next(equal, None)
+        rule = self._table.find_rule(part, name, self._host) or next(equal, None)
         if rule is None and name == "content-type":
-            rule = self._table.named("header", BOUNDARY, "")
+            rule = self._table.find_rule("header", BOUNDARY, "")
         return describe_rule(rule) if rule else _FAULT
 
 

@@ -124,10 +124,10 @@ class LiveResult:
 def _restore(sample: LiveResult | Drift, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of JSON data that the class of `sample` has."""
     names = (each.name for each in fields(sample) if each.name in data)
-    return {name: _typed(getattr(sample, name), data[name]) for name in names}
+    return {name: _check_type(getattr(sample, name), data[name]) for name in names}
 
 
-def _typed(sample: object, value: Any) -> Any:
+def _check_type(sample: object, value: Any) -> Any:
     """Return `value` for a field whose default is `sample`, None for any type. Raises TypeError for another type."""
     kinds: dict[type, Any] = {float: (int, float), type(None): object, tuple: (list, tuple)}
     if not isinstance(value, kinds.get(type(sample), type(sample))):

@@ -34,10 +34,10 @@ _QUALITY = 4
 class ContentReader(Protocol):
     """Unpacks a body piece by piece."""
 
-    def read(self, data: bytes, limit: int) -> bytes:
+    def unpack(self, data: bytes, limit: int) -> bytes:
         """What `data` adds, never much more than `limit` bytes; at least that many where there are more. May raise."""
 
-    def ended(self) -> tuple[bool, bool]:
+    def check_end(self) -> tuple[bool, bool]:
         """Return whether the packed body is complete, and whether anything follows it."""
 
 
@@ -87,10 +87,10 @@ class _Zlib:
         self._stream = zlib.decompressobj(window_bits(coding, data))
         self._rest_is_legal = coding == "deflate"
 
-    def read(self, data: bytes, limit: int) -> bytes:
+    def unpack(self, data: bytes, limit: int) -> bytes:
         return self._stream.decompress(data, limit)
 
-    def ended(self) -> tuple[bool, bool]:
+    def check_end(self) -> tuple[bool, bool]:
         return self._stream.eof, bool(self._stream.unused_data) and not self._rest_is_legal
 
 
@@ -98,11 +98,11 @@ class _Brotli:
     def __init__(self, stream: Any) -> None:
         self._stream = stream
 
-    def read(self, data: bytes, limit: int) -> bytes:
+    def unpack(self, data: bytes, limit: int) -> bytes:
         part: bytes = self._stream.process(data, output_buffer_limit=limit) if data else b""
         return part
 
-    def ended(self) -> tuple[bool, bool]:
+    def check_end(self) -> tuple[bool, bool]:
         return self._stream.is_finished(), False  # it raises where anything follows
 
 
@@ -115,7 +115,7 @@ class _Zstd:
             self._stream = library.ZstdDecompressor(max_window_size=1 << WINDOW_LOG).decompressobj()
         self._follows = False
 
-    def read(self, data: bytes, limit: int) -> bytes:
+    def unpack(self, data: bytes, limit: int) -> bytes:
         parts: list[bytes] = []
         for at in range(0, len(data), _PIECE):
             if self._stream.eof or limit <= 0:
@@ -126,7 +126,7 @@ class _Zstd:
             limit -= len(part)
         return b"".join(parts)
 
-    def ended(self) -> tuple[bool, bool]:
+    def check_end(self) -> tuple[bool, bool]:
         return self._stream.eof, self._follows or bool(self._stream.unused_data)
 
 
@@ -204,10 +204,10 @@ def decode(coding: str, data: bytes, cuts: tuple[int, ...]) -> Decoded:
     parts: list[bytes] = []
     at = total = 0
     for size in cuts or (len(data),):
-        part = _read(stream, data[at : at + size], total)
+        part = _unpack(stream, data[at : at + size], total)
         at += size
         total += len(part)
-        complete, follows = stream.ended()
+        complete, follows = stream.check_end()
         if total > LIMIT or swollen(total, at) or follows:
             raise Opaque
         parts.append(part)
@@ -223,7 +223,7 @@ def layers(coding: str) -> list[str]:
 def text_of_layers(names: list[str], data: bytes) -> bytes:
     """Return the text under `layers`. The frames are outermost, wherever they are named. Raises Opaque."""
     if FRAMED in names:
-        names, data = [name for name in names if name != FRAMED], unchunked(data)
+        names, data = [name for name in names if name != FRAMED], remove_chunks(data)
     for name in reversed(names[:MOST_LAYERS]):
         decoded = decode(name, data, ())
         if not decoded.complete:
@@ -232,7 +232,7 @@ def text_of_layers(names: list[str], data: bytes) -> bytes:
     return data
 
 
-def unchunked(data: bytes) -> bytes:
+def remove_chunks(data: bytes) -> bytes:
     """Return what aws-chunked frames hold, without their signatures and checksums. Raises Opaque.
 
     Each chunk is its size in hex digits, its signature where it has one, and its bytes; one of size 0 is the last
@@ -254,9 +254,9 @@ def unchunked(data: bytes) -> bytes:
     return b"".join(parts)
 
 
-def _read(stream: ContentReader, data: bytes, total: int) -> bytes:
+def _unpack(stream: ContentReader, data: bytes, total: int) -> bytes:
     try:
-        return stream.read(data, LIMIT - total + 1)
+        return stream.unpack(data, LIMIT - total + 1)
     except Exception as error:  # each library has an error of its own
         raise Opaque from error
 
@@ -276,7 +276,7 @@ def bomb(coding: str, data: bytes) -> bool:
     total = 0
     try:
         for at in range(0, len(data), _STEP):
-            total += len(_read(stream, data[at : at + _STEP], total))
+            total += len(_unpack(stream, data[at : at + _STEP], total))
             if total > LIMIT:
                 return True
     except Opaque:

@@ -354,7 +354,7 @@ class FramesReply:
         return f"FramesReply({self.body})"
 
     @classmethod
-    def of(
+    def from_frames(
         cls,
         frames: Iterable[Frame],
         *,

@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 def connections(run: Run) -> dict[int, tuple[Exchange, ...]]:
     """The exchanges of each connection in order of start, by the `start` of its opening, which is the first of them."""
-    found: dict[int, list[Exchange]] = {}
+    by_opening: dict[int, list[Exchange]] = {}
     for x in run.exchanges:
         if isinstance(x.call, FrameCall):
-            found.setdefault(x.start if x.call.connection is None else x.call.connection, []).append(x)
-    return {opening: tuple(theirs) for opening, theirs in found.items()}
+            by_opening.setdefault(x.start if x.call.connection is None else x.call.connection, []).append(x)
+    return {opening: tuple(theirs) for opening, theirs in by_opening.items()}
 
 
 class Release:
@@ -55,7 +55,7 @@ class Release:
             else ()
         )
 
-    def made(self, start: int) -> tuple[Exchange, ...]:
+    def mark_made(self, start: int) -> tuple[Exchange, ...]:
         """Return the exchanges that are released now that the message recorded as `start` was made, in order."""
         if self._at_once and start not in self._made:
             self._made.add(start)

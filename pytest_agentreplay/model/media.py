@@ -73,13 +73,13 @@ class Media:
 
 def mark(kind: str, size: int, digest: str) -> str:
     """What is reported instead of the bytes."""
-    shown = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB" if size < 10**6 else f"{size / 10**6:.1f} MB"
-    return f"<{kind} {shown} sha256:{digest[:8]}>"
+    size_text = f"{size} B" if size < 1000 else f"{size / 1000:.1f} kB" if size < 10**6 else f"{size / 10**6:.1f} MB"
+    return f"<{kind} {size_text} sha256:{digest[:8]}>"
 
 
-def told(tree: Json) -> Json:
+def mark_media(tree: Json) -> Json:
     """Return the value with a mark for each of its media, the files of a multipart among them."""
-    marks: dict[Place, Json] = {place: str(one) for place, one in found(tree)}
+    marks: dict[Place, Json] = {place: str(file) for place, file in find_media(tree)}
     for at, part in enumerate(tree if isinstance(tree, list) else ()):
         match part:
             case {"headers": str(head), "body": {"sha256": str(digest), "bytes": int(size)}}:
@@ -89,8 +89,8 @@ def told(tree: Json) -> Json:
 
 def part_type(headers: str) -> str:
     """The type that the headers of a multipart's part tell."""
-    said = _PART_TYPE.search(headers)
-    return said[1].lower() if said else "data"
+    match = _PART_TYPE.search(headers)
+    return match[1].lower() if match else "data"
 
 
 def is_mark(value: Json) -> bool:
@@ -108,32 +108,36 @@ def swap(recorded: str, now: str) -> str:
     return f"{kinds}: another {word} ({old['digest']} recorded, {new['digest']} now)"
 
 
-def found(tree: Json) -> Iterator[tuple[Place, Media]]:
+def find_media(tree: Json) -> Iterator[tuple[Place, Media]]:
     """Yield all media in a JSON value, with their places, in order; those of a place that names no type are sniffed."""
     stack: list[tuple[Place, Json, str]] = [((), tree, "")]
     while stack:
         place, node, kind = stack.pop()
         if isinstance(node, str):
-            one = encoded(node, kind)
-            if one is not None:
-                yield place, one
+            file = read_media(node, kind)
+            if file is not None:
+                yield place, file
         elif isinstance(node, list):
             # Ollama's pictures are a list of bare base64.
             listed = "data" if place and place[-1] == _LISTED else ""
             stack += [((*place, at), item, listed) for at, item in reversed(list(enumerate(node)))]
         elif isinstance(node, dict):
             stack += [
-                ((*place, name), node[name], _said(node, kind) if name in _DATA else _named(name, node, kind))
+                (
+                    (*place, name),
+                    node[name],
+                    _find_type(node, kind) if name in _DATA else _inherit_type(name, node, kind),
+                )
                 for name in reversed(node)
             ]
 
 
-def _said(node: dict[str, Json], inherited: str) -> str:
+def _find_type(node: dict[str, Json], inherited: str) -> str:
     """Return the type of the data beside it in an object; "" when nothing there says that it is data of a file."""
     if node.get("type") == "text":
         return ""
-    said = next((value for name in _TYPES if isinstance(value := node.get(name), str) and _TYPE.match(value)), "")
-    return said or _format(node) or inherited
+    declared = next((value for name in _TYPES if isinstance(value := node.get(name), str) and _TYPE.match(value)), "")
+    return declared or _format(node) or inherited
 
 
 def _format(node: dict[str, Json]) -> str:
@@ -142,33 +146,33 @@ def _format(node: dict[str, Json]) -> str:
     return f"{_FAMILIES[name]}/{name}" if isinstance(name, str) and name in _FAMILIES else ""
 
 
-def _named(name: str, node: dict[str, Json], inherited: str) -> str:
+def _inherit_type(name: str, node: dict[str, Json], inherited: str) -> str:
     """What an object says of the data further down: {"format": "png", "source": {"bytes": ...}}."""
     return (_format(node) or inherited) if name == "source" else ""
 
 
-def encoded(text: str, kind: str = "") -> Media | None:
+def read_media(text: str, kind: str = "") -> Media | None:
     """The file in a text: a data URL, base64 of a said `kind`, or a long run of base64; None for other texts."""
     if text.startswith("data:"):
         head = _DATA_URL.match(text)
-        return None if head is None else _decoded(text[head.end() :], head["type"] or "")
+        return None if head is None else _decode(text[head.end() :], head["type"] or "")
     if kind or (len(text) >= LONG and _BASE64.fullmatch(text, 0, LONG) and _BASE64.fullmatch(text)):
-        return _decoded(text, kind)
+        return _decode(text, kind)
     return None
 
 
 @lru_cache(maxsize=32)
-def _decoded(text: str, kind: str) -> Media | None:
+def _decode(text: str, kind: str) -> Media | None:
     """Return the media in base64 of either alphabet, with or without its padding."""
     plain = text.strip().replace("-", "+").replace("_", "/").rstrip("=")
     try:
         data = base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
     except (binascii.Error, ValueError):
         return None
-    return of(data, "" if kind == "data" else kind) if data else None
+    return make_media(data, "" if kind == "data" else kind) if data else None
 
 
-def of(data: bytes, kind: str = "") -> Media:
+def make_media(data: bytes, kind: str = "") -> Media:
     """Return bytes of a `kind`, or of the one by which they begin."""
     plain = kind.partition(";")[0].strip().lower()
     if plain in {"", "application/octet-stream"}:

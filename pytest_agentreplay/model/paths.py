@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import PurePath
 
 
-def near(file: PurePath, here: PurePath) -> str:
+def relative_path(file: PurePath, here: PurePath) -> str:
     """`file` as people would type it in the folder `here`: from there when it lies below, else whole. Both absolute."""
     return (file.relative_to(here) if file.is_relative_to(here) else file).as_posix()
 
@@ -39,7 +39,7 @@ def scope_of(nodeid: str) -> str:
     return node
 
 
-def named(nodeid: str) -> str:
+def name_fixture(nodeid: str) -> str:
     """Return the fixture as reports name it: "fixture answers[gpt]"."""
     return f"fixture {nodeid.partition(MARK)[2]}"
 
@@ -49,7 +49,7 @@ ACTS = re.compile(r"""["\u201c-\u201e$`!\n]|\\(?=[\\"$`]|\Z)""")
 """What one of the shells would act on inside double quotes; PowerShell takes typographic ones for quotes, too."""
 
 
-def quoted(text: str) -> str:
+def quote_word(text: str) -> str:
     """Return `text` as one word for sh, cmd and PowerShell alike; a plain name stays as it is.
 
     Double quotes are the one pair that all three know. A text with `$`, a backquote, `!` or a double quote has none
@@ -73,10 +73,10 @@ def type_from(root: str) -> None:
 
 def selecting(test: str) -> str:
     """What selects a test: its id, as one word; all of a function's where one parameter is a placeholder."""
-    return quoted(_root[0] + typed(test))
+    return quote_word(_root[0] + get_test_id(test))
 
 
-def typed(test: str) -> str:
+def get_test_id(test: str) -> str:
     """Return the id of a test as pytest knows it; without parameters that only a placeholder stands for.
 
     For a fixture that is wider than a test: what holds the tests that share it.

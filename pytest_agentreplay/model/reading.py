@@ -128,10 +128,10 @@ def ran_for(use: ToolUse, call: ToolCall) -> bool:
 
     A registry may hand them on as one value, as a class, as text, or with others that the model does not give.
     """
-    given = Counter(scalars(arguments_of(use)))
-    if not given:
+    values = Counter(scalars(arguments_of(use)))
+    if not values:
         return call.arguments.keys() <= call.defaults
-    return given <= Counter(scalars(call.arguments)) or use.arguments in call.arguments.values()
+    return values <= Counter(scalars(call.arguments)) or use.arguments in call.arguments.values()
 
 
 def scalars(value: Json) -> list[str]:

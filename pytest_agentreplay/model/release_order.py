@@ -74,8 +74,8 @@ class Started:
             return None
         names = self._recorded.get(above, {})
         if label.name not in names and (above, label.name) not in self._instead:
-            known = {name for (lane, _), name in self._instead.items() if lane == above}
-            gone = (name for name in names if not starts.get(name) and name not in known)
+            replaced = {name for (lane, _), name in self._instead.items() if lane == above}
+            gone = (name for name in names if not starts.get(name) and name not in replaced)
             self._instead[above, label.name] = next(gone, "")
         name = self._instead.get((above, label.name), label.name)
         return self._lanes.get((above, Label(name, label.nth)))
@@ -84,7 +84,7 @@ class Started:
         """Return whether lanes may be labelled `name`: in a recording, and in a replay of one that has such lanes."""
         return not self._lanes or name in self._names
 
-    def taken(self, path: str) -> bool:
+    def is_recorded(self, path: str) -> bool:
         """Return whether `path` is the recorded lane of a thread, job or task."""
         return path in self._taken
 
@@ -92,7 +92,7 @@ class Started:
         """Keep that the lane `path` was started as `label`."""
         self._labels[path] = label
 
-    def kept(self, lanes: Collection[str]) -> JsonObject:
+    def list_labels(self, lanes: Collection[str]) -> JsonObject:
         """Return the labels of those of `lanes` that a thread, job or task has, as a snapshot keeps them."""
         return {path: [*self._labels[path]] for path in sorted(lanes) if path in self._labels}
 
@@ -134,7 +134,7 @@ class ReleaseSchedule:
         self._at = 0
         self._starts = sorted(self.exchanges)
         self._front = 0
-        self._asked: set[int] = set()
+        self._made_calls: set[int] = set()
         self._released: dict[int, int] = {}
         self._dropped: set[int] = set()
 
@@ -158,7 +158,7 @@ class ReleaseSchedule:
         """
         made = [x for x in self.exchanges.values() if x.timing.end != x.timing.start]  # not served by vcrpy at once
         ends = [(x.timing.end, x) for x in made if not x.suspended and x.timing.end is not None]
-        ends.sort(key=lambda one: one[0])
+        ends.sort(key=lambda end: end[0])
         return sum(
             later - earlier < COLLISION and x.lane != y.lane and x.start < (y.finish or 0) and y.start < (x.finish or 0)
             for (earlier, x), (later, y) in pairwise(ends)
@@ -175,22 +175,23 @@ class ReleaseSchedule:
 
     def ask(self, start: int) -> None:
         """The call was made."""
-        self._asked.add(start)
+        self._made_calls.add(start)
 
-    def next(self) -> ReleaseEvent | None:
+    def next_event(self) -> ReleaseEvent | None:
         """Return what comes next; None when all has come."""
         while (
-            self._at < len(self.events) and self.released(self.events[self._at].start) >= self.events[self._at].chunks
+            self._at < len(self.events)
+            and self.count_released(self.events[self._at].start) >= self.events[self._at].chunks
         ):
             self._at += 1
         return self.events[self._at] if self._at < len(self.events) else None
 
-    def come(self, event: ReleaseEvent) -> None:
+    def mark_released(self, event: ReleaseEvent) -> None:
         """Note that `event` has come. One that was not the next is passed over later."""
         self._released[event.start] = max(event.chunks, self._released.get(event.start, -1))
         self.last = event
 
-    def released(self, start: int) -> int:
+    def count_released(self, start: int) -> int:
         """Return how many chunks of an answer have come: -1 before it has begun, END at its end."""
         return END if start in self._dropped else self._released.get(start, -1)
 
@@ -201,28 +202,28 @@ class ReleaseSchedule:
 
     def to_be_asked(self, reading: int) -> Exchange | None:
         """The first call that was made before `reading`, and has not been made yet."""
-        while self._front < len(self._starts) and self._starts[self._front] in self._asked:
+        while self._front < len(self._starts) and self._starts[self._front] in self._made_calls:
             self._front += 1
         if self._front < len(self._starts) and self._starts[self._front] < reading:
             return self.exchanges[self._starts[self._front]]
         return None
 
-    def before(self, start: int) -> Exchange | None:
+    def find_previous(self, start: int) -> Exchange | None:
         """Return the call that was made before the one recorded as `start`; None for the first."""
         place = bisect_left(self._starts, start)
         return self.exchanges[self._starts[place - 1]] if place else None
 
     def expect_no_more(self, start: int) -> None:
         """Do not wait for this call to be made."""
-        self._asked.add(start)
+        self._made_calls.add(start)
 
-    def asked(self, start: int) -> bool:
+    def is_asked(self, start: int) -> bool:
         """Return whether the call was made, or is not waited for."""
-        return start in self._asked
+        return start in self._made_calls
 
-    def early(self, start: int) -> ReleaseEvent | None:
+    def find_early(self, start: int) -> ReleaseEvent | None:
         """Return what had come before this call was made, and has not come yet."""
-        event = self.next()
+        event = self.next_event()
         return event if event is not None and event.reading < start else None
 
 
@@ -235,14 +236,14 @@ def _in_order(x: Exchange, apart: tuple[str, ...]) -> bool:
 
 
 def _events(exchanges: Iterable[Exchange]) -> list[ReleaseEvent]:
-    found: list[ReleaseEvent] = []
+    events: list[ReleaseEvent] = []
     for x in exchanges:
-        found += [ReleaseEvent(reading, x.start, chunks, _when(x, chunks)) for reading, chunks in x.parts]
+        events += [ReleaseEvent(reading, x.start, chunks, _estimate_time(x, chunks)) for reading, chunks in x.parts]
         if x.finish is not None and x.outcome is not None and not x.abandoned:
             chunks = _chunks(x)
-            found.append(ReleaseEvent(x.finish, x.start, chunks, _when(x, chunks)))
-    found.sort()
-    return found
+            events.append(ReleaseEvent(x.finish, x.start, chunks, _estimate_time(x, chunks)))
+    events.sort()
+    return events
 
 
 def _chunks(x: Exchange) -> int:
@@ -255,7 +256,7 @@ def _chunks(x: Exchange) -> int:
     return len(reply.cuts) if isinstance(reply, HttpReply) else len(reply.items or ())
 
 
-def _when(x: Exchange, chunks: int) -> int:
+def _estimate_time(x: Exchange, chunks: int) -> int:
     """Return about when so many chunks had come."""
     timing, reply = x.timing, x.outcome
     end = timing.end if timing.end is not None else timing.start
@@ -277,11 +278,11 @@ def _in_another_order(events: Sequence[ReleaseEvent], completion: Sequence[int])
     began = {event.start: event.reading for event in reversed(events)}
     times = sorted(event.at for event in ends.values())
     ordered = sorted(ends.values(), key=lambda event: (rank.get(event.start, len(rank)), event.reading))
-    found, ahead = [], END
+    reordered, ahead = [], END
     for event, at in zip(reversed(ordered), reversed(times), strict=True):
         ahead = min(ahead, began[event.start])
-        found.append(event._replace(reading=ahead, at=at))
-    return found[::-1]
+        reordered.append(event._replace(reading=ahead, at=at))
+    return reordered[::-1]
 
 
 class Precedence:
@@ -298,17 +299,17 @@ class Precedence:
         by_start = {x.start: x for x in self._exchanges if not x.abandoned and x.made is not None}
         self._after: dict[int, tuple[Exchange, ...]] = {}
         for start, others in after.items() if isinstance(after, dict) else ():
-            known = (
+            earlier = (
                 [by_start[y] for y in others if isinstance(y, int) and y in by_start]
                 if isinstance(others, list)
                 else []
             )
             if start.isdecimal():
-                self._after[int(start)] = tuple(y for y in known if (y.made or 0) < int(start))
+                self._after[int(start)] = tuple(y for y in earlier if (y.made or 0) < int(start))
         ended: dict[str, list[Exchange]] = {}
         self._began: dict[str, int] = {}
         for x in self._exchanges:
-            for lane in (x.lane, *above(x.lane)):
+            for lane in (x.lane, *lanes_above(x.lane)):
                 self._began[lane] = min(self._began.get(lane, x.start), x.start)
             if x.made is not None and not x.abandoned:
                 ended.setdefault(x.lane, []).append(x)
@@ -317,7 +318,7 @@ class Precedence:
                 self._began[lane] = min(self._began[lane], reading + 1)
         self._lanes = {lane: _Lane(theirs) for lane, theirs in ended.items()}
         self._from_above = {
-            lane: tuple((up, self._began[branch]) for branch, up in pairwise((lane, *above(lane))))
+            lane: tuple((up, self._began[branch]) for branch, up in pairwise((lane, *lanes_above(lane))))
             for lane in self._began
         }
 
@@ -340,20 +341,20 @@ class Precedence:
         """Note that the caller of `x` goes on."""
         self._open.get(x.lane, {}).pop(x.start, None)
 
-    def handed(self, x: Exchange) -> bool:
+    def is_handed(self, x: Exchange) -> bool:
         """Return whether `x` was answered, and its caller has gone on."""
-        return self.answered(x) and x.start not in self._open.get(x.lane, {})
+        return self.is_answered(x) and x.start not in self._open.get(x.lane, {})
 
-    def answered(self, x: Exchange) -> bool:
+    def is_answered(self, x: Exchange) -> bool:
         """Return whether `x` was answered."""
-        return x.lane in self._lanes and self._lanes[x.lane].answered(x)
+        return x.lane in self._lanes and self._lanes[x.lane].is_answered(x)
 
-    def early(self, x: Exchange, lane: str = "") -> bool:
+    def is_early(self, x: Exchange, lane: str = "") -> bool:
         """Return whether a call that must come before `x`, which is made in `lane` now, was not answered yet."""
         after = self._after.get(x.start)
-        if after and not all(map(self.handed, after)):
+        if after and not all(map(self.is_handed, after)):
             return True
-        if x.lane in above(lane) and any(y.start not in self._holding for y, _ in self._list_open(x)):
+        if x.lane in lanes_above(lane) and any(y.start not in self._holding for y, _ in self._list_open(x)):
             return True
         own = self._lanes.get(x.lane)
         if own is not None and not own.answered_until(x.start):
@@ -373,15 +374,15 @@ class Precedence:
         return [y for y, other in waiting if all(self._is_part(of, x.lane, y.suspended) for of in (lane, other))]
 
     def _is_part(self, other: str, lane: str, task: bool) -> bool:
-        return lane in (other, *above(other)) or (task and other not in self._began)
+        return lane in (other, *lanes_above(other)) or (task and other not in self._began)
 
     def _list_open(self, x: Exchange) -> list[tuple[Exchange, str]]:
         return [(y, lane) for y, lane in self._open.get(x.lane, {}).values() if (y.made or 0) < x.start]
 
-    def beside(self, lane: str, reading: int) -> bool:
+    def ran_beside(self, lane: str, reading: int) -> bool:
         """Return whether the lane above `lane` had more answered after `reading`, before the first call of `lane`."""
-        beginner = next((self._lanes[one] for one in above(lane)[:1] if one in self._lanes), None)
-        return lane in self._began and beginner is not None and beginner.between(reading + 1, self._began[lane])
+        beginner = next((self._lanes[starter] for starter in lanes_above(lane)[:1] if starter in self._lanes), None)
+        return lane in self._began and beginner is not None and beginner.ended_between(reading + 1, self._began[lane])
 
     def binding(self, x: Exchange) -> list[Exchange]:
         """All calls that must come before `x`, answered or not."""
@@ -404,7 +405,7 @@ def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[
     That happened beside them, not before them. A reading of `begun` is one of the counter of starts and finishes.
     """
     order = Precedence(exchanges)
-    return {lane: reading for lane, reading in begun.items() if order.beside(lane, reading)}
+    return {lane: reading for lane, reading in begun.items() if order.ran_beside(lane, reading)}
 
 
 def order_between_lanes(
@@ -420,24 +421,24 @@ def order_between_lanes(
     for start, before in after.items():
         if (x := top.get(now(start))) is not None:
             earlier = [top[now(other)] for other in before if now(other) in top]
-            if others := [y.start for y in earlier if y.lane not in {x.lane, *above(x.lane)}]:
+            if others := [y.start for y in earlier if y.lane not in {x.lane, *lanes_above(x.lane)}]:
                 kept[str(x.start)] = [*others]
     return kept
 
 
-def untangled(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[Exchange, ...]:
+def separate_lanes(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[Exchange, ...]:
     """The exchanges, those of each of `lanes` in lanes of their own where any two of them ran side by side.
 
     For whoever is seen by its calls alone (another process): one that asks one thing after the other has an order, one
     that asks several at once has strands that nobody can tell apart.
     """
-    found = list(exchanges)
+    separated = list(exchanges)
     for lane in lanes:
-        ended = [x for x in found if x.lane == lane and x.finish is not None and not x.abandoned]
+        ended = [x for x in separated if x.lane == lane and x.finish is not None and not x.abandoned]
         if any(y.start < (x.finish or 0) for x, y in pairwise(sorted(ended, key=lambda x: x.start))):
             numbers = count(1)
-            found = [replace(x, lane=f"{lane}.{next(numbers)}") if x.lane == lane else x for x in found]
-    return tuple(found)
+            separated = [replace(x, lane=f"{lane}.{next(numbers)}") if x.lane == lane else x for x in separated]
+    return tuple(separated)
 
 
 def requests_served(kit: JsonObject) -> dict[int, int]:
@@ -446,11 +447,11 @@ def requests_served(kit: JsonObject) -> dict[int, int]:
     The request is answered from the snapshot, so these calls need not come again, and no other waits for them.
     """
     served = kit.get("served")
-    found = served.items() if isinstance(served, dict) else ()
-    return {int(start): request for start, request in found if start.isdecimal() and isinstance(request, int)}
+    pairs = served.items() if isinstance(served, dict) else ()
+    return {int(start): request for start, request in pairs if start.isdecimal() and isinstance(request, int)}
 
 
-def above(lane: str) -> tuple[str, ...]:
+def lanes_above(lane: str) -> tuple[str, ...]:
     """Return the lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
     parts = lane.split(".")
     return tuple(".".join(parts[:depth]) for depth in range(len(parts) - 1, 0, -1))
@@ -475,12 +476,12 @@ class _Lane:
             while self._front < len(self._done) and self._done[self._front]:
                 self._front += 1
 
-    def answered(self, x: Exchange) -> bool:
+    def is_answered(self, x: Exchange) -> bool:
         rank = self._rank.get(x.start)
         return rank is not None and self._done[rank]
 
     def answered_until(self, moment: int) -> bool:
         return self._front >= bisect_left(self._finishes, moment)
 
-    def between(self, earlier: int, later: int) -> bool:
+    def ended_between(self, earlier: int, later: int) -> bool:
         return bisect_left(self._finishes, earlier) < bisect_left(self._finishes, later)

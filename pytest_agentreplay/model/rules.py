@@ -50,13 +50,13 @@ class Selector(NamedTuple):
 
     def find(self, tree: Json) -> list[tuple[Place, Json]]:
         """Every place that is meant, with what stands there, in the order of the tree."""
-        found: list[tuple[Place, Json]] = [((), tree)]
+        matches: list[tuple[Place, Json]] = [((), tree)]
         for step in self.steps:
-            sources = (node for start in found for node in _nodes(*start)) if step.deep else found
-            found = [hit for place, node in sources for hit in _down(place, node, step.want)]
-            if not found:
+            sources = (node for start in matches for node in _nodes(*start)) if step.deep else matches
+            matches = [hit for place, node in sources for hit in _step_down(place, node, step.want)]
+            if not matches:
                 break
-        return found
+        return matches
 
     def remove(self, tree: Json) -> Json:
         """The tree without these places; `tree` itself when there are none, None when it is the whole."""
@@ -82,15 +82,15 @@ def compile_path(text: str) -> Selector:
         msg = f"{text!r} is no path into a body: it starts with $, as in $.metadata.trace_id"
         raise SettingsError(msg)
     while at < len(text):
-        found = _STEP.match(text, at)
-        if found is None:
+        match = _STEP.match(text, at)
+        if match is None:
             msg = (
                 f"{text!r} is no path into a body: column {at + 1}, at {text[at : at + 12]!r}. "
                 "Steps are .name  ..name  [0]  [*]  .*  ['x-y']"
             )
             raise SettingsError(msg)
-        steps.append(_step(found))
-        at = found.end()
+        steps.append(_step(match))
+        at = match.end()
     return Selector(text, tuple(steps))
 
 
@@ -107,15 +107,15 @@ def show(place: Iterable[str | int]) -> str:
     return "".join(parts)
 
 
-def _step(found: re.Match[str]) -> Step:
-    deep = found["deep"] is not None or found["dots"] == ".."
-    if found["index"] is not None:
-        return Step(int(found["index"]), deep)
-    if found["each"] is not None or found["name"] == "*":
+def _step(match: re.Match[str]) -> Step:
+    deep = match["deep"] is not None or match["dots"] == ".."
+    if match["index"] is not None:
+        return Step(int(match["index"]), deep)
+    if match["each"] is not None or match["name"] == "*":
         return Step(None, deep)
-    if found["name"] is not None:
-        return Step(found["name"], deep)
-    quoted = found["single"] if found["single"] is not None else found["double"]
+    if match["name"] is not None:
+        return Step(match["name"], deep)
+    quoted = match["single"] if match["single"] is not None else match["double"]
     return Step(re.sub(r"\\(.)", r"\1", quoted), deep)
 
 
@@ -125,10 +125,10 @@ def _nodes(place: Place, tree: Json) -> Iterator[tuple[Place, Json]]:
     while stack:
         here, node = stack.pop()
         yield here, node
-        stack.extend(reversed(list(_down(here, node, None))))
+        stack.extend(reversed(list(_step_down(here, node, None))))
 
 
-def _down(place: Place, node: Json, want: str | int | None) -> Iterator[tuple[Place, Json]]:
+def _step_down(place: Place, node: Json, want: str | int | None) -> Iterator[tuple[Place, Json]]:
     match node, want:
         case dict(), None:
             yield from (((*place, name), value) for name, value in node.items())
@@ -292,8 +292,8 @@ class Rule:
         if matches_nothing:
             raise SettingsError(self._wrong(f"{self.pattern!r} matches the empty text", "one that takes a character"))
 
-    def _wrong(self, given: str, wanted: str) -> str:
-        return f"rule for {self.scope} {self.part} {self.path}: {given}; give {wanted}"
+    def _wrong(self, problem: str, remedy: str) -> str:
+        return f"rule for {self.scope} {self.part} {self.path}: {problem}; give {remedy}"
 
     @property
     def is_of_project(self) -> bool:
@@ -329,7 +329,7 @@ class RuleTable:
             else:
                 self._names.setdefault((rule.part, rule.path), []).insert(0, rule)
 
-    def named(self, part: Part, name: str, host: str) -> Rule | None:
+    def find_rule(self, part: Part, name: str, host: str) -> Rule | None:
         """Return the rule for a header or query parameter (`name` in lower case) at `host`."""
         for rule in self._names.get((part, name), ()):
             if rule.applies(host):

@@ -44,7 +44,7 @@ class Turn(NamedTuple):
     who: str = ""
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """The turn as reports show it: "turn 4", "researcher turn 4", "turn 4 of lane main.2"."""
         if self.agent and self.who:
             return f"{self.who} turn {self.number}"
@@ -69,8 +69,8 @@ def is_model(call: Call, reader: Reader) -> bool:
 
 def tool_of(call: Call, reader: Reader) -> ToolCall | None:
     """The tool call that `call` is, or asks for over a wire; None for what is no tool call."""
-    found = function_of(call, reader)
-    return found if found is not None and found.boundary == "tool" else None
+    function = function_of(call, reader)
+    return function if function is not None and function.boundary == "tool" else None
 
 
 def function_of(call: Call, reader: Reader) -> ToolCall | None:
@@ -108,11 +108,13 @@ def divide(exchanges: Iterable[Exchange], reader: Reader) -> tuple[tuple[Turn, .
     """The turns of top-level exchanges given in order of start, and the told lane of each lane."""
     exchanges = list(exchanges)
     models = {exchange.start for exchange in exchanges if is_model(exchange.call, reader)}
-    told = _told(exchanges, models)
+    lane_homes = _find_homes(exchanges, models)
     sequences: dict[str, list[Exchange]] = {}
     for exchange in exchanges:
-        sequences.setdefault(told[exchange.lane], []).append(exchange)
-    return _named([turn for lane, sequence in sequences.items() for turn in _split(lane, sequence, models)]), told
+        sequences.setdefault(lane_homes[exchange.lane], []).append(exchange)
+    return _name_owners(
+        [turn for lane, sequence in sequences.items() for turn in _split(lane, sequence, models)]
+    ), lane_homes
 
 
 def place(run: Run, reader: Reader, exchange: Exchange) -> tuple[int, int, int, int]:
@@ -121,8 +123,8 @@ def place(run: Run, reader: Reader, exchange: Exchange) -> tuple[int, int, int, 
     An exchange that happened inside another one stands where the outermost one does. Raises ValueError for one
     that is not of this run.
     """
-    found = seat(turns(run, reader), outermost(run, exchange))
-    return found.turn.number, found.turns, found.position, found.positions
+    position = seat(turns(run, reader), outermost(run, exchange))
+    return position.turn.number, position.turns, position.position, position.positions
 
 
 def outermost(run: Run, exchange: Exchange) -> Exchange:
@@ -137,22 +139,22 @@ def outermost(run: Run, exchange: Exchange) -> Exchange:
     return exchange
 
 
-def seat(told: tuple[Turn, ...], exchange: Exchange) -> TurnPosition:
+def seat(all_turns: tuple[Turn, ...], exchange: Exchange) -> TurnPosition:
     """Like `place`, over turns that are at hand."""
-    for turn in told:
+    for turn in all_turns:
         if any(exchange.start == other.start for other in turn.exchanges):
-            last = max(other.number for other in told if (other.lane, other.agent) == (turn.lane, turn.agent))
-            starts = [other.start for each in told for other in each.exchanges]
+            last = max(other.number for other in all_turns if (other.lane, other.agent) == (turn.lane, turn.agent))
+            starts = [other.start for each in all_turns for other in each.exchanges]
             return TurnPosition(turn, last, sum(start <= exchange.start for start in starts), len(starts))
     msg = f"exchange {exchange.start} is not of this run"
     raise ValueError(msg)
 
 
-def home(told: Mapping[str, str], lane: str) -> str:
+def home(lane_homes: Mapping[str, str], lane: str) -> str:
     """The told lane of `lane`, which need not have been seen before: then that of its nearest known ancestor."""
-    while lane not in told and "." in lane:
+    while lane not in lane_homes and "." in lane:
         lane = lane.rpartition(".")[0]
-    return told.get(lane, lane)
+    return lane_homes.get(lane, lane)
 
 
 def _split(lane: str, sequence: list[Exchange], models: set[int]) -> list[Turn]:
@@ -166,73 +168,73 @@ def _split(lane: str, sequence: list[Exchange], models: set[int]) -> list[Turn]:
             else:
                 cuts.append((exchange, []))
         cuts[-1][1].append(exchange)
-    begun = [(model.agent if model else "", found) for model, found in cuts]
+    begun = [(model.agent if model else "", exchanges) for model, exchanges in cuts]
     # What came before any model call is of the agent that asks first, or of whom the calls are.
     begun[0] = begun[1][0] if len(begun) > 1 else next((x.agent for x in sequence if x.agent), ""), begun[0][1]
     numbers = Counter({begun[0][0]: -1})
-    told = []
-    for (model, found), (agent, _) in zip(cuts, begun, strict=True):
+    lane_turns = []
+    for (model, exchanges), (agent, _) in zip(cuts, begun, strict=True):
         numbers[agent] += 1
-        told.append(Turn(numbers[agent], lane, model, tuple(found), agent))
-    return told if cuts[0][1] else told[1:]
+        lane_turns.append(Turn(numbers[agent], lane, model, tuple(exchanges), agent))
+    return lane_turns if cuts[0][1] else lane_turns[1:]
 
 
-def _named(found: list[Turn]) -> tuple[Turn, ...]:
+def _name_owners(unnamed: list[Turn]) -> tuple[Turn, ...]:
     """Return the turns, each with the words for whose it is."""
-    sequences = {(turn.lane, turn.agent) for turn in found}
+    sequences = {(turn.lane, turn.agent) for turn in unnamed}
     if len(sequences) < 2:
-        return tuple(found)
+        return tuple(unnamed)
     lanes = Counter(agent for _, agent in sequences)
-    said = {
+    owners = {
         (lane, agent): agent if agent and lanes[agent] == 1 else f"{agent or 'lane'} {lane}"
         for lane, agent in sequences
     }
-    return tuple(turn._replace(who=said[turn.lane, turn.agent]) for turn in found)
+    return tuple(turn._replace(who=owners[turn.lane, turn.agent]) for turn in unnamed)
 
 
-def _told(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
+def _find_homes(exchanges: list[Exchange], models: set[int]) -> dict[str, str]:
     """Return the lane that reports name for each lane, by the rules at the top of this file."""
     talk: dict[str, list[Exchange]] = {}
     for exchange in exchanges:
         if exchange.start in models:
             talk.setdefault(exchange.lane, []).append(exchange)
-    apart = _apart(talk)
-    told = _joined(talk, apart)
+    apart = _find_apart(talk)
+    lane_homes = _join_lanes(talk, apart)
 
     def find(lane: str) -> str:
-        if lane not in told:
+        if lane not in lane_homes:
             parent = lane.rpartition(".")[0]
-            told[lane] = lane if not parent or lane in apart else find(parent)
-        return told[lane]
+            lane_homes[lane] = lane if not parent or lane in apart else find(parent)
+        return lane_homes[lane]
 
     return {exchange.lane: find(exchange.lane) for exchange in exchanges}
 
 
-def _joined(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
+def _join_lanes(talk: dict[str, list[Exchange]], apart: set[str]) -> dict[str, str]:
     """Return that lane for those in which nobody but one named agent talks, where these lanes never overlap."""
     theirs: dict[tuple[str, str], list[str]] = {}
-    for lane, said in talk.items():
-        agent = said[0].agent
-        if agent and all(one.agent == agent for one in said):
+    for lane, exchanges in talk.items():
+        agent = exchanges[0].agent
+        if agent and all(exchange.agent == agent for exchange in exchanges):
             theirs.setdefault((lane.rpartition(".")[0], agent), []).append(lane)
-    told: dict[str, str] = {}
+    lane_homes: dict[str, str] = {}
     for lanes in theirs.values():
-        ends = [max(one.finish or one.start for one in talk[lane]) for lane in lanes]
+        ends = [max(exchange.finish or exchange.start for exchange in talk[lane]) for lane in lanes]
         one_by_one = all(end < talk[lane][0].start for end, lane in zip(ends, lanes[1:], strict=False))
         if one_by_one and not apart.isdisjoint(lanes):
-            told |= dict.fromkeys(lanes, lanes[0])
-    return told
+            lane_homes |= dict.fromkeys(lanes, lanes[0])
+    return lane_homes
 
 
-def _apart(talk: dict[str, list[Exchange]]) -> set[str]:
+def _find_apart(talk: dict[str, list[Exchange]]) -> set[str]:
     """Return the lanes whose conversation ran beside that of a sibling or of the lane that started them."""
     spans: dict[str, list[tuple[int, int, str]]] = {}
     apart = set()
-    for lane, said in talk.items():
+    for lane, exchanges in talk.items():
         parent = lane.rpartition(".")[0]
-        span = (said[0].start, max(one.finish or one.start for one in said), lane)
+        span = (exchanges[0].start, max(exchange.finish or exchange.start for exchange in exchanges), lane)
         spans.setdefault(parent, []).append(span)
-        starts = [one.start for one in talk.get(parent, ())]
+        starts = [exchange.start for exchange in talk.get(parent, ())]
         if bisect_left(starts, span[0]) != bisect_left(starts, span[1]):
             apart.add(lane)
         else:
@@ -269,11 +271,11 @@ REFUSED = frozenset({401, 402, 403, 407, 408, 429})
 
 def outage(run: Run, reader: Reader) -> str:
     """Why no model call of `run` was answered, by its last one; "" where one was, or where none was made."""
-    reasons = [_unanswered(x.outcome) for x in run.exchanges if is_model(x.call, reader)]
+    reasons = [_find_reason(x.outcome) for x in run.exchanges if is_model(x.call, reader)]
     return reasons[-1] if reasons and all(reasons) else ""
 
 
-def _unanswered(outcome: Outcome | None) -> str:
+def _find_reason(outcome: Outcome | None) -> str:
     """Return what came in the place of an answer; "" for an answer, a part of one, and a call that was given up."""
     match outcome:
         case Failure():

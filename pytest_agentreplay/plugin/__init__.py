@@ -269,10 +269,10 @@ def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str]
     """Say where two runs part; whoever pretty-prints both sides is asked too, and has one line each."""
     if op != "==" or not type(left).__module__ == type(right).__module__ == "pytest_agentreplay.cases.view":
         return None
-    from pytest_agentreplay.cases.assertions import first_divergence, told
+    from pytest_agentreplay.cases.assertions import first_divergence, format_divergence
 
     divergence = first_divergence(left, right)  # type: ignore[arg-type]
-    return told(divergence) if divergence is not None else None
+    return format_divergence(divergence) if divergence is not None else None
 
 
 @pytest.fixture

@@ -105,7 +105,7 @@ class CapturedItems:
             self.ids[entry.name] = []
             for other in others:
                 with suppress(SnapshotError):  # it may have been rotated away by now
-                    self.ids[entry.name].append((other, list_ids(self.store.read(other).decode(errors="replace"))))
+                    self.ids[entry.name].append((other, list_ids(self.store.read_run(other).decode(errors="replace"))))
         return next((ids for other, ids in self.ids[entry.name] if other is not entry), set())
 
     @pytest.hookimpl(tryfirst=True)
@@ -224,7 +224,7 @@ class CapturedItem(pytest.Item):
         """Return what the code of today made of the run. Raises what is wrong with its file, and with its runner."""
         if self.entry.problem:
             return CapturedResult(refused=self.entry.problem)
-        run = codec.loads(self.captured.store.read(self.entry), file=self.entry.where).run
+        run = codec.loads(self.captured.store.read_run(self.entry), file=self.entry.where).run
         ids = self.captured.find_other_ids(self.entry)
         return replay_captured(run, Path(self.entry.where), find_evaluator(self), ids)
 

@@ -46,7 +46,7 @@ class CaseFile(pytest.File):
     neighbours: CaseNeighbours | None = None
 
     @classmethod
-    def of(
+    def create(
         cls,
         parent: pytest.Collector,
         path: Path,
@@ -65,15 +65,15 @@ class CaseFile(pytest.File):
         try:
             head = parse.headline(stored_case.data(self.path), file=self.nodeid)
         except CaseError as error:
-            yield CaseItem.of(self, name, error=error)
+            yield CaseItem.create(self, name, error=error)
             return
         if (trials := self.trials(self, head)) is not None:
             for trial in trials:
-                item = CaseItem.of(self, f"{NEIGHBOUR}[{trial.word}]", title=escape_line(head.id), labels=())
+                item = CaseItem.create(self, f"{NEIGHBOUR}[{trial.word}]", title=escape_line(head.id), labels=())
                 item.trial = trial
                 yield item
             return
-        item = CaseItem.of(self, name, title=escape_line(head.id), labels=head.labels[:MOST_LABELS])
+        item = CaseItem.create(self, name, title=escape_line(head.id), labels=head.labels[:MOST_LABELS])
         yield from [item] if self.live is None else self.live.repeat_case(item)
 
 
@@ -89,7 +89,7 @@ class CaseItem(pytest.Item):
     result: TrialResult | None = None
 
     @classmethod
-    def of(
+    def create(
         cls, file: CaseFile, name: str, *, title: str = "", labels: Iterable[str] = (), error: CaseError | None = None
     ) -> CaseItem:
         """Return the item `name` of a file, with its labels as markers."""
@@ -137,7 +137,7 @@ class CaseItem(pytest.Item):
         assert isinstance(self.parent, CaseFile)
         if self.parent.neighbours is None:  # the agent is run without a change once for all of them
             evaluator = self.parent.evaluator(self)
-            self.parent.neighbours = CaseNeighbours(evaluator, stored_case.read(self.path, words=evaluator.words))
+            self.parent.neighbours = CaseNeighbours(evaluator, stored_case.read_case(self.path, words=evaluator.words))
         self.result = self.parent.neighbours.attempt(trial)
         if self.result.violations:
             finding = describe_neighbour(self.parent.nodeid, self.result.violations, trial.neighbour, trial.served)
@@ -148,7 +148,7 @@ class CaseItem(pytest.Item):
         assert isinstance(self.parent, CaseFile)
         evaluator = self.parent.evaluator(self)
         try:
-            return CaseNeighbours(evaluator, stored_case.read(self.path, words=evaluator.words)).compare_runs()
+            return CaseNeighbours(evaluator, stored_case.read_case(self.path, words=evaluator.words)).compare_runs()
         except AgentReplayError:  # the item itself fails with it
             return ""
 
@@ -158,7 +158,7 @@ class CaseItem(pytest.Item):
             raise self.broken
         assert isinstance(self.parent, CaseFile)
         evaluator = self.parent.evaluator(self)
-        verdict = evaluate_case(evaluator, stored_case.read(self.path, words=evaluator.words), skip_live=True)
+        verdict = evaluate_case(evaluator, stored_case.read_case(self.path, words=evaluator.words), skip_live=True)
         return verdict if self.parent.live is None else self.parent.live.conclude_case(self, verdict)
 
     def format(self, verdict: Verdict) -> str:
@@ -179,11 +179,13 @@ class CaseItem(pytest.Item):
 
     def repr_failure(self, excinfo: pytest.ExceptionInfo[BaseException], style: Any = None) -> Any:
         """The message about a failure: ours in our words, and a summary of one line that points into the case."""
-        found = super().repr_failure(excinfo, style)
-        said = str(self.error) if self.error is not None else self.verdict.headline if self.verdict is not None else ""
-        if said and (crash := getattr(found, "reprcrash", None)) is not None:
-            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, escape_output(said)
-        return found
+        representation = super().repr_failure(excinfo, style)
+        message = (
+            str(self.error) if self.error is not None else self.verdict.headline if self.verdict is not None else ""
+        )
+        if message and (crash := getattr(representation, "reprcrash", None)) is not None:
+            crash.path, crash.lineno, crash.message = str(self.path), self.line + 1, escape_output(message)
+        return representation
 
 
 def format_reason(verdict: Verdict) -> str:
@@ -214,24 +216,24 @@ def properties(verdict: Verdict) -> dict[str, str]:
 
 def markers(config: pytest.Config, labels: Iterable[str]) -> Iterator[str]:
     """Yield the labels as names of markers, each registered. None of them is one that acts: a case is data."""
-    known = {text.partition(":")[0].partition("(")[0].strip() for text in config.getini("markers")}
-    own = {text.partition(":")[0].strip() for text in written(config)}
+    registered = {text.partition(":")[0].partition("(")[0].strip() for text in config.getini("markers")}
+    own = {text.partition(":")[0].strip() for text in read_declared_markers(config)}
     for label in labels:
         name = re.sub(r"\W", "_", label)
         if (
             not name.isidentifier()
             or name.startswith("_")
-            or (name in known - own and name not in config.stash.setdefault(LABELS, set()))
+            or (name in registered - own and name not in config.stash.setdefault(LABELS, set()))
         ):
             name = f"label_{name}"
-        if name not in known:
+        if name not in registered:
             config.addinivalue_line("markers", f"{name}: a label of cases")
             config.stash.setdefault(LABELS, set()).add(name)
-            known.add(name)
+            registered.add(name)
         yield name
 
 
-def written(config: pytest.Config) -> list[str]:
+def read_declared_markers(config: pytest.Config) -> list[str]:
     """Return the markers that the project itself declares in its ini file."""
     table = vars(config).get("_inicfg")  # `config.inicfg` warns since pytest 9
     raw: Any = (config.inicfg if table is None else table).get("markers", "")

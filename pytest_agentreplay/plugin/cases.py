@@ -32,7 +32,7 @@ def collect_case(path: Path, parent: pytest.Collector) -> CaseFile | None:
     live = parent.config.stash.get(keys.LIVE_RUNS, None)
     if not is_our_case(path, parent.config.rootpath):
         return None
-    return CaseFile.of(parent, path, find_evaluator, live, list_trials)
+    return CaseFile.create(parent, path, find_evaluator, live, list_trials)
 
 
 def list_trials(file: CaseFile, head: Headline) -> list[Trial] | None:
@@ -51,9 +51,9 @@ def is_our_case(path: Path, root: Path) -> bool:
 
     One that is still being written is nobody's, whatever `norecursedirs` says of its folder.
     """
-    from pytest_agentreplay.snapshots.store.files import temporary
+    from pytest_agentreplay.snapshots.store.files import is_temporary
 
-    if temporary(path.parent.name):
+    if is_temporary(path.parent.name):
         return False
     within = path.relative_to(root) if path.is_relative_to(root) else path
     return FOLDER in within.parts[:-1] or stored_case.names_our_form(path)
@@ -129,4 +129,4 @@ def is_case_file(folder: Path) -> bool:
     """Return whether a case lies in `folder`."""
     from pytest_agentreplay.snapshots.store import files
 
-    return any((folder / name / FILE).is_file() for name in files.names_in(folder)[:MOST_ENTRIES])
+    return any((folder / name / FILE).is_file() for name in files.list_names(folder)[:MOST_ENTRIES])

@@ -177,7 +177,7 @@ class CassetteConversion:
         try:
             with tokenize.open(path) as opened:
                 encoding = opened.encoding
-            text = files.read(path).decode(encoding)
+            text = files.read_file(path).decode(encoding)
             changes, elsewhere = marks.plan_changes(text, **functions)
             if applies and (changed := marks.apply_changes(text, changes)) != text:
                 ast.parse(changed)

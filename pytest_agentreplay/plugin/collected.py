@@ -200,7 +200,7 @@ class SandboxClosing:
         if self.why:
             return [f"agentreplay: network closed (L1), not L3: {self.why}"]
         closed = "network closed (L3): the kernel refuses sockets, to C code and child processes too"
-        return [f"agentreplay: {closed}"] if sandbox.closed() else []
+        return [f"agentreplay: {closed}"] if sandbox.is_closed() else []
 
 
 def list_hindrances(session: pytest.Session) -> Iterator[str]:

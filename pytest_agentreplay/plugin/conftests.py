@@ -50,12 +50,12 @@ def hooks_of(hook: Any) -> Hooks:
 
 def words_of(hook: Any) -> dict[str, Callable[[Any, Any], object]]:
     """Return the words that hooks add to the vocabulary of cases. Raises SettingsError for what is none."""
-    found: dict[str, Callable[[Any, Any], object]] = {}
+    words: dict[str, Callable[[Any, Any], object]] = {}
     for rows in hook.pytest_agentreplay_assertions():
         if not isinstance(rows, dict) or not all(isinstance(word, str) and callable(rows[word]) for word in rows):
             raise SettingsError('pytest_agentreplay_assertions gives a dict of functions by word: {"polite": check}')
-        found |= rows
-    return found
+        words |= rows
+    return words
 
 
 def judge_of(hook: Any) -> Callable[[Case, str, CaseEvidence], object]:
@@ -69,15 +69,15 @@ def judge_of(hook: Any) -> Callable[[Case, str, CaseEvidence], object]:
 
 def redactors_of(hook: Any) -> dict[str, Redactor | None]:
     """The functions of the project that find what nobody else may read. Raises SettingsError for what is none."""
-    found: dict[str, Redactor | None] = {}
+    redactors: dict[str, Redactor | None] = {}
     for rows in hook.pytest_agentreplay_redactors():
         if not isinstance(rows, dict) or not all(is_redactor(*row) for row in rows.items()):
             raise SettingsError(
                 "pytest_agentreplay_redactors gives a dict of functions by category, in lower-case letters, digits "
                 'and hyphens: {"customer-number": find}'
             )
-        found |= rows
-    return found
+        redactors |= rows
+    return redactors
 
 
 def is_redactor(category: object, redactor: object) -> bool:
@@ -89,21 +89,21 @@ def is_redactor(category: object, redactor: object) -> bool:
     )
 
 
-def loaded(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) -> T:
+def run_with_hooks(files: Sequence[Path], work: Callable[[Callable[[Path], Hooks]], T]) -> T:
     """Return what `work` returns, called once pytest has loaded what it loads for `files`, with the hooks of a file.
 
     Raises SettingsError for a setting of ours that is invalid, RunnerError for a project that pytest cannot load.
     """
-    said = io.StringIO()
+    output = io.StringIO()
     caller = HookCaller(work, sys.stdout, sys.stderr)
-    with redirect_stdout(said), redirect_stderr(said):
+    with redirect_stdout(output), redirect_stderr(output):
         # Our modules are imported already; pytest warns of that, and a project may make its warnings errors.
         plain = ["-o", "addopts=", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
         code = pytest.main([*plain, *map(str, files)], plugins=[caller])
     if caller.error is not None:
         raise caller.error
     if not caller.done:
-        raise RunnerError(f"pytest cannot load the project (it ends with {int(code)}):\n{said.getvalue().strip()}")
+        raise RunnerError(f"pytest cannot load the project (it ends with {int(code)}):\n{output.getvalue().strip()}")
     return caller.done[0]  # type: ignore[no-any-return]
 
 

@@ -94,7 +94,7 @@ def make_live_run(item: Any, number: int) -> Any:
 def is_asking_live(item: CaseItem) -> bool:
     """Return whether somebody runs this case with a live model. What cannot be read itself says why."""
     try:
-        case = stored_case.read(item.path, words=None)
+        case = stored_case.read_case(item.path, words=None)
     except CaseError:
         return False
     return any(bool(case.runners.get(name)) and served.model == "live" for name, served in case.serving.items())

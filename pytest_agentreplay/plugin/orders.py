@@ -16,7 +16,7 @@ from _pytest import python
 
 from pytest_agentreplay.backends.order_permutations import OrderTrial
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, store_of
 from pytest_agentreplay.plugin.reports import get_summary
@@ -104,7 +104,7 @@ def make_trial_item(
 ) -> pytest.Function:
     """Return the item again, in the order of `trial`."""
     other = repeat_item(item, test, f"order-{trial.number}")
-    again = f"pytest {quoted(other.nodeid)}" if wish is None else wish["again"].format(trial.number)
+    again = f"pytest {quote_word(other.nodeid)}" if wish is None else wish["again"].format(trial.number)
     other.stash[keys.TRIAL] = trial._replace(again=again)
     return other
 

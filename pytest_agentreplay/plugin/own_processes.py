@@ -155,7 +155,7 @@ class OwnProcesses:
             python = [*command.make_interpreter_command(where), "-m", "pytest"]
             environ = self.environ | {keys.LIVE_SESSION: session}
             done = command.run_command([*python, *words[1:]], environ=environ, folder=where, stdin=b"", limit=0)
-            return (json.loads(files.read(into)) if files.exists(into) else None), done.code
+            return (json.loads(files.read_file(into)) if files.exists(into) else None), done.code
 
 
 def make_failure(item: pytest.Item, why: str, when: Literal["setup", "call"]) -> pytest.TestReport:

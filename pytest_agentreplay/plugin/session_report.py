@@ -305,7 +305,7 @@ class SessionReport:
             return
         from pytest_agentreplay.snapshots.store import locks
 
-        self.unlike = {str(lock): differences for lock in over if (differences := locks.told(lock))}
+        self.unlike = {str(lock): differences for lock in over if (differences := locks.list_faults(lock))}
         if self.unlike and self.lock_binds:
             fail_session(session)
 

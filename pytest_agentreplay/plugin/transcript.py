@@ -41,7 +41,7 @@ class AgentRunExtension(SingleFileSnapshotExtension):
 
     def diff_lines(self, serialized_data: Any, snapshot_data: Any) -> Iterator[str]:
         """Yield the first turn that differs, and its differing lines."""
-        yield from difference(str(snapshot_data), str(serialized_data))
+        yield from describe_difference(str(snapshot_data), str(serialized_data))
 
 
 class AgentSnapshot(SnapshotAssertion):  # noqa: PLW1641  as syrupy's, it cannot be hashed
@@ -99,39 +99,45 @@ def wrap(
     return made
 
 
-def difference(recorded: str, now: str) -> Iterator[str]:
+def describe_difference(recorded: str, now: str) -> Iterator[str]:
     """Yield the first turn in which two transcripts differ, with at most MOST_LINES lines of it."""
-    one, two = blocks(escape_text(recorded)), blocks(escape_text(now))
-    at = next((i for i, (a, b) in enumerate(zip(one, two, strict=False)) if a != b), min(len(one), len(two)))
-    if at >= len(one) and at >= len(two):
+    recorded_turns, current_turns = split_turns(escape_text(recorded)), split_turns(escape_text(now))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(recorded_turns, current_turns, strict=False)) if a != b),
+        min(len(recorded_turns), len(current_turns)),
+    )
+    if at >= len(recorded_turns) and at >= len(current_turns):
         return
-    old, new = (one[at] if at < len(one) else []), (two[at] if at < len(two) else [])
+    old, new = (
+        (recorded_turns[at] if at < len(recorded_turns) else []),
+        (current_turns[at] if at < len(current_turns) else []),
+    )
     yield f"first divergent turn: {(old or new)[0]}"
     if not new:
         yield snapshot_style("- recorded, but the run ended before it")
     elif not old:
         yield received_style("+ one turn more than recorded")
-    rows = list(changes(old, new))
+    rows = list(list_changes(old, new))
     yield from rows[:MOST_LINES]
     if len(rows) > MOST_LINES:
         yield context_style(f"  ... {len(rows) - MOST_LINES} more lines differ in this turn")
-    if later := sum(a != b for a, b in zip(one[at + 1 :], two[at + 1 :], strict=False)):
+    if later := sum(a != b for a, b in zip(recorded_turns[at + 1 :], current_turns[at + 1 :], strict=False)):
         yield context_style(f"  ... and {later} later {'turn differs' if later == 1 else 'turns differ'}")
 
 
-def blocks(text: str) -> list[list[str]]:
+def split_turns(text: str) -> list[list[str]]:
     """Return a transcript as its turns; each begins with a line that is not indented."""
-    found: list[list[str]] = []
+    turns: list[list[str]] = []
     for line in text.splitlines():
         if line[:1].isspace() or not line:
-            if found and line:
-                found[-1].append(line)
+            if turns and line:
+                turns[-1].append(line)
         else:
-            found.append([line])
-    return found
+            turns.append([line])
+    return turns
 
 
-def changes(old: list[str], new: list[str]) -> Iterator[str]:
+def list_changes(old: list[str], new: list[str]) -> Iterator[str]:
     """Yield the lines that went and came, in order, each change under the line that it follows."""
     most = min(len(old), len(new))
     head = next((i for i in range(most) if old[i] != new[i]), most)

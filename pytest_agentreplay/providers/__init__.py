@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.matching.address import content, decoded, header, split
+from pytest_agentreplay.compare.matching.address import content, decode_body, header, split
 from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.exchanges import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.model.reading import CallReading, ReplyReading
@@ -18,7 +18,7 @@ from pytest_agentreplay.providers.dialect import error_of, read_unknown_call, te
 from pytest_agentreplay.providers.hosts import PROVIDERS, provider, region
 from pytest_agentreplay.providers.lenient import obj
 from pytest_agentreplay.providers.rules import RULES
-from pytest_agentreplay.providers.streams import framed, listed
+from pytest_agentreplay.providers.streams import list_events, split_events
 
 if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching.address import MatchContent, Url
@@ -88,15 +88,15 @@ class Dialects:
             url = split(call.url)
             reading = frames.read_call(call, url)
             return replace(reading, provider=provider(url.host) or reading.provider)
-        url, held = split(call.url), content(call.headers, call.body)
-        dialect = _dialect(call, url, held)
+        url, request = split(call.url), content(call.headers, call.body)
+        dialect = _find_dialect(call, url, request)
         if dialect is None:
             from pytest_agentreplay.providers import json_rpc
 
-            return (json_rpc.read_message(held.tree) if held.kind == "json" else None) or read_unknown_call(
-                call, url, held
+            return (json_rpc.read_message(request.tree) if request.kind == "json" else None) or read_unknown_call(
+                call, url, request
             )
-        reading = dialect.read_call(obj(held.tree), url)
+        reading = dialect.read_call(obj(request.tree), url)
         return replace(
             reading,
             dialect=dialect.name,
@@ -120,22 +120,26 @@ class Dialects:
             return frames.read_reply(call, split(call.url), outcome)
         if not isinstance(outcome, HttpReply) or isinstance(call, FrameCall):
             return ReplyReading()
-        data, _ = decoded(outcome.body.data, header(outcome.headers, "content-encoding"))
-        held = content(call.headers, call.body)
-        dialect = _dialect(call, split(call.url), held)
-        events = framed(header(outcome.headers, "content-type"), data)
+        data, _ = decode_body(outcome.body.data, header(outcome.headers, "content-encoding"))
+        request = content(call.headers, call.body)
+        dialect = _find_dialect(call, split(call.url), request)
+        events = split_events(header(outcome.headers, "content-type"), data)
         tree = None if events is not None else parse(data)
         if dialect is None:
             from pytest_agentreplay.providers import json_rpc
 
-            if held.kind == "json" and json_rpc.read_message(held.tree) is not None and not isinstance(tree, NotJson):
-                return _of_mcp(
-                    held.tree, outcome, data, [tree] if events is None else [event.value for event in events]
+            if (
+                request.kind == "json"
+                and json_rpc.read_message(request.tree) is not None
+                and not isinstance(tree, NotJson)
+            ):
+                return _read_mcp_reply(
+                    request.tree, outcome, data, [tree] if events is None else [event.value for event in events]
                 )
             body = obj(tree)
             reading = ReplyReading(text=text_of(outcome, data))
         else:
-            events = listed(tree) if isinstance(tree, list) else events
+            events = list_events(tree) if isinstance(tree, list) else events
             body = dialect.join(events) if events is not None else obj(tree)
             reading = dialect.read_reply(body)
         return replace(reading, error=error_of(outcome, body, data))
@@ -156,37 +160,37 @@ class Dialects:
         """Return the tool results in the history that a call resends, as sent, by the id of the tool call."""
         from pytest_agentreplay.providers import genai
 
-        found: dict[str, Json] = {}
+        results: dict[str, Json] = {}
         for message in reading.messages:
-            found.update(genai.tool_results(message))
-        return found
+            results.update(genai.tool_results(message))
+        return results
 
 
-def _dialect(call: HttpCall, url: Url, held: MatchContent) -> Dialect | None:
-    if call.method != "POST" or not isinstance(held.tree, dict) or held.kind != "json":
+def _find_dialect(call: HttpCall, url: Url, request: MatchContent) -> Dialect | None:
+    if call.method != "POST" or not isinstance(request.tree, dict) or request.kind != "json":
         return None
-    return next((one for one in _at(url.path.rstrip("/")) if one.fits(held.tree)), None)
+    return next((dialect for dialect in _list_dialects(url.path.rstrip("/")) if dialect.fits(request.tree)), None)
 
 
 @lru_cache(maxsize=512)
-def _at(path: str) -> tuple[Dialect, ...]:
+def _list_dialects(path: str) -> tuple[Dialect, ...]:
     """Return the dialects whose paths end like `path`."""
     return tuple(
-        one
+        dialect
         for module, words in FAMILIES
         if any(word in path for word in words)
-        for one in _load_dialects(module)
-        if one.at(path)
+        for dialect in _load_dialects(module)
+        if dialect.matches_path(path)
     )
 
 
-def _of_mcp(asked: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
+def _read_mcp_reply(request: Json, reply: HttpReply, data: bytes, messages: list[Json]) -> ReplyReading:
     """Return the answer to a message of MCP, among all that came with it."""
     from pytest_agentreplay.providers import json_rpc
 
-    found = json_rpc.answer(messages, asked)
-    reading = json_rpc.read_answer(found)
-    broken = error_of(reply, found if reply.status >= 400 else {}, data)
+    answer = json_rpc.answer(messages, request)
+    reading = json_rpc.read_answer(answer)
+    broken = error_of(reply, answer if reply.status >= 400 else {}, data)
     return replace(reading, error=reading.error or broken)
 
 

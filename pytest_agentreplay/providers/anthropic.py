@@ -24,7 +24,7 @@ _INPUT = "partial_json"
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
 
 
-def fits(body: JsonObject) -> bool:
+def is_request(body: JsonObject) -> bool:
     """Return whether a body has the shape of a Messages request."""
     return isinstance(body.get("messages"), list) and "max_tokens" in body
 
@@ -82,10 +82,10 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
                 message["error"] = value.get("error")
             case name if name.endswith("xception"):
                 message["error"] = {"type": name, "message": value.get("message")}
-    return {**message, "content": [_closed(blocks[index]) for index in sorted(blocks)]}
+    return {**message, "content": [_parse_input(blocks[index]) for index in sorted(blocks)]}
 
 
-def _closed(block: JsonObject) -> JsonObject:
+def _parse_input(block: JsonObject) -> JsonObject:
     """Return a block whose input came in pieces with that input parsed, or with its text as far as it came."""
     if not block.get(_INPUT):
         return block
@@ -93,7 +93,7 @@ def _closed(block: JsonObject) -> JsonObject:
 
 
 _PATH = r"/v1/messages|/model/[^/]+/invoke(?:-with-response-stream)?|:(?:rawPredict|streamRawPredict)"
-DIALECTS = (Dialect("anthropic", _PATH, "anthropic", fits, read_call, join, read_reply),)
+DIALECTS = (Dialect("anthropic", _PATH, "anthropic", is_request, read_call, join, read_reply),)
 
 
 BASE = "https://api.anthropic.com"
@@ -141,10 +141,10 @@ def _text(text: str) -> JsonObject:
 
 
 def _use(use: ToolUse) -> JsonObject:
-    return {"type": "tool_use", "id": use.id, "name": use.name, "input": model_reply.parsed(use)}
+    return {"type": "tool_use", "id": use.id, "name": use.name, "input": model_reply.get_arguments(use)}
 
 
-def whole(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply) -> JsonObject:
     """Return a reply in one piece."""
     return {
         "id": reply.id,
@@ -158,14 +158,14 @@ def whole(reply: ModelReply) -> JsonObject:
     }
 
 
-def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as the events of a stream, each block in one delta."""
     return model_reply.server_sent((event["type"], event) for event in events(reply))
 
 
 def events(reply: ModelReply) -> Iterator[dict[str, Any]]:
     """The events of a reply."""
-    message = whole(reply)
+    message = write_reply(reply)
     begun = {**message, "content": [], "stop_reason": None}
     yield {"type": "message_start", "message": begun}
     for index, block in enumerate(objects(message["content"])):
@@ -174,7 +174,7 @@ def events(reply: ModelReply) -> Iterator[dict[str, Any]]:
         empty: JsonObject = {"text": ""} if is_text else {"input": {}}
         yield {"type": "content_block_start", **at, "content_block": {**block, **empty}}
         kind, field = ("text_delta", "text") if is_text else ("input_json_delta", "partial_json")
-        for piece in reply.pieces(string(block["text"]) if is_text else model_reply.dumped(block["input"])):
+        for piece in reply.pieces(string(block["text"]) if is_text else model_reply.dump_json(block["input"])):
             yield {"type": "content_block_delta", **at, "delta": {"type": kind, field: piece}}
         yield {"type": "content_block_stop", **at}
     ended = {"stop_reason": message["stop_reason"], "stop_sequence": None}

@@ -29,7 +29,7 @@ _MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
 
 
-def fits(body: JsonObject) -> bool:
+def is_request(body: JsonObject) -> bool:
     """Return whether a body has the shape of a Converse request; the messages may stand in a stored prompt."""
     return isinstance(body.get("messages", []), list)
 
@@ -52,8 +52,8 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
 
 def model_of(url: Url) -> str:
     """The model, profile or prompt that a path names."""
-    found = _MODEL.search(url.path)
-    return unquote(found[1]) if found else ""
+    match = _MODEL.search(url.path)
+    return unquote(match[1]) if match else ""
 
 
 def tool_use(block: JsonObject) -> ToolUse | None:
@@ -80,7 +80,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
 
 def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of frames amounts to."""
-    whole: JsonObject = {}
+    reply: JsonObject = {}
     blocks: dict[int, JsonObject] = {}
     for event in events:
         value = event.value or {}
@@ -92,20 +92,22 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
             case "contentBlockDelta":
                 grow(block, obj(value.get("delta")))
             case "messageStop" | "metadata":
-                whole.update(value)
+                reply.update(value)
             case name if name.endswith("xception"):
-                whole["error"] = {"type": name, "message": value.get("message")}
-    content: list[Json] = [_closed(blocks[index]) for index in sorted(blocks)]
-    return {**whole, "output": {"message": {"role": "assistant", "content": content}}}
+                reply["error"] = {"type": name, "message": value.get("message")}
+    content: list[Json] = [_parse_input(blocks[index]) for index in sorted(blocks)]
+    return {**reply, "output": {"message": {"role": "assistant", "content": content}}}
 
 
-def _closed(block: JsonObject) -> JsonObject:
+def _parse_input(block: JsonObject) -> JsonObject:
     """Return a block whose tool input came in pieces with that input parsed, or with its text as far as it came."""
     use = obj(block.get("toolUse"))
     return {**block, "toolUse": {**use, "input": parse_text(use["input"])}} if "input" in use else block
 
 
-DIALECTS = (Dialect("bedrock", r"/model/[^/]+/converse(?:-stream)?", "aws.bedrock", fits, read_call, join, read_reply),)
+DIALECTS = (
+    Dialect("bedrock", r"/model/[^/]+/converse(?:-stream)?", "aws.bedrock", is_request, read_call, join, read_reply),
+)
 
 
 BASE = "https://bedrock-runtime.us-east-1.amazonaws.com"
@@ -147,28 +149,32 @@ def _text(text: str) -> JsonObject:
 
 
 def _use(use: ToolUse) -> JsonObject:
-    return {"toolUse": {"toolUseId": use.id, "name": use.name, "input": model_reply.parsed(use)}}
+    return {"toolUse": {"toolUseId": use.id, "name": use.name, "input": model_reply.get_arguments(use)}}
 
 
-def whole(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply) -> JsonObject:
     """Return a reply in one piece."""
     content: list[Json] = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
-    given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
+    input_tokens, output_tokens = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     return {
         "output": {"message": {"role": "assistant", "content": content}},
         "stopReason": _ENDS[reply.end],
-        "usage": {"inputTokens": given, "outputTokens": made, "totalTokens": given + made},
+        "usage": {
+            "inputTokens": input_tokens,
+            "outputTokens": output_tokens,
+            "totalTokens": input_tokens + output_tokens,
+        },
         "metrics": {"latencyMs": 0},
     }
 
 
-def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as frames, each block in one delta."""
     return tuple(frame(kind, payload) for kind, payload in _events(reply))
 
 
 def _events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
-    body = whole(reply)
+    body = write_reply(reply)
     yield "messageStart", {"role": "assistant"}
     for index, block in enumerate(objects(obj(obj(body["output"])["message"])["content"])):
         at: JsonObject = {"contentBlockIndex": index}
@@ -176,7 +182,7 @@ def _events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
         if use:
             started: JsonObject = {"toolUse": {"toolUseId": use["toolUseId"], "name": use["name"]}}
             yield "contentBlockStart", {**at, "start": started}
-        for piece in reply.pieces(model_reply.dumped(use["input"]) if use else string(block["text"])):
+        for piece in reply.pieces(model_reply.dump_json(use["input"]) if use else string(block["text"])):
             yield "contentBlockDelta", {**at, "delta": {"toolUse": {"input": piece}} if use else {"text": piece}}
         yield "contentBlockStop", at
     yield "messageStop", {"stopReason": body["stopReason"]}
@@ -185,12 +191,12 @@ def _events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
 
 def frame(kind: str, payload: dict[str, Any]) -> bytes:
     """One frame of application/vnd.amazon.eventstream."""
-    named = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+    fields = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
     headers = b"".join(
         struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
-        for name, value in named.items()
+        for name, value in fields.items()
     )
-    body = model_reply.dumped(payload).encode()
+    body = model_reply.dump_json(payload).encode()
     sizes = struct.pack(">II", 16 + len(headers) + len(body), len(headers))
     start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
     return start + struct.pack(">I", zlib.crc32(start))

@@ -37,7 +37,7 @@ class Dialect(NamedTuple):
     join: Callable[[Iterable[ServerSentEvent]], JsonObject]
     read_reply: Callable[[JsonObject], ReplyReading]
 
-    def at(self, path: str) -> bool:
+    def matches_path(self, path: str) -> bool:
         """Return whether a path ends as those of this dialect do."""
         return re.search(f"(?:{self.path})$", path) is not None
 
@@ -49,7 +49,7 @@ def read_request(
     system_in: str = "",
     messages_in: str = "messages",
     tools_in: str = "tools",
-    at: str = "$",
+    path: str = "$",
     **more: Any,
 ) -> CallReading:
     """Read what the requests of most APIs have in common: fields of these names ("" for none), the rest as parameters.
@@ -68,7 +68,7 @@ def read_request(
         "parameters": rest(body, "model", *present.values()),
         "stream": body.get("stream") is True,
         **elements,
-        **{f"{kind}_at": f"{at}.{name}" for kind, name in present.items()},
+        **{f"{kind}_at": f"{path}.{name}" for kind, name in present.items()},
     }
     return CallReading(**{**fields, **more})
 
@@ -83,18 +83,18 @@ _TEXTS = re.compile(r"text/|json|xml|javascript|x-www-form-urlencoded|event-stre
 _ERROR_TEXT = 300
 
 
-def read_unknown_call(call: HttpCall, url: Url, held: MatchContent) -> CallReading:
+def read_unknown_call(call: HttpCall, url: Url, request: MatchContent) -> CallReading:
     """Read any request that no dialect fits: `parameters` are the body's fields where it has fields."""
     from pytest_agentreplay.providers import json_rpc
 
-    tree = held.tree
+    tree = request.tree
     where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
-    rpc = tree if held.kind == "json" else None
+    rpc = tree if request.kind == "json" else None
     return CallReading(
         kind="http",
         name=f"{call.method} {where}{url.path}",
         operation=", ".join(json_rpc.methods(rpc)),
-        parameters=_read_multipart(tree) if held.kind == "multipart" else obj(tree),
+        parameters=_read_multipart(tree) if request.kind == "multipart" else obj(tree),
         client_ids=json_rpc.client_ids(rpc),
     )
 
@@ -106,16 +106,16 @@ def text_of(reply: HttpReply, data: bytes) -> str:
 
 def error_of(reply: HttpReply, body: JsonObject, data: bytes) -> str:
     """What went wrong, in the words of the reply; "" when nothing did."""
-    said = _read_error(body, failed=reply.status >= 400)
-    if not said and reply.status >= 400:
-        said = " ".join(data[: _ERROR_TEXT * 4].decode("utf-8", "replace").split())[:_ERROR_TEXT]
-        said = said or reply.reason or "no body"
+    message = _read_error(body, failed=reply.status >= 400)
+    if not message and reply.status >= 400:
+        message = " ".join(data[: _ERROR_TEXT * 4].decode("utf-8", "replace").split())[:_ERROR_TEXT]
+        message = message or reply.reason or "no body"
     if reply.status >= 400:
-        said = f"{reply.status} {said}"
+        message = f"{reply.status} {message}"
     if reply.failure is not None:
         broke = f"{reply.failure.type}: {reply.failure.message}".rstrip(": ")
-        said = f"{said}; {broke}" if said else broke
-    return said
+        message = f"{message}; {broke}" if message else broke
+    return message
 
 
 def _read_error(body: JsonObject, *, failed: bool) -> str:
@@ -123,9 +123,9 @@ def _read_error(body: JsonObject, *, failed: bool) -> str:
     error = body.get("error", body if failed else None)
     if isinstance(error, str):
         return error
-    found = obj(error)
+    details = obj(error)
     # A stream's error event may nest: {"type": "error", "error": {...}}.
-    inner = obj(found.get("error")) or found
+    inner = obj(details.get("error")) or details
     message = string(inner.get("message"))
     kind = string(inner.get("type")).removeprefix("error") or string(inner.get("code"))
     kind = kind or string(inner.get("status"))
@@ -134,8 +134,8 @@ def _read_error(body: JsonObject, *, failed: bool) -> str:
 
 def _read_multipart(tree: Json) -> JsonObject:
     """The parts of a multipart by the name of their field, else by their place."""
-    found: JsonObject = {}
+    parts: JsonObject = {}
     for place, part in enumerate(objects(tree)):
-        named = _FIELD.search(string(part["headers"]))
-        found[named[1] if named else str(place)] = part["body"]
-    return found
+        match = _FIELD.search(string(part["headers"]))
+        parts[match[1] if match else str(place)] = part["body"]
+    return parts

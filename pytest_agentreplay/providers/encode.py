@@ -14,7 +14,7 @@ from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpRepl
 from pytest_agentreplay.providers import READER, anthropic, bedrock, gemini, genai, openai_responses
 from pytest_agentreplay.providers import openai_chat_writing as openai_chat
 from pytest_agentreplay.providers.lenient import obj
-from pytest_agentreplay.providers.model_reply import dumped, said
+from pytest_agentreplay.providers.model_reply import dump_json, make_reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -39,10 +39,10 @@ class ReplyWriter(Protocol):
     def request_body(self, messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
         """The body of a request, without its parameters and without what the path says in some APIs."""
 
-    def whole(self, reply: ModelReply) -> JsonObject:
+    def write_reply(self, reply: ModelReply) -> JsonObject:
         """Return a reply in one piece."""
 
-    def streamed(self, reply: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
+    def write_stream(self, reply: ModelReply, body: JsonObject, /) -> tuple[bytes, ...]:
         """Return a reply as a stream, an item each event; `body` is that of the request."""
 
 
@@ -82,7 +82,7 @@ def request(
         settings = {group: settings}
     path = (writer.STREAM_PATH if stream else "") or writer.PATH
     path = path.format(name=model.rpartition("/")[2] or "unknown", quoted=quote(model or "unknown", safe=""))
-    data = dumped({**body, **settings}).encode()
+    data = dump_json({**body, **settings}).encode()
     return HttpCall("POST", f"{(base or writer.BASE).rstrip('/')}{path}", (_JSON,), Body(data))
 
 
@@ -100,7 +100,7 @@ def reply(
     writer = _WRITERS.get(reading.dialect)
     if writer is None or not isinstance(call, HttpCall):
         return None
-    one = said(
+    model_reply = make_reply(
         message,
         model=model or reading.model,
         response_id=response_id,
@@ -108,11 +108,11 @@ def reply(
         fingerprint=fingerprint,
     )
     if not reading.stream:
-        data = dumped(writer.whole(one)).encode()
+        data = dump_json(writer.write_reply(model_reply)).encode()
         return HttpReply(
             200, "OK", headers=(_JSON, ("content-length", str(len(data)))), body=Body(data), cuts=(len(data),)
         )
-    chunks = writer.streamed(one, obj(content(call.headers, call.body).tree))
+    chunks = writer.write_stream(model_reply, obj(content(call.headers, call.body).tree))
     head = _FRAMES if reading.dialect == "bedrock" else _SSE
     return HttpReply(200, "OK", headers=(head,), body=Body(b"".join(chunks)), cuts=tuple(map(len, chunks)))
 
@@ -126,10 +126,12 @@ def retell(call: Call, recorded: Call, outcome: Outcome) -> Outcome:
     alike = (now.dialect, now.stream) == (before.dialect, before.stream)
     if alike or isinstance(outcome, Failure) or (isinstance(outcome, HttpReply) and outcome.status >= 400):
         return outcome
-    came = READER.read_reply(recorded, outcome)
-    if came.error or not (came.text or came.tool_uses):
+    reading = READER.read_reply(recorded, outcome)
+    if reading.error or not (reading.text or reading.tool_uses):
         return outcome
-    message = genai.reply(came)
-    model, given = came.model or before.model, came.response_id
-    told = reply(call, message, model=model, response_id=given, usage=came.usage, fingerprint=came.fingerprint)
-    return told if told is not None else outcome
+    message = genai.reply(reading)
+    model, response_id = reading.model or before.model, reading.response_id
+    translated = reply(
+        call, message, model=model, response_id=response_id, usage=reading.usage, fingerprint=reading.fingerprint
+    )
+    return translated if translated is not None else outcome

@@ -39,7 +39,7 @@ class FrameDialect(NamedTuple):
     read_call: Callable[[JsonObject, Url], CallReading]
     read_reply: Callable[[Iterable[ServerSentEvent]], ReplyReading]
 
-    def at(self, url: Url) -> bool:
+    def matches_url(self, url: Url) -> bool:
         """Return whether a connection to `url` is of this dialect."""
         return re.search(self.path, url.path) is not None
 
@@ -77,7 +77,7 @@ def read_client_event(body: JsonObject, url: Url) -> CallReading:
             session,
             system_in="instructions",
             messages_in="",
-            at="$.session",
+            path="$.session",
             kind="http",
             name="",
             operation=kind,
@@ -88,15 +88,15 @@ def read_client_event(body: JsonObject, url: Url) -> CallReading:
             client_refs=CLIENT_REFS,
         )
     item = obj(body.get("item"))
-    said: tuple[Json, ...] = (item,) if item and string(item.get("type")) == "message" else ()
+    messages: tuple[Json, ...] = (item,) if item and string(item.get("type")) == "message" else ()
     return CallReading(
         kind="http",
         name="",
         operation=kind,
         model=model,
         parameters=rest(body, "type"),
-        messages=said,
-        messages_at="$.item" if said else "",
+        messages=messages,
+        messages_at="$.item" if messages else "",
         client_ids=CLIENT_IDS,
         client_refs=CLIENT_REFS,
     )
@@ -119,18 +119,18 @@ def _read_response_create(body: JsonObject, url: Url) -> CallReading:
 
 def read_events(events: Iterable[ServerSentEvent]) -> ReplyReading:
     """Read the events that came back; speech is told by its transcript."""
-    told = [_retold(value) for event in events if (value := event.value) is not None]
-    body = openai_responses.join(ServerSentEvent(string(value.get("type")), canonical(value)) for value in told)
+    values = [_rename_text_delta(value) for event in events if (value := event.value) is not None]
+    body = openai_responses.join(ServerSentEvent(string(value.get("type")), canonical(value)) for value in values)
     for item in objects(body.get("output")):
         for part in objects(item.get("content")):
             if "transcript" in part and "text" not in part:
                 part["text"] = part["transcript"]
     reading = openai_responses.read_reply(body)
-    failed = next((obj(value.get("error")) for value in told if string(value.get("type")) == "error"), {})
+    failed = next((obj(value.get("error")) for value in values if string(value.get("type")) == "error"), {})
     return replace(reading, error=string(failed.get("message")) or string(failed.get("code")))
 
 
-def _retold(value: JsonObject) -> JsonObject:
+def _rename_text_delta(value: JsonObject) -> JsonObject:
     kind = string(value.get("type"))
     return {**value, "type": _TEXT_DELTAS[kind]} if kind in _TEXT_DELTAS else value
 
@@ -155,39 +155,39 @@ def fits_live(body: JsonObject) -> bool:
 def read_live_call(body: JsonObject, _url: Url) -> CallReading:
     """Read a message."""
     name = next(name for name in body if name in _GEMINI_KINDS)
-    inner, at = obj(body[name]), f"$.{name}"
+    inner, path = obj(body[name]), f"$.{name}"
     match name:
         case "setup":
-            return _read_setup(inner, at)
+            return _read_setup(inner, path)
         case "clientContent" | "client_content":
             turns = tuple(arr(inner.get("turns")))
             begins = _get(inner, "turnComplete") is not False
-            return _make_turn(turns, f"{at}.turns" if turns else "", rest(inner, "turns"), begins=begins)
+            return _make_turn(turns, f"{path}.turns" if turns else "", rest(inner, "turns"), begins=begins)
         case "toolResponse" | "tool_response":
             field = "functionResponses" if "functionResponses" in inner else "function_responses"
-            given = inner.get(field)
-            results: tuple[Json, ...] = tuple(arr(given)) or ((given,) if given else ())
-            return _make_turn(results, f"{at}.{field}" if results else "", rest(inner, field), begins=True)
+            response = inner.get(field)
+            results: tuple[Json, ...] = tuple(arr(response)) or ((response,) if response else ())
+            return _make_turn(results, f"{path}.{field}" if results else "", rest(inner, field), begins=True)
         case _:
             text = inner.get("text")
-            said: tuple[Json, ...] = (text,) if isinstance(text, str) else ()
-            return _make_turn(said, f"{at}.text" if said else "", rest(inner, "text"), begins=bool(said))
+            messages: tuple[Json, ...] = (text,) if isinstance(text, str) else ()
+            return _make_turn(messages, f"{path}.text" if messages else "", rest(inner, "text"), begins=bool(messages))
 
 
-def _read_setup(setup: JsonObject, at: str) -> CallReading:
+def _read_setup(setup: JsonObject, path: str) -> CallReading:
     system = next((name for name in ("systemInstruction", "system_instruction") if name in setup), "")
     more: dict[str, Any] = {"kind": "http", "name": "", "operation": "setup", "stream": False}
-    return read_request(setup, system_in=system, messages_in="", at=at, **more)
+    return read_request(setup, system_in=system, messages_in="", path=path, **more)
 
 
-def _make_turn(messages: tuple[Json, ...], at: str, parameters: JsonObject, *, begins: bool) -> CallReading:
+def _make_turn(messages: tuple[Json, ...], path: str, parameters: JsonObject, *, begins: bool) -> CallReading:
     return CallReading(
         kind="model" if begins else "http",
         name=_GEMINI_LIVE if begins else "",
         operation="generate_content",
         parameters=parameters,
         messages=messages,
-        messages_at=at,
+        messages_at=path,
     )
 
 
@@ -215,11 +215,11 @@ def read_live_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
     )
 
 
-def _get(found: JsonObject, name: str) -> Json:
+def _get(body: JsonObject, name: str) -> Json:
     """A field in either spelling."""
-    if name in found:
-        return found[name]
-    return found.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+    if name in body:
+        return body[name]
+    return body.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
 
 
 FRAME_DIALECTS = (
@@ -232,12 +232,16 @@ FRAME_DIALECTS = (
 def dialect_of(call: WireCall, url: Url) -> FrameDialect | None:
     """The dialect of a message, None where none knows it."""
     body = obj(content(call.headers, call.body).tree)
-    return next((one for one in FRAME_DIALECTS if one.at(url) and one.fits(body)), None) if body else None
+    return (
+        next((dialect for dialect in FRAME_DIALECTS if dialect.matches_url(url) and dialect.fits(body)), None)
+        if body
+        else None
+    )
 
 
 def opens_model(url: str) -> bool:
     """Whether a connection to `url` is one to a model, by its path."""
-    return any(dialect.at(split(url)) for dialect in FRAME_DIALECTS)
+    return any(dialect.matches_url(split(url)) for dialect in FRAME_DIALECTS)
 
 
 def read_call(call: FrameCall, url: Url) -> CallReading:

@@ -30,7 +30,7 @@ _SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 
 
-def fits(body: JsonObject) -> bool:
+def is_request(body: JsonObject) -> bool:
     """Return whether a body has the shape of a generateContent request."""
     return isinstance(body.get("contents"), list)
 
@@ -64,8 +64,8 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
 
 def model_of(url: Url) -> str:
     """The model that a path names."""
-    found = MODEL.search(url.path.rstrip("/"))
-    return found[1] if found else ""
+    match = MODEL.search(url.path.rstrip("/"))
+    return match[1] if match else ""
 
 
 def provider_of(url: Url) -> str:
@@ -100,18 +100,18 @@ def read_reply(body: JsonObject) -> ReplyReading:
 
 def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The response that a stream of partial ones amounts to; neighbouring texts are one part."""
-    whole: JsonObject = {}
+    response: JsonObject = {}
     candidates: dict[int, JsonObject] = {}
     for event in events:
         chunk = event.value or {}
-        whole.update(rest(chunk, "candidates"))
+        response.update(rest(chunk, "candidates"))
         for candidate in objects(chunk.get("candidates")):
             index = candidate.get("index")
             kept = candidates.setdefault(index if isinstance(index, int) else 0, {"content": {"parts": []}})
             kept.update(rest(candidate, "content"))
             for part in objects(obj(candidate.get("content")).get("parts")):
                 _add(arr(obj(kept["content"])["parts"]), part)
-    return {**whole, "candidates": [candidates[index] for index in sorted(candidates)]}
+    return {**response, "candidates": [candidates[index] for index in sorted(candidates)]}
 
 
 def _add(parts: list[Json], part: JsonObject) -> None:
@@ -124,17 +124,19 @@ def _add(parts: list[Json], part: JsonObject) -> None:
 
 def _usage(usage: JsonObject) -> dict[str, int]:
     """Thoughts count as output and the results of the server's own tools as input, as the conventions ask."""
-    given = counts((name, usage.get(name)) for name in ("promptTokenCount", "toolUsePromptTokenCount"))
-    made = counts((name, usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
+    input_counts = counts((name, usage.get(name)) for name in ("promptTokenCount", "toolUsePromptTokenCount"))
+    output_counts = counts((name, usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
     return token_counts(
-        sum(given.values()) if given else None,
-        sum(made.values()) if made else None,
+        sum(input_counts.values()) if input_counts else None,
+        sum(output_counts.values()) if output_counts else None,
         cache_read=usage.get("cachedContentTokenCount"),
         reasoning=usage.get("thoughtsTokenCount"),
     )
 
 
-DIALECTS = (Dialect("gemini", r":(?:generate|streamGenerate)Content", "gcp.gemini", fits, read_call, join, read_reply),)
+DIALECTS = (
+    Dialect("gemini", r":(?:generate|streamGenerate)Content", "gcp.gemini", is_request, read_call, join, read_reply),
+)
 
 
 BASE = "https://generativelanguage.googleapis.com"
@@ -171,10 +173,10 @@ def _text(text: str) -> JsonObject:
 
 def _use(use: ToolUse) -> JsonObject:
     marks: JsonObject = {"id": use.id} if use.id else {}
-    return {"functionCall": {**marks, "name": use.name, "args": model_reply.parsed(use)}}
+    return {"functionCall": {**marks, "name": use.name, "args": model_reply.get_arguments(use)}}
 
 
-def whole(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply) -> JsonObject:
     """Return a reply in one piece."""
     read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     parts = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
@@ -188,10 +190,10 @@ def _chunk(reply: ModelReply, parts: Sequence[JsonObject], **ending: str) -> Jso
     return {"candidates": [candidate], "modelVersion": reply.model, "responseId": reply.id}
 
 
-def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
     if not reply.in_pieces:
-        return model_reply.server_sent([("", whole(reply))])
+        return model_reply.server_sent([("", write_reply(reply))])
     parts = [*map(_text, reply.pieces(reply.text)), *map(_use, reply.uses)]
-    last = whole(replace(reply, text="", uses=()))
+    last = write_reply(replace(reply, text="", uses=()))
     return model_reply.server_sent(("", chunk) for chunk in [*(_chunk(reply, [part]) for part in parts), last])

@@ -33,29 +33,32 @@ parsed = lenient.parse_text
 
 def conversation(reading: CallReading) -> tuple[JsonObject, ...]:
     """The messages of a call, instructions first; neighbours of one role are one message."""
-    told = [message(item) for item in reading.messages]
+    messages = [message(item) for item in reading.messages]
     if reading.system_at:
         texts = [part for item in reading.system for part in _parts(item)]
-        told.insert(0, {"role": "system", "parts": texts})
-    return joined(told)
+        messages.insert(0, {"role": "system", "parts": texts})
+    return join_neighbours(messages)
 
 
 def message(item: Json) -> JsonObject:
     """One message, or item, of any dialect."""
     if isinstance(item, str):
         return {"role": "user", "parts": _parts(item)}
-    found = obj(item)
-    if isinstance(found.get("parts"), list) and all("type" in part for part in objects(found["parts"])):
-        return {"role": string(found.get("role")) or "user", "parts": arr(found["parts"])}  # the conventions' own form
-    calls: list[Json] = [call(use) for use in tool_uses(found)]
-    results = _results(found)
-    role = string(found.get("role"))
-    told = role in TELLERS or string(found.get("type")).endswith("_call_output")
-    role = _ROLES.get(role, role) or ("tool" if told else "assistant" if calls or "summary" in found else "user")
+    fields = obj(item)
+    if isinstance(fields.get("parts"), list) and all("type" in part for part in objects(fields["parts"])):
+        return {
+            "role": string(fields.get("role")) or "user",
+            "parts": arr(fields["parts"]),
+        }  # the conventions' own form
+    calls: list[Json] = [call(use) for use in tool_uses(fields)]
+    results = _results(fields)
+    role = string(fields.get("role"))
+    is_result = role in RESULT_ROLES or string(fields.get("type")).endswith("_call_output")
+    role = _ROLES.get(role, role) or ("tool" if is_result else "assistant" if calls or "summary" in fields else "user")
     if results and role == "user":
         role = "tool"
-    said = [] if told else _said(found)
-    return {"role": role, "parts": [*said, *calls, *results]}
+    contents = [] if is_result else _read_content(fields)
+    return {"role": role, "parts": [*contents, *calls, *results]}
 
 
 def call(use: ToolUse) -> JsonObject:
@@ -75,44 +78,44 @@ def reply(reading: ReplyReading) -> JsonObject:
 
 def tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
     """Tool schemas as the conventions' tool definitions: type, name, description, parameters."""
-    found: list[JsonObject] = []
+    definitions: list[JsonObject] = []
     for item in items:
         outer = obj(item)
         inner = obj(outer.get("function")) or obj(outer.get("toolSpec")) or outer
         if declared := objects(inner.get("functionDeclarations", inner.get("function_declarations"))):
-            found += tools(declared)
+            definitions += tools(declared)
             continue
-        named = (inner[name] for name in _SCHEMAS if name in inner)
-        schema = next(named, obj(inner.get("inputSchema")).get("json"))
+        schemas = (inner[name] for name in _SCHEMAS if name in inner)
+        schema = next(schemas, obj(inner.get("inputSchema")).get("json"))
         name, about = string(inner.get("name")), string(inner.get("description"))
-        found.append({"type": "function", "name": name, "description": about, "parameters": schema})
-    return tuple(found)
+        definitions.append({"type": "function", "name": name, "description": about, "parameters": schema})
+    return tuple(definitions)
 
 
-def joined(told: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
+def join_neighbours(messages: Iterable[JsonObject]) -> tuple[JsonObject, ...]:
     """Return the messages, neighbours of one role in one."""
-    found: list[JsonObject] = []
-    for one in told:
-        join(found, one)
-    return tuple(found)
+    merged: list[JsonObject] = []
+    for message in messages:
+        add_message(merged, message)
+    return tuple(merged)
 
 
-def join(found: list[JsonObject], one: JsonObject) -> None:
+def add_message(messages: list[JsonObject], message: JsonObject) -> None:
     """Add a message behind others: into the last of them where it is of the same role."""
-    if found and found[-1]["role"] == one["role"]:
-        found[-1] = {**found[-1], **one, "parts": [*arr(found[-1]["parts"]), *arr(one["parts"])]}
-    elif arr(one["parts"]):
-        found.append(one)
+    if messages and messages[-1]["role"] == message["role"]:
+        messages[-1] = {**messages[-1], **message, "parts": [*arr(messages[-1]["parts"]), *arr(message["parts"])]}
+    elif arr(message["parts"]):
+        messages.append(message)
 
 
-def _said(found: JsonObject) -> list[Json]:
-    content = found.get("content", found.get("parts"))
-    said: list[Json] = []
-    if string(found.get("type")) == "reasoning":
-        return _thoughts(objects(found.get("summary")))
+def _read_content(fields: JsonObject) -> list[Json]:
+    content = fields.get("content", fields.get("parts"))
+    parts: list[Json] = []
+    if string(fields.get("type")) == "reasoning":
+        return _thoughts(objects(fields.get("summary")))
     for block in content if isinstance(content, list) else [content]:
-        said += _parts(block)
-    return said
+        parts += _parts(block)
+    return parts
 
 
 def _parts(block: Json) -> list[Json]:
@@ -121,15 +124,15 @@ def _parts(block: Json) -> list[Json]:
         return []
     if isinstance(block, str):
         return [{"type": "text", "content": block}]
-    found = obj(block)
-    if carries_tools(found):
+    fields = obj(block)
+    if carries_tools(fields):
         return []
-    if found.get("thought") is True:
-        return _thoughts([found])
-    if isinstance(found.get("text"), str) and string(found.get("type")) in {"", *_TEXTS}:
-        return [{"type": "text", "content": found["text"]}]
-    if isinstance(found.get("thinking"), str):
-        return [{"type": "reasoning", "content": found["thinking"]}]
+    if fields.get("thought") is True:
+        return _thoughts([fields])
+    if isinstance(fields.get("text"), str) and string(fields.get("type")) in {"", *_TEXTS}:
+        return [{"type": "text", "content": fields["text"]}]
+    if isinstance(fields.get("thinking"), str):
+        return [{"type": "reasoning", "content": fields["thinking"]}]
     return [{"type": "generic", "block": block}]
 
 
@@ -137,31 +140,35 @@ def _thoughts(blocks: Iterable[JsonObject]) -> list[Json]:
     return [{"type": "reasoning", "content": string(block.get("text"))} for block in blocks]
 
 
-def _results(found: JsonObject) -> list[Json]:
+def _results(fields: JsonObject) -> list[Json]:
     failed = {
         string(block.get("tool_use_id")) or string(obj(block.get("toolResult")).get("toolUseId"))
-        for block in objects(found.get("content"))
+        for block in objects(fields.get("content"))
         if block.get("is_error") is True or obj(block.get("toolResult")).get("status") == "error"
     }
     # Gemini may have no ids: the results of one tool in one message are told apart by their places alone.
-    parts: list[Json] = [*objects(found.get("parts"))]
-    pieces: list[Json] = [{**found, "parts": [part]} for part in parts] or [found]
+    parts: list[Json] = [*objects(fields.get("parts"))]
+    pieces: list[Json] = [{**fields, "parts": [part]} for part in parts] or [fields]
     return [
-        {"type": "tool_call_response", "id": known, "response": _unwrapped(result) if parts else _plain(result)}
-        | ({"is_error": True} if known in failed else {})
+        {
+            "type": "tool_call_response",
+            "id": call_id,
+            "response": _unwrap_result(result) if parts else _parse_result(result),
+        }
+        | ({"is_error": True} if call_id in failed else {})
         for piece in pieces
-        for known, result in tool_results(piece).items()
+        for call_id, result in tool_results(piece).items()
     ]
 
 
-def _unwrapped(result: Json) -> Json:
+def _unwrap_result(result: Json) -> Json:
     """Return what a function gave Gemini: the API takes objects alone, so all else comes in one of a single field."""
     if isinstance(result, dict) and len(result) == 1 and (field := next(iter(result))) in _WRAPPINGS:
         return parsed(result[field])
     return result
 
 
-def _plain(result: Json) -> Json:
+def _parse_result(result: Json) -> Json:
     """Return what a tool gave: the only text of a list of blocks, parsed where it is JSON."""
     if isinstance(result, list) and len(result) == 1 and isinstance(only := result[0], dict):
         text = only.get("text", only.get("json"))
@@ -169,7 +176,7 @@ def _plain(result: Json) -> Json:
     return parsed(result)
 
 
-TELLERS = frozenset({"tool", "function"})
+RESULT_ROLES = frozenset({"tool", "function"})
 """The roles whose content is the result of a tool."""
 _CALLS = ("tool_call_id", "tool_name", "name")
 _TOOLS = frozenset(
@@ -181,42 +188,42 @@ def say(message: Json) -> str:
     """A message for people: "user: ...", "assistant calls lookup({...})", "tool result call_1: ...", a line each."""
     if isinstance(message, str):
         return f"user: {message}"
-    found = obj(message)
-    if not found:
+    fields = obj(message)
+    if not fields:
         return canonical(message)
-    uses, results = tool_uses(found), tool_results(found)
-    role = "assistant" if found.get("role") == "model" else string(found.get("role"))
-    role = role or ("assistant" if uses else "user" if "parts" in found else string(found.get("type")) or "message")
-    lines = [] if results and role in TELLERS else _list_lines(role, found)
-    if string(found.get("refusal")):
-        lines.append(f"{role} refuses: {found['refusal']}")
+    uses, results = tool_uses(fields), tool_results(fields)
+    role = "assistant" if fields.get("role") == "model" else string(fields.get("role"))
+    role = role or ("assistant" if uses else "user" if "parts" in fields else string(fields.get("type")) or "message")
+    lines = [] if results and role in RESULT_ROLES else _list_lines(role, fields)
+    if string(fields.get("refusal")):
+        lines.append(f"{role} refuses: {fields['refusal']}")
     lines += [f"{role} calls {use.name}({_write_value(use.arguments)})" for use in uses]
     lines += [f"tool result {call_id}: {_text(result)}" for call_id, result in results.items()]
-    return "\n".join(lines) or f"{role}: {canonical(found)}"
+    return "\n".join(lines) or f"{role}: {canonical(fields)}"
 
 
 def tool_uses(message: Json) -> tuple[ToolUse, ...]:
     """The tool calls that a message carries."""
-    found = obj(message)
-    uses = [openai_chat.tool_use(call) for call in objects(found.get("tool_calls"))]
-    for block in _blocks(found):
+    fields = obj(message)
+    uses = [openai_chat.tool_use(call) for call in objects(fields.get("tool_calls"))]
+    for block in _blocks(fields):
         use = gemini.tool_use(block) or bedrock.tool_use(block)
         use = use or (anthropic.tool_use(block) if block.get("type") == "tool_use" else None)
         uses += [use] if use else []
-    item = openai_responses.tool_use(found)
+    item = openai_responses.tool_use(fields)
     return (*uses, item) if item else tuple(uses)
 
 
 def tool_results(message: Json) -> dict[str, Json]:
     """The tool results that a message carries, as sent, by the id of the tool call; where it has none, by its name."""
-    found = obj(message)
+    fields = obj(message)
     results: dict[str, Json] = {}
-    if string(found.get("role")) in TELLERS:
-        known = next((string(found[name]) for name in _CALLS if string(found.get(name))), "")
-        results |= {known: found.get("content")} if known else {}
-    if string(found.get("type")).endswith("_call_output"):
-        results[string(found.get("call_id"))] = found.get("output")
-    for block in _blocks(found):
+    if string(fields.get("role")) in RESULT_ROLES:
+        call_id = next((string(fields[name]) for name in _CALLS if string(fields.get(name))), "")
+        results |= {call_id: fields.get("content")} if call_id else {}
+    if string(fields.get("type")).endswith("_call_output"):
+        results[string(fields.get("call_id"))] = fields.get("output")
+    for block in _blocks(fields):
         answer = block.get("functionResponse", block.get("function_response"))
         if block.get("type") == "tool_result":
             results[string(block.get("tool_use_id"))] = block.get("content")
@@ -242,35 +249,35 @@ def _list_lines(role: str, message: JsonObject) -> list[str]:
     """The lines for what was said besides tools; neighbouring texts are one."""
     content = message.get("content") or message.get("parts")
     content = content if isinstance(content, list) else [content]
-    shown = [_block(block) for block in [message.get("tool_plan"), *content] if block is not None]
-    shown += [str(one) for _, one in media.found({"images": message.get("images")})]
-    joined = " ".join(text for text in shown if text)
+    texts = [_block(block) for block in [message.get("tool_plan"), *content] if block is not None]
+    texts += [str(file) for _, file in media.find_media({"images": message.get("images")})]
+    joined = " ".join(text for text in texts if text)
     return [f"{role}: {joined}"] if joined else []
 
 
 def _block(block: Json) -> str:
     """A block as text; "" for the calls and results of tools, which are told apart."""
     if isinstance(block, str):
-        return str(media.encoded(block) or block)
-    found = obj(block)
-    kind = string(found.get("type"))
-    if carries_tools(found):
+        return str(media.read_media(block) or block)
+    fields = obj(block)
+    kind = string(fields.get("type"))
+    if carries_tools(fields):
         return ""
-    if isinstance(found.get("text"), str):
-        return f"(thinks: {found['text']})" if found.get("thought") is True else string(found["text"])
-    thought = found.get("thinking", obj(obj(found.get("reasoningContent")).get("reasoningText")).get("text"))
+    if isinstance(fields.get("text"), str):
+        return f"(thinks: {fields['text']})" if fields.get("thought") is True else string(fields["text"])
+    thought = fields.get("thinking", obj(obj(fields.get("reasoningContent")).get("reasoningText")).get("text"))
     if thought is not None:
         return f"(thinks: {_text(thought)})"
-    if isinstance(found.get("json"), dict | list):
-        return canonical(found["json"])
-    return _media(found) or f"[{kind or next(iter(found), 'block')}]"
+    if isinstance(fields.get("json"), dict | list):
+        return canonical(fields["json"])
+    return _media(fields) or f"[{kind or next(iter(fields), 'block')}]"
 
 
 def _media(block: JsonObject) -> str:
     """The pictures, sounds and files in a block, each by its type, size and digest; a link as it stands."""
-    held = [str(one) for _, one in media.found(block)]
-    if held:
-        return " ".join(held)
+    marks = [str(file) for _, file in media.find_media(block)]
+    if marks:
+        return " ".join(marks)
     url = block.get("image_url")
     link = string(url) or string(obj(url).get("url")) or string(obj(block.get("source")).get("url"))
     link = link or string(obj(block.get("fileData", block.get("file_data"))).get("fileUri"))

@@ -6,7 +6,7 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.snapshots.kit import region_of
+from pytest_agentreplay.snapshots.kit import find_region
 
 if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching.address import Url
@@ -60,5 +60,5 @@ def provider(host: str) -> str:
 
 def region(url: Url) -> str:
     """The region that a URL names, in its host or in its path; "" when it names none."""
-    found = _OPENAI.search(url.host) or _LOCATION.search(url.path)
-    return region_of(f"https://{url.host}/") or (found[1] if found else "")
+    match = _OPENAI.search(url.host) or _LOCATION.search(url.path)
+    return find_region(f"https://{url.host}/") or (match[1] if match else "")

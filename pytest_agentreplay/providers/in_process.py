@@ -15,7 +15,7 @@ from pytest_agentreplay.model.exchanges import Failure, ToolReply
 from pytest_agentreplay.model.reading import CallReading, Chunk, ReplyReading, ToolUse
 from pytest_agentreplay.providers import openai_chat
 from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, string, unique
-from pytest_agentreplay.values.deserializer import plain
+from pytest_agentreplay.values.deserializer import to_plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,24 +33,27 @@ ROLES = {"human": "user", "ai": "assistant", "AIMessageChunk": "assistant", "sys
 
 def read_call(call: ToolCall) -> CallReading:
     """A call of a model function: the first argument with a name of MESSAGES or PROMPTS is what it is told."""
-    arguments = obj(plain(dict(call.arguments)))
-    told, system, tools = (_named(arguments, names) for names in ((*MESSAGES, *PROMPTS), SYSTEM, TOOLS))
-    held = arguments.get(told)
-    messages = tuple(map(message, held)) if isinstance(held, list) else (message(held),) if told else ()
+    arguments = obj(to_plain(dict(call.arguments)))
+    prompt_name, system, tools = (_find_argument(arguments, names) for names in ((*MESSAGES, *PROMPTS), SYSTEM, TOOLS))
+    prompt = arguments.get(prompt_name)
+    messages = tuple(map(message, prompt)) if isinstance(prompt, list) else (message(prompt),) if prompt_name else ()
     declared = obj(call.facts.get("parameters"))
     return CallReading(
         kind="model",
         name=call.name,
         dialect=PROVIDER,
         provider=string(call.facts.get("provider")) or PROVIDER,
-        operation="chat" if told in MESSAGES else "text_completion",
+        operation="chat" if prompt_name in MESSAGES else "text_completion",
         model=call.name,
-        parameters={**declared, **{name: v for name, v in arguments.items() if name not in (told, system, tools)}},
+        parameters={
+            **declared,
+            **{name: v for name, v in arguments.items() if name not in (prompt_name, system, tools)},
+        },
         system=(arguments[system],) if arguments.get(system) is not None else (),
         messages=messages,
         tools=tuple(arr(arguments.get(tools))),
         system_at=f"$.{system}" if system else "",
-        messages_at=f"$.{told}" if told else "",
+        messages_at=f"$.{prompt_name}" if prompt_name else "",
         tools_at=f"$.{tools}" if tools else "",
         stream=arguments.get("stream") is True,
     )
@@ -58,15 +61,15 @@ def read_call(call: ToolCall) -> CallReading:
 
 def message(value: Any) -> Json:
     """A message with its role where the others have it; anything else as it is."""
-    found: JsonObject = obj(value)
-    role = ROLES.get(string(found.get("type")), "")
-    if "role" in found or not role or "content" not in found:
+    fields: JsonObject = obj(value)
+    role = ROLES.get(string(fields.get("type")), "")
+    if "role" in fields or not role or "content" not in fields:
         return value  # type: ignore[no-any-return]
     uses: list[Json] = [
         {"id": use.get("id"), "function": {"name": use.get("name"), "arguments": use.get("args")}}
-        for use in objects(found.get("tool_calls"))
+        for use in objects(fields.get("tool_calls"))
     ]
-    rest = {key: found[key] for key in ("content", "tool_call_id") if found.get(key) is not None}
+    rest = {key: fields[key] for key in ("content", "tool_call_id") if fields.get(key) is not None}
     return {"role": role, **rest, **({"tool_calls": uses} if uses else {})}
 
 
@@ -76,15 +79,15 @@ def read_reply(outcome: Outcome | None) -> ReplyReading:
         return ReplyReading(error=f"{outcome.type}: {outcome.message}".rstrip(": "))
     if not isinstance(outcome, ToolReply):
         return ReplyReading()
-    values = [plain(item) for item in outcome.items] if outcome.items is not None else [_result(outcome.value)]
+    values = [to_plain(item) for item in outcome.items] if outcome.items is not None else [_result(outcome.value)]
     error = f"{outcome.failure.type}: {outcome.failure.message}".rstrip(": ") if outcome.failure else ""
-    whole = _completion(values)
-    if whole is not None:
-        reading = openai_chat.read_reply(whole)
+    completion = _completion(values)
+    if completion is not None:
+        reading = openai_chat.read_reply(completion)
     else:
         uses = _uses(values)
-        said, ids = "".join(map(text, values)), unique(use.id for use in uses)
-        reading = ReplyReading(text=said, tool_uses=uses, usage=_usage(values), ids=ids)
+        reply_text, ids = "".join(map(text, values)), unique(use.id for use in uses)
+        reading = ReplyReading(text=reply_text, tool_uses=uses, usage=_usage(values), ids=ids)
     return replace(reading, error=error)
 
 
@@ -94,15 +97,15 @@ def text(value: Any) -> str:
         return value
     if isinstance(value, list | tuple):
         return "".join(map(text, value))
-    found = obj(value)
-    inner = next((found[name] for name in ("message", "choices", *TEXTS) if found.get(name)), "")
+    fields = obj(value)
+    inner = next((fields[name] for name in ("message", "choices", *TEXTS) if fields.get(name)), "")
     return text(inner)
 
 
 def _result(value: Json) -> Any:
     """A plain result; what an awaited one of a plain function is wrapped in comes off."""
-    found: Any = plain(value)
-    return found["$awaited"] if isinstance(found, dict) and found.keys() == {"$awaited"} else found
+    result: Any = to_plain(value)
+    return result["$awaited"] if isinstance(result, dict) and result.keys() == {"$awaited"} else result
 
 
 class _Piece(NamedTuple):
@@ -113,13 +116,13 @@ class _Piece(NamedTuple):
 
 def _completion(values: list[Any]) -> JsonObject | None:
     """OpenAI's completion, where that is what came, whole or in chunks."""
-    found = [value for value in values if isinstance(value, dict) and objects(value.get("choices"))]
-    if not found or len(found) != len(values):
+    completions = [value for value in values if isinstance(value, dict) and objects(value.get("choices"))]
+    if not completions or len(completions) != len(values):
         return None
-    if any("delta" in choice for choice in objects(found[0]["choices"])):
-        return openai_chat.join(map(_Piece, found))  # type: ignore[arg-type]
-    if len(found) == 1 and any("message" in choice for choice in objects(found[0]["choices"])):
-        return found[0]
+    if any("delta" in choice for choice in objects(completions[0]["choices"])):
+        return openai_chat.join(map(_Piece, completions))  # type: ignore[arg-type]
+    if len(completions) == 1 and any("message" in choice for choice in objects(completions[0]["choices"])):
+        return completions[0]
     return None
 
 
@@ -135,11 +138,11 @@ def _uses(values: list[Any]) -> tuple[ToolUse, ...]:
 
 
 def _usage(values: list[Any]) -> dict[str, int]:
-    found = next((obj(value)["usage_metadata"] for value in values if obj(obj(value).get("usage_metadata"))), {})
-    return counts((name, obj(found).get(name)) for name in ("input_tokens", "output_tokens"))
+    usage = next((obj(value)["usage_metadata"] for value in values if obj(obj(value).get("usage_metadata"))), {})
+    return counts((name, obj(usage).get(name)) for name in ("input_tokens", "output_tokens"))
 
 
-def _named(arguments: JsonObject, names: tuple[str, ...]) -> str:
+def _find_argument(arguments: JsonObject, names: tuple[str, ...]) -> str:
     return next((name for name in names if arguments.get(name) is not None), "")
 
 
@@ -153,7 +156,7 @@ INSIDE = ("node", "document", "doc", "entity", "payload", "_source", "properties
 
 def read_retrieval(call: ToolCall) -> CallReading:
     """A retrieval: the query as its one message, everything else as parameters."""
-    asked = query(call.arguments)
+    query_text = query(call.arguments)
     return CallReading(
         kind="retrieval",
         name=call.name,
@@ -161,19 +164,19 @@ def read_retrieval(call: ToolCall) -> CallReading:
         operation="retrieval",
         model=string(call.facts.get("embedding_model")),
         parameters=dict(call.arguments),
-        messages=(asked,) if asked else (),
+        messages=(query_text,) if query_text else (),
     )
 
 
 def query(arguments: JsonObject) -> str:
     """The text that is looked for, "" where no argument shows it (a vector is no text)."""
-    found = obj(plain(dict(arguments)))
-    said = next((found[name] for name in QUERIES if found.get(name)), "")
-    if isinstance(said, dict):
-        said = said.get("query_str") or said.get("text") or ""
-    if isinstance(said, list):
-        said = ", ".join(one for one in said if isinstance(one, str))
-    return string(said)
+    values = obj(to_plain(dict(arguments)))
+    value = next((values[name] for name in QUERIES if values.get(name)), "")
+    if isinstance(value, dict):
+        value = value.get("query_str") or value.get("text") or ""
+    if isinstance(value, list):
+        value = ", ".join(part for part in value if isinstance(part, str))
+    return string(value)
 
 
 def read_chunks(outcome: Outcome | None) -> tuple[Chunk, ...]:
@@ -187,19 +190,19 @@ def _chunks(value: Any) -> Iterator[Chunk]:
     match value:
         case list() | tuple() if (neighbours := _matrices(value)) is not None:
             yield from (Chunk(str(identity), score) for score, identity in neighbours)
-        case tuple() if (pair := _scored(value)) is not None:
+        case tuple() if (pair := _read_pair(value)) is not None:
             yield pair
         case list() | tuple():
-            for one in value:
-                found = _scored(one) if isinstance(one, list | tuple) else _chunk(one)
-                yield from [found] if found is not None else _chunks(one) if isinstance(one, list | tuple) else []
+            for item in value:
+                chunk = _read_pair(item) if isinstance(item, list | tuple) else _chunk(item)
+                yield from [chunk] if chunk is not None else _chunks(item) if isinstance(item, list | tuple) else []
         case dict() if isinstance(value.get("ids"), list):
             yield from _columns(value)
         case dict():
-            held = next((value[name] for name in HOLDERS if isinstance(value.get(name), list | dict)), None)
+            inner = next((value[name] for name in HOLDERS if isinstance(value.get(name), list | dict)), None)
             single = _chunk(value)
-            if held is not None:
-                yield from _chunks(held)
+            if inner is not None:
+                yield from _chunks(inner)
             elif single is not None and (single.id or single.score is not None or single.content):
                 yield single
 
@@ -208,18 +211,18 @@ def _chunk(value: Any, score: float | None = None) -> Chunk | None:
     """One chunk: an object with its parts at hand or one level in, or a bare text; None for what is neither."""
     if isinstance(value, str):
         return Chunk("", score, value)
-    found = obj(value)
-    if not found:
+    fields = obj(value)
+    if not fields:
         return None
-    places = [found, *(obj(found.get(name)) for name in INSIDE if obj(found.get(name)))]
+    places = [fields, *(obj(fields.get(name)) for name in INSIDE if obj(fields.get(name)))]
     places += [obj(inner) for place in places[1:] for name in ("metadata",) if (inner := place.get(name))]
     own = next((place[name] for place in places for name in SCORES if number(place.get(name)) is not None), score)
     content = next((place[name] for place in places for name in CONTENTS if isinstance(place.get(name), str)), "")
-    identity = next((place[name] for place in places for name in (*IDS, "source") if named(place.get(name))), "")
+    identity = next((place[name] for place in places for name in (*IDS, "source") if is_id(place.get(name))), "")
     return Chunk(str(identity), number(own), string(content))
 
 
-def _scored(value: Any) -> Chunk | None:
+def _read_pair(value: Any) -> Chunk | None:
     """Return the chunk of a pair of document and score, either first."""
     if len(value) != 2:
         return None
@@ -244,8 +247,8 @@ def _columns(table: dict[str, Any]) -> Iterator[Chunk]:
 
 
 def _column_of_row(column: Any, row: int) -> list[Any]:
-    found = column[row] if isinstance(column, list) and row < len(column) else None
-    return found if isinstance(found, list) else []
+    cells = column[row] if isinstance(column, list) and row < len(column) else None
+    return cells if isinstance(cells, list) else []
 
 
 def _matrices(value: list[Any] | tuple[Any, ...]) -> list[tuple[float, int]] | None:
@@ -265,10 +268,10 @@ def _matrices(value: list[Any] | tuple[Any, ...]) -> list[tuple[float, int]] | N
 
 def rows(value: Any) -> list[list[float]]:
     """The rows of a matrix of numbers, also of a frozen array; [] for anything else."""
-    held = value.get("values") if isinstance(value, dict) and "dtype" in value else value
-    if not isinstance(held, list) or not all(isinstance(row, list) for row in held):
+    values = value.get("values") if isinstance(value, dict) and "dtype" in value else value
+    if not isinstance(values, list) or not all(isinstance(row, list) for row in values):
         return []
-    return held if all(number(cell) is not None for row in held for cell in row) else []
+    return values if all(number(cell) is not None for row in values for cell in row) else []
 
 
 def number(value: Any) -> float | None:
@@ -278,6 +281,6 @@ def number(value: Any) -> float | None:
     return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def named(value: Json) -> bool:
+def is_id(value: Json) -> bool:
     """Return whether a value can be an id."""
     return isinstance(value, str | int) and not isinstance(value, bool) and value != ""

@@ -36,10 +36,10 @@ _BATCH_IDS = ("$[*].id", "$[*].params._meta.progressToken", "$[*].params.request
 
 def methods(tree: Json) -> tuple[str, ...]:
     """The methods of a JSON-RPC request, notification or batch of them; () for a client's answer and anything else."""
-    asked = objects(tree) if isinstance(tree, list) else [obj(tree)]
-    if not asked or not all(one.get("jsonrpc") == "2.0" and "method" in one for one in asked):
+    messages = objects(tree) if isinstance(tree, list) else [obj(tree)]
+    if not messages or not all(message.get("jsonrpc") == "2.0" and "method" in message for message in messages):
         return ()
-    return tuple(string(one["method"]) for one in asked)
+    return tuple(string(message["method"]) for message in messages)
 
 
 def client_ids(tree: Json) -> tuple[str, ...]:
@@ -57,8 +57,8 @@ def read_message(tree: Json) -> CallReading | None:
     called = methods(tree)
     if not called or not all(name.partition("/")[0] in _METHODS | _METHODS_OF_SERVERS for name in called):
         return None
-    asked = objects(tree) if isinstance(tree, list) else [obj(tree)]
-    params = obj(asked[0].get("params"))
+    messages = objects(tree) if isinstance(tree, list) else [obj(tree)]
+    params = obj(messages[0].get("params"))
     if called == ("tools/call",):
         return CallReading(
             kind="tool",
@@ -69,25 +69,25 @@ def read_message(tree: Json) -> CallReading | None:
             client_ids=client_ids(tree),
         )
     name = ", ".join(called)
-    batch: JsonObject = {"batch": [*asked]}
+    batch: JsonObject = {"batch": [*messages]}
     return CallReading(
         kind="mcp",
         name=name,
         dialect="mcp",
         operation=name,
-        parameters=params if len(asked) == 1 else batch,
+        parameters=params if len(messages) == 1 else batch,
         client_ids=client_ids(tree),
     )
 
 
-def answer(messages: Iterable[Json], asked: Json = None) -> JsonObject:
+def answer(messages: Iterable[Json], request: Json = None) -> JsonObject:
     """The answer among the messages that came: that to the id of `asked`, else the last one; {} when none came.
 
     Notifications and the server's own requests may stand beside it, each answer of a batch too.
     """
-    flat = [obj(one) for many in messages for one in (many if isinstance(many, list) else [many])]
-    answers = [one for one in flat if "method" not in one and ("result" in one or "error" in one)]
-    mine = [one for one in answers if one.get("id") == obj(asked).get("id")]
+    flat = [obj(item) for many in messages for item in (many if isinstance(many, list) else [many])]
+    answers = [item for item in flat if "method" not in item and ("result" in item or "error" in item)]
+    mine = [item for item in answers if item.get("id") == obj(request).get("id")]
     return (mine or answers or [{}])[-1]
 
 
@@ -96,22 +96,22 @@ def read_answer(message: Json) -> ReplyReading:
 
     `result` is what the tool gave as a value, else its content; `error` is said for a tool's own errors too.
     """
-    found = obj(message)
-    if isinstance(found.get("error"), dict):
-        error = obj(found["error"])
+    fields = obj(message)
+    if isinstance(fields.get("error"), dict):
+        error = obj(fields["error"])
         return ReplyReading(error=f"{error.get('code', '')}: {string(error.get('message'))}".strip(": "))
-    result = found.get("result")
+    result = fields.get("result")
     body = obj(result)
     blocks = objects(body.get("content"))
     text = "\n".join(filter(None, (string(block.get("text")) for block in blocks)))
     if not blocks and "content" not in body and "isError" not in body and result not in (None, {}):
         text = canonical(result)
-    given = body.get("structuredContent", body.get("content", result))
+    value = body.get("structuredContent", body.get("content", result))
     failed = body.get("isError") is True
-    return ReplyReading(text=text, result=given, error=(text or "the tool failed") if failed else "")
+    return ReplyReading(text=text, result=value, error=(text or "the tool failed") if failed else "")
 
 
-def spelled(call: Call, outcome: Outcome, like: Outcome | None = None) -> Outcome | None:
+def write_answer(call: Call, outcome: Outcome, like: Outcome | None = None) -> Outcome | None:
     """What a tool gave as the answer to `call`, which asks for it over MCP; None for what cannot be told so.
 
     `like` is an answer of the same tool: where it wraps its value under "result", as SDKs do with what is no object,
@@ -119,30 +119,30 @@ def spelled(call: Call, outcome: Outcome, like: Outcome | None = None) -> Outcom
     """
     if isinstance(call, ToolCall) or not isinstance(outcome, ToolReply | Failure):
         return None
-    asked = parse(call.body.data)
-    if isinstance(asked, NotJson) or methods(asked) != ("tools/call",):
+    request = parse(call.body.data)
+    if isinstance(request, NotJson) or methods(request) != ("tools/call",):
         return None
-    given: Json = outcome.message if isinstance(outcome, Failure) else outcome.value
-    wrapped = isinstance(outcome, ToolReply) and _structured(like).keys() == {"result"}
-    if wrapped and isinstance(given, dict) and given.keys() == {"result"}:
-        given = given["result"]
-    text: Json = given if isinstance(given, str) else canonical(given)
+    value: Json = outcome.message if isinstance(outcome, Failure) else outcome.value
+    wrapped = isinstance(outcome, ToolReply) and _read_structured(like).keys() == {"result"}
+    if wrapped and isinstance(value, dict) and value.keys() == {"result"}:
+        value = value["result"]
+    text: Json = value if isinstance(value, str) else canonical(value)
     result: JsonObject = {"content": [{"type": "text", "text": text}], "isError": isinstance(outcome, Failure)}
-    if wrapped or isinstance(given, dict):
-        result["structuredContent"] = {"result": given} if wrapped else given
-    message: JsonObject = {"jsonrpc": "2.0", "id": obj(asked).get("id"), "result": result}
+    if wrapped or isinstance(value, dict):
+        result["structuredContent"] = {"result": value} if wrapped else value
+    message: JsonObject = {"jsonrpc": "2.0", "id": obj(request).get("id"), "result": result}
     data = canonical(message).encode("utf-8", "surrogatepass")
     if isinstance(call, FrameCall):
-        return FramesReply.of([Frame(data)])
+        return FramesReply.from_frames([Frame(data)])
     headers = (("content-type", "application/json"), ("content-length", str(len(data))))
     return HttpReply(200, "OK", headers=headers, body=Body(data), cuts=(len(data),))
 
 
-def _structured(outcome: Outcome | None) -> JsonObject:
+def _read_structured(outcome: Outcome | None) -> JsonObject:
     """Return the structured content of an answer, {} where it has none."""
     frames = [frame.data for frame in outcome.frames()] if isinstance(outcome, FramesReply) else []
-    found = [outcome.body.data] if isinstance(outcome, HttpReply) else frames
-    trees = [tree for data in found if not isinstance(tree := parse(data), NotJson)]
+    bodies = [outcome.body.data] if isinstance(outcome, HttpReply) else frames
+    trees = [tree for data in bodies if not isinstance(tree := parse(data), NotJson)]
     return obj(obj(answer(trees).get("result")).get("structuredContent"))
 
 
@@ -154,9 +154,9 @@ def message(data: bytes) -> JsonObject:
     return obj(parse(data))
 
 
-def is_request(said: JsonObject) -> bool:
+def is_request(fields: JsonObject) -> bool:
     """Whether whoever says it wants an answer."""
-    return "method" in said and "id" in said
+    return "method" in fields and "id" in fields
 
 
 def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
@@ -164,12 +164,12 @@ def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
 
     Progress is about the question whose token it bears. None for what is about nothing else, such as a log line.
     """
-    said = message(data)
-    if is_request(said):
-        return ("agent" if by_agent else "server"), plain(said["id"])
-    if "id" in said:
-        return ("server" if by_agent else "agent"), plain(said["id"])
-    if not by_agent and (token := _token(said)) is not None:
+    fields = message(data)
+    if is_request(fields):
+        return ("agent" if by_agent else "server"), make_key(fields["id"])
+    if "id" in fields:
+        return ("server" if by_agent else "agent"), make_key(fields["id"])
+    if not by_agent and (token := _token(fields)) is not None:
         return "agent", token
     return None
 
@@ -179,50 +179,50 @@ def answers(exchanges: Iterable[Exchange]) -> dict[int, JsonObject]:
 
     An answer may have come after the agent had said other things, so it stands in the outcome of one of those.
     """
-    asked: dict[tuple[int, Hashable], int] = {}
-    found: dict[int, JsonObject] = {}
+    starts: dict[tuple[int, Hashable], int] = {}
+    by_start: dict[int, JsonObject] = {}
     for x in exchanges:
         if not isinstance(x.call, FrameCall) or x.call.boundary != "mcp":
             continue
         connection = x.call.connection or x.start
         if (about := subject(x.call.body.data, by_agent=True)) is not None:
-            asked[connection, about] = x.start
+            starts[connection, about] = x.start
         for frame in x.outcome.frames() if isinstance(x.outcome, FramesReply) else ():
-            said = message(frame.data)
-            if "method" not in said and (about := subject(frame.data, by_agent=False)) is not None:
-                start = asked.get((connection, about))
+            fields = message(frame.data)
+            if "method" not in fields and (about := subject(frame.data, by_agent=False)) is not None:
+                start = starts.get((connection, about))
                 if start is not None:
-                    found.setdefault(start, said)
-    return found
+                    by_start.setdefault(start, fields)
+    return by_start
 
 
 def made_ids(data: bytes) -> dict[str, Json]:
     """The ids that the client made up for a question, by what they are: its number, its token of progress."""
-    asked = message(data)
-    if not is_request(asked):
+    fields = message(data)
+    if not is_request(fields):
         return {}
-    meta = obj(obj(asked.get("params")).get("_meta"))
-    found = {"id": asked.get("id"), "token": meta.get("progressToken")}
-    return {name: value for name, value in found.items() if value is not None}
+    meta = obj(obj(fields.get("params")).get("_meta"))
+    ids = {"id": fields.get("id"), "token": meta.get("progressToken")}
+    return {name: value for name, value in ids.items() if value is not None}
 
 
-def renamed(said: JsonObject, names: Mapping[Hashable, Json]) -> JsonObject:
+def rename_ids(fields: JsonObject, names: Mapping[Hashable, Json]) -> JsonObject:
     """Return what the server sent, under the ids that the client has made up today; `names` has them by recorded id."""
-    if "method" not in said and "id" in said:
-        return {**said, "id": names.get(plain(said["id"]), said["id"])}
-    params = obj(said.get("params"))
+    if "method" not in fields and "id" in fields:
+        return {**fields, "id": names.get(make_key(fields["id"]), fields["id"])}
+    params = obj(fields.get("params"))
     meta = obj(params.get("_meta"))
-    if (token := _token(said)) in names:
-        return {**said, "params": {**params, "progressToken": names[token]}}
-    if (known := plain(meta.get(SUBSCRIPTION))) in names:
-        return {**said, "params": {**params, "_meta": {**meta, SUBSCRIPTION: names[known]}}}
-    return said
+    if (token := _token(fields)) in names:
+        return {**fields, "params": {**params, "progressToken": names[token]}}
+    if (subscription := make_key(meta.get(SUBSCRIPTION))) in names:
+        return {**fields, "params": {**params, "_meta": {**meta, SUBSCRIPTION: names[subscription]}}}
+    return fields
 
 
-def _token(said: JsonObject) -> Hashable | None:
-    return plain(obj(said.get("params")).get("progressToken")) if "method" in said else None
+def _token(fields: JsonObject) -> Hashable | None:
+    return make_key(obj(fields.get("params")).get("progressToken")) if "method" in fields else None
 
 
-def plain(value: Json) -> Hashable | None:
+def make_key(value: Json) -> Hashable | None:
     """Return an id as a key; numbers and texts stay apart."""
     return (type(value).__name__, value) if isinstance(value, str | int) else None

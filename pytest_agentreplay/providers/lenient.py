@@ -65,9 +65,9 @@ def openai_tokens(usage: JsonObject, read: str, written: str) -> dict[str, int]:
 
 def sum_tokens(usage: JsonObject, read: str, written: str, cache_read: str, cache_written: str) -> dict[str, int]:
     """Cached tokens count as input tokens, as the conventions ask; Bedrock and Anthropic list them apart."""
-    given = counts((name, usage.get(name)) for name in (read, cache_read, cache_written))
+    input_counts = counts((name, usage.get(name)) for name in (read, cache_read, cache_written))
     return token_counts(
-        sum(given.values()) if given else None,
+        sum(input_counts.values()) if input_counts else None,
         usage.get(written),
         cache_read=usage.get(cache_read),
         cache_written=usage.get(cache_written),
@@ -84,9 +84,9 @@ def rest(body: JsonObject, *names: str) -> JsonObject:
     return {name: value for name, value in body.items() if name not in names}
 
 
-def merge_later(known: JsonObject, later: JsonObject, *, empty: tuple[Json, ...] = (None,)) -> JsonObject:
+def merge_later(earlier: JsonObject, later: JsonObject, *, empty: tuple[Json, ...] = (None,)) -> JsonObject:
     """Return `known` with what `later` says; a value of it that is `empty` takes the place of none."""
-    return known | {name: value for name, value in later.items() if value not in empty or name not in known}
+    return earlier | {name: value for name, value in later.items() if value not in empty or name not in earlier}
 
 
 def parse_text(value: Json) -> Json:
@@ -95,20 +95,20 @@ def parse_text(value: Json) -> Json:
     return value if isinstance(tree, NotJson) else tree
 
 
-def grow(whole: JsonObject, piece: JsonObject) -> None:
+def grow(target: JsonObject, piece: JsonObject) -> None:
     """Add a piece of a stream to what has come: texts and lists grow, objects by their fields; names stay.
 
     What the piece leaves open (null) stays as it is.
     """
     for name, value in piece.items():
-        before = whole.get(name)
+        before = target.get(name)
         if isinstance(value, str) and isinstance(before, str):
-            whole[name] = before or value if name in _NAMES else before + value
+            target[name] = before or value if name in _NAMES else before + value
         elif isinstance(value, list) and isinstance(before, list):
-            whole[name] = [*before, *value]
+            target[name] = [*before, *value]
         elif isinstance(value, dict):
             inner: JsonObject = {**obj(before)}
             grow(inner, value)
-            whole[name] = inner
+            target[name] = inner
         elif value is not None:
-            whole[name] = value
+            target[name] = value

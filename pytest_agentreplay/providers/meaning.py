@@ -41,18 +41,18 @@ class ByBody:
 
     def text(self, call: Call) -> str:
         """What two calls have the same that are the same."""
-        whole = self._matching.text(call)
+        text = self._matching.text(call)
         reading = READER.read_call(call)
         if isinstance(call, ToolCall) or reading.kind != "model":
-            return whole
-        body = whole.partition("\n")[2]
+            return text
+        body = text.partition("\n")[2]
         return f"{canonical([reading.dialect, reading.model, reading.stream])}\n{body}"
 
     def plainly(self, call: Call) -> Call:
         """The call without the host that it goes to, and without headers."""
         if not isinstance(call, HttpCall) or READER.read_call(call).kind != "model":
             return call
-        counted = self._matching.counted(call)
+        counted = self._matching.strip_ignored(call)
         assert isinstance(counted, HttpCall)
         return HttpCall(call.method, f"{NOWHERE}{split(call.url).path}", body=counted.body)
 
@@ -67,13 +67,13 @@ class ByMeaning:
     def __init__(self, matching: Matching, run: Run) -> None:
         """`matching` says what of a body counts, `run` what is known."""
         self._matching = matching
-        self._lost = _lost(run)
+        self._lost = _find_lost(run)
 
     def text(self, call: Call) -> str:
         """What two calls have the same that are the same."""
-        counted = self._matching.counted(call)
+        counted = self._matching.strip_ignored(call)
         if isinstance(call, HttpCall) and (reading := READER.read_call(counted)).kind == "model":
-            return canonical(said(reading, self._lost))
+            return canonical(normalize_call(reading, self._lost))
         tool = function_of(counted, READER)
         if tool is not None:
             return canonical([tool.boundary, tool.name, view(tool.arguments)])
@@ -81,12 +81,16 @@ class ByMeaning:
 
     def plainly(self, call: Call) -> Call:
         """The call with nothing but what it means, a model's in one dialect whatever it speaks."""
-        counted = self._matching.counted(call)
+        counted = self._matching.strip_ignored(call)
         reading = READER.read_call(counted)
-        return counted if reading.kind != "model" or isinstance(call, ToolCall) else _written(said(reading, self._lost))
+        return (
+            counted
+            if reading.kind != "model" or isinstance(call, ToolCall)
+            else _write_call(normalize_call(reading, self._lost))
+        )
 
 
-def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
+def normalize_call(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
     """What a call says to a model, the same for all dialects; `without` names what is left out of it.
 
     That is "model", "dated" (what the name of a model says of its date), "tools", or a field of all tools. Left out
@@ -97,15 +101,15 @@ def said(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
     return {
         "model": "" if "model" in without else _DATE.sub("" if "dated" in without else r"\g<0>", reading.model),
         "tools": [] if "tools" in without else tools,
-        "said": _said(reading),
+        "said": _list_statements(reading),
     }
 
 
-def _written(one: JsonObject) -> HttpCall:
+def _write_call(normalized: JsonObject) -> HttpCall:
     """Return what `normalize_call` returned, as a request."""
     messages: list[JsonObject] = []
     number = 0
-    for item in arr(one["said"]):
+    for item in arr(normalized["said"]):
         match item:
             case [str(role), part]:
                 text = part if isinstance(part, str) else canonical(part)
@@ -115,28 +119,32 @@ def _written(one: JsonObject) -> HttpCall:
                 number += 1
                 messages.append({"role": "assistant", "parts": [use]})
             case {"result": of, "is": result}:
-                told: JsonObject = {"type": "tool_call_response", "id": f"call {of}", "response": result}
-                messages.append({"role": "tool", "parts": [told]})
-    tools = [{"type": "function", **obj(tool)} for tool in arr(one["tools"])]
-    model = str(one["model"]) or "unknown"
-    return encode.request("openai_chat", model=model, messages=genai.joined(messages), tools=tools, base=NOWHERE)
+                response: JsonObject = {"type": "tool_call_response", "id": f"call {of}", "response": result}
+                messages.append({"role": "tool", "parts": [response]})
+    tools = [{"type": "function", **obj(tool)} for tool in arr(normalized["tools"])]
+    model = str(normalized["model"]) or "unknown"
+    return encode.request(
+        "openai_chat", model=model, messages=genai.join_neighbours(messages), tools=tools, base=NOWHERE
+    )
 
 
-def _lost(run: Run) -> frozenset[str]:
+def _find_lost(run: Run) -> frozenset[str]:
     """Return what no model call of `run` holds, although a run like this must have had it."""
-    asked = [x for x in run.exchanges if READER.read_call(x.call).kind == "model"]
-    readings = [READER.read_call(x.call) for x in asked]
+    exchanges = [x for x in run.exchanges if READER.read_call(x.call).kind == "model"]
+    readings = [READER.read_call(x.call) for x in exchanges]
     tools = [tool for reading in readings for tool in genai.tools(reading.tools)]
-    parts = [part for reading in readings for one in genai.conversation(reading) for part in objects(one["parts"])]
+    parts = [
+        part for reading in readings for message in genai.conversation(reading) for part in objects(message["parts"])
+    ]
     used = {part.get("type") for part in parts} & {"tool_call", "tool_call_response"}
     tells = {
         "model": any(reading.model not in {"", "unknown"} for reading in readings),
-        "dated": any(READER.read_reply(x.call, x.outcome).model != READER.read_call(x.call).model for x in asked),
+        "dated": any(READER.read_reply(x.call, x.outcome).model != READER.read_call(x.call).model for x in exchanges),
         "tools": bool(tools) or not (used or any(function_of(x.call, READER) for x in run.exchanges)),
         "description": any(tool.get("description") for tool in tools),
         "parameters": any(_schema(tool.get("parameters")) for tool in tools),
     }
-    return frozenset(name for name, told in tells.items() if not told)
+    return frozenset(name for name, present in tells.items() if not present)
 
 
 def _tool(tool: JsonObject, without: Collection[str]) -> Json:
@@ -147,25 +155,25 @@ def _tool(tool: JsonObject, without: Collection[str]) -> Json:
 def _schema(value: Json) -> Json:
     """A schema with the names of its types as JSON Schema spells them; None where it declares nothing."""
     if isinstance(value, list):
-        return [_schema(one) for one in value]
+        return [_schema(part) for part in value]
     if not isinstance(value, dict):
         return value
     if value.keys() <= {"type", "properties"} and not value.get("properties") and value.get("type") != "array":
         kind = value.get("type", "object")
         return None if isinstance(kind, str) and kind.lower() == "object" else {"type": _lower(kind)}
-    return {name: _lower(one) if name == "type" else _schema(one) for name, one in value.items()}
+    return {name: _lower(part) if name == "type" else _schema(part) for name, part in value.items()}
 
 
 def _lower(kind: Json) -> Json:
     return kind.lower() if isinstance(kind, str) else _schema(kind)
 
 
-def _said(reading: CallReading) -> list[Json]:
+def _list_statements(reading: CallReading) -> list[Json]:
     """What is said, in order, each with who says it; calls of tools are numbered, results name the number.
 
     Neighbouring texts of one speaker are one text.
     """
-    found: list[Json] = []
+    statements: list[Json] = []
     calls: list[tuple[str, str]] = []
     answered: set[int] = set()
     for message in genai.conversation(reading):
@@ -176,28 +184,28 @@ def _said(reading: CallReading) -> list[Json]:
         for part in parts:
             match part.get("type"):
                 case "text":
-                    _say(found, role, string(part.get("content")))
+                    _add_text(statements, role, string(part.get("content")))
                 case "tool_call":
                     calls.append((string(part.get("id")), string(part.get("name"))))
-                    found.append({"calls": part.get("name"), "with": genai.parsed(part.get("arguments")) or {}})
+                    statements.append({"calls": part.get("name"), "with": genai.parsed(part.get("arguments")) or {}})
                 case "tool_call_response":
-                    number = _whose(part, calls, answered)
+                    number = _find_call(part, calls, answered)
                     answered.add(number)
-                    found.append({"result": number, "is": _result(part, reading.dialect)})
+                    statements.append({"result": number, "is": _result(part, reading.dialect)})
                 case "generic":
-                    found.append([role, _block(part.get("block"))])
-    return found
+                    statements.append([role, _block(part.get("block"))])
+    return statements
 
 
-def _say(found: list[Json], role: str, text: str) -> None:
-    last = found[-1] if found else None
+def _add_text(statements: list[Json], role: str, text: str) -> None:
+    last = statements[-1] if statements else None
     if isinstance(last, list) and last[0] == role and isinstance(last[1], str):
         last[1] += text
     elif text:
-        found.append([role, text])
+        statements.append([role, text])
 
 
-def _whose(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Collection[int]) -> int:
+def _find_call(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Collection[int]) -> int:
     """Return the number of the call that a result is of: by its id, else by its name, else in turn; -1 for none."""
     names = {string(part.get("id")), string(part.get("name"))} - {""}
     waiting = [number for number in range(len(calls)) if number not in answered]
@@ -215,5 +223,5 @@ def _result(part: JsonObject, dialect: str) -> Json:
 
 def _block(block: Json) -> Json:
     """A picture, sound or file by its bytes, however it is wrapped; anything else as it was sent."""
-    held: list[Json] = [one.digest for _, one in media.found(block)]
-    return held or {name: value for name, value in obj(block).items() if name != "cache_control"}
+    digests: list[Json] = [file.digest for _, file in media.find_media(block)]
+    return digests or {name: value for name, value in obj(block).items() if name != "cache_control"}

@@ -54,7 +54,7 @@ class ModelReply:
         return self.usage.get(name, 0)
 
 
-def said(
+def make_reply(
     message: JsonObject, *, model: str = "", response_id: str = "", usage: dict[str, int], fingerprint: str = ""
 ) -> ModelReply:
     """Return what an assistant's `message` of the conventions (`providers.genai`) holds."""
@@ -80,20 +80,20 @@ def end_of(reason: str, uses: Iterable[ToolUse]) -> End:
 
 def arguments(use: ToolUse) -> str:
     """The arguments of a tool call as a model writes them: JSON in a text."""
-    return use.arguments if isinstance(use.arguments, str) else dumped(use.arguments)
+    return use.arguments if isinstance(use.arguments, str) else dump_json(use.arguments)
 
 
-def parsed(use: ToolUse) -> Json:
+def get_arguments(use: ToolUse) -> Json:
     """Return the arguments of a tool call as an object."""
     return use.arguments if isinstance(use.arguments, dict) else {}
 
 
 def text_of(result: Json) -> str:
     """The result of a tool as the text that a model is told."""
-    return result if isinstance(result, str) else dumped(result)
+    return result if isinstance(result, str) else dump_json(result)
 
 
-def dumped(value: Any) -> str:
+def dump_json(value: Any) -> str:
     """Return JSON as clients write it, in letters of any script; escaped where half a character stands in it."""
     text = json.dumps(value, ensure_ascii=False)
     return json.dumps(value) if HALVES.search(text) else text
@@ -101,7 +101,9 @@ def dumped(value: Any) -> str:
 
 def server_sent(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:
     """The bytes of each server-sent event, by name ("" for none) and data."""
-    lines = [f"{f'event: {name}{chr(10)}' if name else ''}data: {dumped(data)}\n\n".encode() for name, data in events]
+    lines = [
+        f"{f'event: {name}{chr(10)}' if name else ''}data: {dump_json(data)}\n\n".encode() for name, data in events
+    ]
     return (*lines, b"data: [DONE]\n\n") if done else tuple(lines)
 
 
@@ -122,7 +124,7 @@ def blocks_of(
     parts = objects(message.get("parts"))
     text = joined_texts(parts)
     results = [make_result(part) for part in parts if part.get("type") == "tool_call_response"]
-    return [*results, *([make_text(text)] if text else []), *map(make_use, said(message, usage={}).uses)]
+    return [*results, *([make_text(text)] if text else []), *map(make_use, make_reply(message, usage={}).uses)]
 
 
 def joined_texts(parts: Iterable[JsonObject]) -> str:

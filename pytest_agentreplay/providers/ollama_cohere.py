@@ -58,16 +58,16 @@ def read_ollama_reply(body: JsonObject) -> ReplyReading:
 
 def join_lines(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of lines amounts to: texts are joined, tool calls collected, the rest is the last's."""
-    whole: JsonObject = {}
+    reply: JsonObject = {}
     message: JsonObject = {}
     for event in events:
         line = event.value or {}
         grow(message, obj(line.get("message")))
-        text = string(whole.get("response")) + string(line.get("response"))
-        whole.update(rest(line, "message", "response"))
+        text = string(reply.get("response")) + string(line.get("response"))
+        reply.update(rest(line, "message", "response"))
         if "response" in line or text:
-            whole["response"] = text
-    return {**whole, "message": message}
+            reply["response"] = text
+    return {**reply, "message": message}
 
 
 def read_cohere_reply(body: JsonObject) -> ReplyReading:
@@ -87,7 +87,7 @@ def read_cohere_reply(body: JsonObject) -> ReplyReading:
 
 def join_events(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The reply that a stream of events amounts to."""
-    whole: JsonObject = {}
+    reply: JsonObject = {}
     message: JsonObject = {}
     parts: dict[int, JsonObject] = {}
     calls: dict[int, JsonObject] = {}
@@ -99,7 +99,7 @@ def join_events(events: Iterable[ServerSentEvent]) -> JsonObject:
         index = at if isinstance(at, int) else 0
         match string(value.get("type")) or event.name:
             case "message-start":
-                whole["id"] = value.get("id")
+                reply["id"] = value.get("id")
             case "content-start" | "content-delta":
                 grow(parts.setdefault(index, {}), obj(piece.get("content")))
             case "tool-plan-delta":
@@ -107,22 +107,24 @@ def join_events(events: Iterable[ServerSentEvent]) -> JsonObject:
             case "tool-call-start" | "tool-call-delta":
                 grow(calls.setdefault(index, {}), obj(piece.get("tool_calls")))
             case "message-end":
-                whole.update(delta)
+                reply.update(delta)
     message["content"] = [parts[index] for index in sorted(parts)]
     message["tool_calls"] = [calls[index] for index in sorted(calls)]
-    return {**whole, "message": message}
+    return {**reply, "message": message}
 
 
 def _count_cohere_tokens(usage: JsonObject) -> dict[str, int]:
     """What the model read and wrote, or else what is billed of it."""
-    found = obj(usage.get("tokens")) or obj(usage.get("billed_units"))
-    whole = {name: int(value) for name, value in found.items() if isinstance(value, float) and value.is_integer()}
-    found = {**found, **whole}
-    return token_counts(found.get("input_tokens"), found.get("output_tokens"), cache_read=usage.get("cached_tokens"))
+    tokens = obj(usage.get("tokens")) or obj(usage.get("billed_units"))
+    integers = {name: int(value) for name, value in tokens.items() if isinstance(value, float) and value.is_integer()}
+    tokens = {**tokens, **integers}
+    return token_counts(tokens.get("input_tokens"), tokens.get("output_tokens"), cache_read=usage.get("cached_tokens"))
 
 
 DIALECTS = (
-    Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.fits, read_chat, join_lines, read_ollama_reply),
+    Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.is_request, read_chat, join_lines, read_ollama_reply),
     Dialect("ollama_generate", "/api/generate", "ollama", fits_generate, read_generate, join_lines, read_ollama_reply),
-    Dialect("cohere", "/v2/chat", "cohere", openai_chat.fits, openai_chat.read_call, join_events, read_cohere_reply),
+    Dialect(
+        "cohere", "/v2/chat", "cohere", openai_chat.is_request, openai_chat.read_call, join_events, read_cohere_reply
+    ),
 )

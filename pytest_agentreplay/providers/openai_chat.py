@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _DEPLOYMENT = re.compile(r"/deployments/([^/]+)/")
 
 
-def fits(body: JsonObject) -> bool:
+def is_request(body: JsonObject) -> bool:
     """Return whether a body has the shape of a chat completion request."""
     return isinstance(body.get("messages"), list)
 
@@ -41,8 +41,8 @@ def system_texts(messages: Json) -> tuple[Json, ...]:
 
 def deployment_of(url: Url) -> str:
     """The deployment that a path of Azure's names."""
-    found = _DEPLOYMENT.search(url.path)
-    return found[1] if found else ""
+    match = _DEPLOYMENT.search(url.path)
+    return match[1] if match else ""
 
 
 def tool_use(call: JsonObject) -> ToolUse:
@@ -66,7 +66,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         if (old := obj(message.get("function_call")))
     )
     return ReplyReading(
-        text="\n".join(filter(None, (_said(message) for message in messages))),
+        text="\n".join(filter(None, (_read_text(message) for message in messages))),
         tool_uses=uses,
         finish_reasons=unique(string(choice.get("finish_reason")) for choice in choices),
         usage=openai_tokens(obj(body.get("usage")), "prompt_tokens", "completion_tokens"),
@@ -79,18 +79,18 @@ def read_reply(body: JsonObject) -> ReplyReading:
 
 def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     """The completion that a stream of chunks amounts to."""
-    whole: JsonObject = {}
+    completion: JsonObject = {}
     choices: dict[int, JsonObject] = {}
     for event in events:
         chunk = event.value or {}
-        whole.update({name: value for name, value in chunk.items() if name != "choices" and value is not None})
+        completion.update({name: value for name, value in chunk.items() if name != "choices" and value is not None})
         for choice in objects(chunk.get("choices")):
             index = choice.get("index")
             kept = choices.setdefault(index if isinstance(index, int) else 0, {"message": {}})
             if choice.get("finish_reason"):
                 kept["finish_reason"] = choice["finish_reason"]
             _add(obj(kept["message"]), obj(choice.get("delta")))
-    return {**whole, "choices": [choices[index] for index in sorted(choices)]}
+    return {**completion, "choices": [choices[index] for index in sorted(choices)]}
 
 
 def _add(message: JsonObject, delta: JsonObject) -> None:
@@ -117,23 +117,23 @@ def _parts(value: Json) -> list[Json]:
 def _add_call(calls: list[Json], piece: JsonObject) -> None:
     """Add a piece to its call. Servers that give no index begin a new call with each new id."""
     index, new_id = piece.get("index"), string(piece.get("id"))
-    known = [obj(call) for call in calls]
+    earlier = [obj(call) for call in calls]
     if isinstance(index, int):
-        found = next((call for call in known if call.get("index") == index), None)
+        target = next((call for call in earlier if call.get("index") == index), None)
     else:
-        found = known[-1] if known and new_id in {"", known[-1].get("id")} else None
-    if found is None:
-        found = {"index": index, "id": new_id}
-        calls.append(found)
-    grow(found, rest(piece, "index", "type"))
+        target = earlier[-1] if earlier and new_id in {"", earlier[-1].get("id")} else None
+    if target is None:
+        target = {"index": index, "id": new_id}
+        calls.append(target)
+    grow(target, rest(piece, "index", "type"))
 
 
-def _said(message: JsonObject) -> str:
+def _read_text(message: JsonObject) -> str:
     parts = message.get("content")
     text = string(parts) or "".join(string(part.get("text")) for part in objects(parts))
     return text or string(message.get("refusal"))
 
 
 DIALECTS: tuple[Dialect, ...] = (
-    Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", fits, read_call, join, read_reply),
+    Dialect("openai_chat", "/(?:chat|agents)/completions", "openai", is_request, read_call, join, read_reply),
 )

@@ -40,7 +40,7 @@ def _messages(message: JsonObject) -> Iterator[JsonObject]:
     calls = [part for part in parts if part.get("type") == "tool_call"]
     text = model_reply.joined_texts(parts)
     if calls:
-        uses = model_reply.said(message, usage={}).uses
+        uses = model_reply.make_reply(message, usage={}).uses
         yield {"role": "assistant", "content": text or None, "tool_calls": [call_of(use) for use in uses]}
     elif text or not results:
         yield {"role": role, "content": text}
@@ -52,7 +52,7 @@ def call_of(use: ToolUse, arguments: str | None = None) -> dict[str, Any]:
     return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
 
 
-def whole(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply) -> JsonObject:
     """Return a reply in one piece."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.uses:
@@ -61,7 +61,7 @@ def whole(reply: ModelReply) -> JsonObject:
     return {**_head(reply, "chat.completion"), "choices": [choice], "usage": _usage(reply)}
 
 
-def streamed(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as the chunks of a stream; usage where the request includes it."""
     return model_reply.server_sent(_chunks(reply, body), done=True)
 
@@ -93,5 +93,9 @@ def _head(reply: ModelReply, kind: str) -> JsonObject:
 
 
 def _usage(reply: ModelReply) -> JsonObject:
-    given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
-    return {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+    input_tokens, output_tokens = reply.tokens("input_tokens"), reply.tokens("output_tokens")
+    return {
+        "prompt_tokens": input_tokens,
+        "completion_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
+    }

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 
 
-def fits(body: JsonObject) -> bool:
+def is_request(body: JsonObject) -> bool:
     """Whether a body has the shape of a Responses request; the input may stand in a stored prompt or conversation."""
     return isinstance(body.get("input"), str | list) or any(
         name in body for name in ("prompt", "previous_response_id", "conversation")
@@ -110,7 +110,7 @@ def _add_text(item: JsonObject, value: JsonObject) -> None:
     part["text"] = string(part.get("text")) + string(value.get("delta"))
 
 
-DIALECTS = (Dialect("openai_responses", "/responses", "openai", fits, read_call, join, read_reply),)
+DIALECTS = (Dialect("openai_responses", "/responses", "openai", is_request, read_call, join, read_reply),)
 
 
 BASE = "https://api.openai.com"
@@ -137,15 +137,15 @@ def _items(message: JsonObject) -> Iterator[JsonObject]:
             yield {"type": "function_call_output", "call_id": part.get("id"), "output": output}
     if text := model_reply.joined_texts(parts):
         yield {"role": string(message.get("role")), "content": text}
-    for use in model_reply.said(message, usage={}).uses:
+    for use in model_reply.make_reply(message, usage={}).uses:
         yield {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": model_reply.arguments(use)}
 
 
-def whole(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply) -> JsonObject:
     """Return a reply in one piece."""
     cut = reply.end in {"length", "filter"}
     reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(reply.end)
-    given, made = reply.tokens("input_tokens"), reply.tokens("output_tokens")
+    input_tokens, output_tokens = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     return {
         "id": reply.id,
         "object": "response",
@@ -163,11 +163,11 @@ def whole(reply: ModelReply) -> JsonObject:
         "tools": [],
         "top_p": 1.0,
         "usage": {
-            "input_tokens": given,
+            "input_tokens": input_tokens,
             "input_tokens_details": {"cached_tokens": reply.tokens("cache_read.input_tokens"), "cache_write_tokens": 0},
-            "output_tokens": made,
+            "output_tokens": output_tokens,
             "output_tokens_details": {"reasoning_tokens": reply.tokens("reasoning.output_tokens")},
-            "total_tokens": given + made,
+            "total_tokens": input_tokens + output_tokens,
         },
     }
 
@@ -182,14 +182,14 @@ def _output(reply: ModelReply) -> Iterator[JsonObject]:
         yield {**call, "name": use.name, "arguments": model_reply.arguments(use)}
 
 
-def streamed(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as the events of a stream, each text and each tool call in one delta."""
     numbered = ((name, {"type": name, "sequence_number": n, **data}) for n, (name, data) in enumerate(_events(reply)))
     return model_reply.server_sent(numbered)
 
 
 def _events(reply: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
-    response = whole(reply)
+    response = write_reply(reply)
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}

@@ -107,5 +107,5 @@ _HEADERS = RuleTable(rule for rule in RULES if rule.part == "header")
 
 def is_declared(name: str) -> bool:
     """Return whether a shipped rule says why the header `name`, in lower case, is not compared."""
-    rule = _HEADERS.named("header", name, "")
+    rule = _HEADERS.find_rule("header", name, "")
     return rule is not None and rule.action == "drop"

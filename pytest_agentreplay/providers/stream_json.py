@@ -36,17 +36,17 @@ def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
     return (("child" if by_agent else "agent"), str(answered)) if answered is not None else None
 
 
-def asked(data: bytes) -> str:
+def read_question_id(data: bytes) -> str:
     """Return the id of a question of the SDK, "" for any other line."""
     line = message(data)
-    found = line.get("request_id") if string(line.get("type")) in _QUESTIONS else None
-    return found if isinstance(found, str) else ""
+    request_id = line.get("request_id") if string(line.get("type")) in _QUESTIONS else None
+    return request_id if isinstance(request_id, str) else ""
 
 
-def renamed(line: JsonObject, names: Mapping[str, str]) -> JsonObject:
+def rename_ids(line: JsonObject, names: Mapping[str, str]) -> JsonObject:
     """Return what the child sent, under the ids that the SDK has drawn today."""
     response = obj(line.get("response"))
-    known: Json = response.get("request_id")
-    if line.get("type") == "control_response" and isinstance(known, str) and known in names:
-        return {**line, "response": {**response, "request_id": names[known]}}
+    request_id: Json = response.get("request_id")
+    if line.get("type") == "control_response" and isinstance(request_id, str) and request_id in names:
+        return {**line, "response": {**response, "request_id": names[request_id]}}
     return line

@@ -35,7 +35,7 @@ class ServerSentEvent:
 
 def events(data: bytes) -> list[ServerSentEvent]:
     """The events of a stream. One that the end of the stream cut off is given as far as it came."""
-    found: list[ServerSentEvent] = []
+    parsed_events: list[ServerSentEvent] = []
     name, lines = "", list[str]()
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     for line in [*_LINE_ENDS.split(text), ""]:
@@ -44,13 +44,13 @@ def events(data: bytes) -> list[ServerSentEvent]:
         match field:
             case "" if not line:
                 if lines:
-                    found.append(ServerSentEvent(name or "message", "\n".join(lines)))
+                    parsed_events.append(ServerSentEvent(name or "message", "\n".join(lines)))
                 name, lines = "", []
             case "event":
                 name = value
             case "data":
                 lines.append(value)
-    return found
+    return parsed_events
 
 
 def is_stream(content_type: str, data: bytes) -> bool:
@@ -66,7 +66,7 @@ _STRING = 7
 _WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 
 
-def framed(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
+def split_events(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
     """Return the events of a stream as far as it came; None for a reply in one piece."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/vnd.amazon.eventstream":
@@ -78,9 +78,9 @@ def framed(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
     return events(data) if is_stream(content_type, data) else None
 
 
-def listed(tree: Json) -> list[ServerSentEvent]:
+def list_events(tree: Json) -> list[ServerSentEvent]:
     """Return the elements of an array as events: what an API streams that was not asked for server-sent events."""
-    return [ServerSentEvent("message", canonical(one)) for one in objects(tree)]
+    return [ServerSentEvent("message", canonical(item)) for item in objects(tree)]
 
 
 def _binary(data: bytes) -> Iterator[ServerSentEvent]:
@@ -96,13 +96,13 @@ def _binary(data: bytes) -> Iterator[ServerSentEvent]:
             return
         headers = _headers(data[at + _PRELUDE : start])
         name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
-        yield _unwrapped(ServerSentEvent(name, data[start:end].decode("utf-8", "replace")))
+        yield _unwrap_chunk(ServerSentEvent(name, data[start:end].decode("utf-8", "replace")))
         at += size
 
 
 def _headers(data: bytes) -> dict[str, str]:
     """The headers that are texts."""
-    found: dict[str, str] = {}
+    headers: dict[str, str] = {}
     at = 0
     while at < len(data):
         name = data[at + 1 : at + 1 + data[at]].decode("utf-8", "replace")
@@ -114,12 +114,12 @@ def _headers(data: bytes) -> dict[str, str]:
                 break
             width = 2 + int.from_bytes(data[at + 1 : at + 3], "big")
             if kind == _STRING:
-                found[name] = data[at + 3 : at + 1 + width].decode("utf-8", "replace")
+                headers[name] = data[at + 3 : at + 1 + width].decode("utf-8", "replace")
         at += 1 + width
-    return found
+    return headers
 
 
-def _unwrapped(event: ServerSentEvent) -> ServerSentEvent:
+def _unwrap_chunk(event: ServerSentEvent) -> ServerSentEvent:
     """Return the event of another API that a `chunk` holds as base64."""
     if event.name != "chunk":
         return event

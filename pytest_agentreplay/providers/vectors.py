@@ -48,7 +48,7 @@ def read_embeddings(body: JsonObject, url: Url) -> CallReading:
 def predicts(body: JsonObject) -> bool:
     """Whether a prediction of Vertex is one of embeddings: each instance is a content."""
     instances = objects(body.get("instances"))
-    return bool(instances) and all("content" in one for one in instances)
+    return bool(instances) and all("content" in instance for instance in instances)
 
 
 def read_vectors(body: JsonObject) -> ReplyReading:
@@ -66,11 +66,11 @@ def read_vectors(body: JsonObject) -> ReplyReading:
 
 def _vectors(body: JsonObject) -> list[Json]:
     """The vectors, wherever the provider puts them."""
-    found = body.get("embeddings", body.get("data", body.get("predictions")))
-    if isinstance(found, dict):
-        found = next((value for value in found.values() if isinstance(value, list)), None)
-    if isinstance(found, list):
-        return [_vector(one) for one in found]
+    items = body.get("embeddings", body.get("data", body.get("predictions")))
+    if isinstance(items, dict):
+        items = next((value for value in items.values() if isinstance(value, list)), None)
+    if isinstance(items, list):
+        return [_vector(item) for item in items]
     return [_vector(body["embedding"])] if "embedding" in body else []
 
 
@@ -101,7 +101,7 @@ def read_rerank(body: JsonObject, _url: Url) -> CallReading:
 def read_ranks(body: JsonObject) -> ReplyReading:
     """Read a whole reply: the places of the documents, best first, with their scores."""
     results = objects(body.get("results")) or objects(body.get("data"))
-    ranked = (f"{one.get('index')} ({one.get('relevance_score', one.get('score'))})" for one in results)
+    ranked = (f"{result.get('index')} ({result.get('relevance_score', result.get('score'))})" for result in results)
     usage = obj(body.get("usage"))
     return ReplyReading(
         text=", ".join(ranked),

@@ -193,12 +193,12 @@ def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
         if len(pieces) > 1 and all(piece.text == pieces[0].text for piece in pieces):
             continue
         labelled = [(piece, labels_of(piece)) for piece in pieces]
-        several = list(apart(labelled))
+        several = list(split_channels(labelled))
         yield pieces, not several and is_one_text(labelled, node.holds_parts)
         yield from (([piece for piece, _ in channel], is_one_text(channel, node.holds_parts)) for channel in several)
 
 
-def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
+def split_channels(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
     """Yield the channels that take turns or follow each other at one path; nothing where there is only one."""
     all_labels = [labels for _, labels in labelled]
     every = [*dict.fromkeys(chain.from_iterable(all_labels))]
@@ -212,10 +212,10 @@ def apart(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
         yield from (channel for channel in split.values() if len(channel) > 1)
 
 
-def is_one_text(labelled: list[Labelled], named: bool) -> bool:
+def is_one_text(labelled: list[Labelled], has_parts_name: bool) -> bool:
     """Return whether the pieces of a channel are parts of one text; where their name says so, they are."""
     pieces, all_labels = [piece for piece, _ in labelled], [labels for _, labels in labelled]
-    if named or any(isinstance(label, bytes) and _PARTS.search(label) for label in all_labels[0].values()):
+    if has_parts_name or any(isinstance(label, bytes) and _PARTS.search(label) for label in all_labels[0].values()):
         return not any(is_of_channel(key, all_labels, counts=True) for key in {*chain.from_iterable(all_labels)})
     spaced = sum(piece.text[-1:] == b" " or after.text[:1] == b" " for piece, after in pairwise(pieces))
     return spaced > 1 and 2 * spaced > len(pieces) - 1
@@ -271,9 +271,9 @@ class Value:
     end: int
     offset: int = 0
 
-    def back(self, start: int, end: int) -> tuple[int, int]:
+    def map_back(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes of the body that spell a part of the view."""
-        start, end = self.view.back(start, end)
+        start, end = self.view.map_back(start, end)
         return start + self.offset, end + self.offset
 
 
@@ -288,46 +288,46 @@ class ChannelReader:
         """One event, line or value."""
         head = data[start : start + 64].lstrip()
         if head[:1] in (b"{", b"["):
-            self._value(Value(View(data), start, end), self.root, Scope(None))
+            self._read_value(Value(View(data), start, end), self.root, Scope(None))
         elif (line := _PREFIXED.fullmatch(data, start, end)) is not None:
-            self._prefixed(data, line)
+            self._read_prefixed(data, line)
         elif _FIELD.match(data, start, end) is not None or head[:1] == b":":
-            self._event(data, start, end)
+            self._read_event(data, start, end)
         else:
-            self._raw(data, (start, end), b"", Scope(None))
+            self._read_raw(data, (start, end), b"", Scope(None))
 
-    def _prefixed(self, data: bytes, line: re.Match[bytes]) -> None:
-        self._value(Value(View(data), *line.span("value")), self.root.child(line["prefix"] or b""), Scope(None))
+    def _read_prefixed(self, data: bytes, line: re.Match[bytes]) -> None:
+        self._read_value(Value(View(data), *line.span("value")), self.root.child(line["prefix"] or b""), Scope(None))
 
-    def _event(self, data: bytes, start: int, end: int) -> None:
+    def _read_event(self, data: bytes, start: int, end: int) -> None:
         """A server-sent event: its name is a label, its lines of data are one value."""
         scope = Scope(None)
         values = []
         for line in _LINE.finditer(data, start, end):
-            found = _FIELD.fullmatch(data, *line.span())
-            if found is None or found["name"] in (b"data", b""):
-                values.append(line.span() if found is None else found.span("value"))
-            elif len(found["value"]) <= _LONGEST_LABEL:
-                scope.labels[found["name"] + b":"] = found["value"]
+            field = _FIELD.fullmatch(data, *line.span())
+            if field is None or field["name"] in (b"data", b""):
+                values.append(line.span() if field is None else field.span("value"))
+            elif len(field["value"]) <= _LONGEST_LABEL:
+                scope.labels[field["name"] + b":"] = field["value"]
         if not values:
             return
         first, last = values[0][0], values[-1][1]
         if data[first : first + 1] not in (b"{", b"[", b'"'):
             for value in values:
-                self._raw(data, value, b"data", scope)
+                self._read_raw(data, value, b"data", scope)
         elif len(values) == 1:
-            self._value(Value(View(data), first, last), self.root.child(b"data:"), scope)
+            self._read_value(Value(View(data), first, last), self.root.child(b"data:"), scope)
         else:
             top = View(data[first:last])
             text = View(_NEXT_DATA.sub(b"\n", top.text), top, _NEXT_DATA, lambda _: b"\n")
-            self._value(Value(text, 0, len(text.text), first), self.root.child(b"data:"), scope)
+            self._read_value(Value(text, 0, len(text.text), first), self.root.child(b"data:"), scope)
 
-    def _raw(self, data: bytes, span: tuple[int, int], name: bytes, scope: Scope) -> None:
+    def _read_raw(self, data: bytes, span: tuple[int, int], name: bytes, scope: Scope) -> None:
         start, end = span
         if start < end:
             self.root.child((name,)).pieces.append(ChannelPiece(start, end, data[start:end], scope))
 
-    def _value(self, span: Value, node: Node, scope: Scope) -> None:
+    def _read_value(self, span: Value, node: Node, scope: Scope) -> None:
         """The strings of a JSON value.
 
         Nothing is refused: of what is cut off or no JSON, the strings are read as far as they go.
@@ -345,7 +345,7 @@ class ChannelReader:
                 if top.is_object and not after_colon:
                     key = first + 1, stop
                     continue
-                self._string(span, (first + 1, stop), top, key)
+                self._read_string(span, (first + 1, stop), top, key)
             elif sign == 0x3A:
                 after_colon = key is not None
                 continue
@@ -360,14 +360,14 @@ class ChannelReader:
                 if len(stack) > 1:
                     stack.pop()
                 if sign == 0x5D and top.numbers:
-                    self._bytes(span, top)
+                    self._read_bytes(span, top)
             elif sign == 0x2C:
                 top.position += 1
             else:
-                self._scalar(span, (first, last), top, key)
+                self._read_scalar(span, (first, last), top, key)
             key, after_colon = None, False
 
-    def _string(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
+    def _read_string(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
         top.numbers = None
         start, end = place
         text = span.view.text[start:end]
@@ -375,10 +375,10 @@ class ChannelReader:
         if key is not None and len(text) <= _LONGEST_LABEL:
             top.scope.labels[name] = text
         if start < end:
-            piece = ChannelPiece(*span.back(start, end), text, top.scope, top.inside(), name)
+            piece = ChannelPiece(*span.map_back(start, end), text, top.scope, top.inside(), name)
             top.member(span.view.text, key).pieces.append(piece)
 
-    def _scalar(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
+    def _read_scalar(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
         word = span.view.text[place[0] : place[1]]
         if word.isdigit() and key is not None:
             if len(word) <= _LONGEST_LABEL:
@@ -389,13 +389,13 @@ class ChannelReader:
             top.numbers = None
             if key is not None and b"." in word and key[0] < key[1]:
                 text, positions = span.view.text[key[0] : key[1]], (*top.positions, top.position)
-                top.node.child(("names",)).pieces.append(ChannelPiece(*span.back(*key), text, top.scope, positions))
+                top.node.child(("names",)).pieces.append(ChannelPiece(*span.map_back(*key), text, top.scope, positions))
 
-    def _bytes(self, span: Value, top: _Open) -> None:
+    def _read_bytes(self, span: Value, top: _Open) -> None:
         """A list of numbers that are bytes."""
         assert top.numbers
         text = bytes(int(span.view.text[start:end]) for start, end in top.numbers)
-        numbers = tuple(span.back(start, end) for start, end in top.numbers)
+        numbers = tuple(span.map_back(start, end) for start, end in top.numbers)
         piece = ChannelPiece(numbers[0][0], numbers[-1][1], text, top.scope, top.positions, numbers=numbers)
         top.node.child(("bytes",)).pieces.append(piece)
 
@@ -426,7 +426,7 @@ class _Open:
         return self.positions if self.is_object else (*self.positions, self.position)
 
 
-def gathered(tree: Any) -> Iterator[list[str]]:
+def group_texts(tree: Any) -> Iterator[list[str]]:
     """Return the texts of one JSON value by path, in order; those of paths where more than one stands.
 
     Texts that lists of bytes spell come behind an empty one.

@@ -25,15 +25,15 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.redaction.headers import COOKIE_SHORTEST
-from pytest_agentreplay.redaction.known import everywhere
-from pytest_agentreplay.redaction.named import SEPARATOR, quoted
+from pytest_agentreplay.redaction.known import find_everywhere
+from pytest_agentreplay.redaction.named import SEPARATOR, find_quoted
 from pytest_agentreplay.redaction.secret_names import (
     CATEGORY,
-    believed,
+    get_strength,
+    is_believed,
     is_generated,
     is_stand_in,
     looks_random,
-    strength,
 )
 
 if TYPE_CHECKING:
@@ -89,10 +89,10 @@ def find_credentials(text: bytes) -> Iterator[tuple[int, int, str]]:
     for scheme in _SCHEMES:
         at = lower.find(scheme)
         while at >= 0:
-            found = _AFTER_SCHEME.match(text, at + len(scheme))
-            if found is not None and is_token(scheme, found["value"]):
+            match = _AFTER_SCHEME.match(text, at + len(scheme))
+            if match is not None and is_token(scheme, match["value"]):
                 category = "basic" if scheme == b"basic" else CATEGORY
-                yield found.start("value"), found.start("value") + len(found["value"].rstrip(b".")), category
+                yield match.start("value"), match.start("value") + len(match["value"].rstrip(b".")), category
             at = lower.find(scheme, at + len(scheme))
 
 
@@ -146,22 +146,26 @@ def find_cookies(text: bytes, lower: bytes) -> Iterator[tuple[int, int, str]]:
     at = lower.find(b"cookie")
     while at >= 0:
         at += len(b"cookie")
-        found = SEPARATOR.match(text, at)
-        if found is not None and found["rest"] in {b"", b"2", b"s"} and (span := _cookies(text, found)) is not None:
-            yield from _sessions(text, *span)
+        match = SEPARATOR.match(text, at)
+        if (
+            match is not None
+            and match["rest"] in {b"", b"2", b"s"}
+            and (span := _find_cookie_span(text, match)) is not None
+        ):
+            yield from _find_sessions(text, *span)
             at = max(at, span[1])
         at = lower.find(b"cookie", at)
 
 
-def _cookies(text: bytes, found: re.Match[bytes]) -> tuple[int, int] | None:
+def _find_cookie_span(text: bytes, match: re.Match[bytes]) -> tuple[int, int] | None:
     """Return where the cookies stand: between quotes, or up to the end of the line."""
-    if opened := found["open"] or found["prefixed"]:
-        return quoted(text, found.end(), opened)
-    line = None if found["shut"] else _LINE.match(text, found.end())
+    if opened := match["open"] or match["prefixed"]:
+        return find_quoted(text, match.end(), opened)
+    line = None if match["shut"] else _LINE.match(text, match.end())
     return None if line is None else line.span()
 
 
-def _sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+def _find_sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
     """Yield what looks like a session among the cookies of a line; one may stand there without a name."""
     for pair in _PAIR.finditer(text, start, end):
         value = pair["value"]
@@ -217,8 +221,8 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
     has_option, has_pass = _ANY_OPTION.search(text) is not None, b"pass" in lower
     if has_option and b"--" in text:
         for hit in _OPTION.finditer(text):
-            if strength(hit["name"].decode()) not in {"", "parameter"}:
-                yield from random_value(hit)
+            if get_strength(hit["name"].decode()) not in {"", "parameter"}:
+                yield from find_random_value(hit)
     for may, sign, pattern in (
         (has_option, b"-u", _USER),
         (has_option, b" -p", _LOGIN),
@@ -227,7 +231,7 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
     ):
         if may and sign in text:
             for hit in pattern.finditer(text):
-                yield from random_value(hit)
+                yield from find_random_value(hit)
     # A search for one byte costs a tenth of one for two, and most texts have none of these.
     for byte, sign, pattern in (
         (b"<", b"</", _ELEMENT),
@@ -239,20 +243,20 @@ def find_spoken(text: bytes) -> Iterator[tuple[int, int, str]]:
     ):
         if byte in text and sign in text:
             for hit in pattern.finditer(text):
-                said = strength(hit["name"].decode())
-                if said not in {"", "parameter"} and believed(said, hit["value"], quoted=True):
+                name_strength = get_strength(hit["name"].decode())
+                if name_strength not in {"", "parameter"} and is_believed(name_strength, hit["value"], quoted=True):
                     yield *hit.span("value"), CATEGORY
     if b"'" in text and (has_pass or b"identified by" in lower):
         for hit in _SQL.finditer(text):
-            if believed("strong", hit["value"], quoted=True):
+            if is_believed("strong", hit["value"], quoted=True):
                 yield *hit.span("value"), CATEGORY
     for subject in (subject for sign, subjects in _SUBJECTS.items() if sign in lower for subject in subjects):
-        for _, end in everywhere(subject, lower):
+        for _, end in find_everywhere(subject, lower):
             if (sentence := _SENTENCE.match(text, end)) is not None:
-                yield from random_value(sentence)
+                yield from find_random_value(sentence)
 
 
-def random_value(hit: re.Match[bytes]) -> Iterator[tuple[int, int, str]]:
+def find_random_value(hit: re.Match[bytes]) -> Iterator[tuple[int, int, str]]:
     """Yield the value of a match, if it looks random; the full stop behind it is none of it.
 
     A date and a path do not.
@@ -305,16 +309,16 @@ def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Iterator[t
 
     Strings without their quotes.
     """
-    whole = parsed(data)
-    if whole is not None:
-        yield from in_document(data, 0, whole, paths)
+    tree_of_all = parse_json(data)
+    if tree_of_all is not None:
+        yield from find_in_document(data, 0, tree_of_all, paths)
         return
     for line in _JSON_LINE.finditer(data):
-        if (tree := parsed(line[1])) is not None:
-            yield from in_document(line[1], line.start(1), tree, paths)
+        if (tree := parse_json(line[1])) is not None:
+            yield from find_in_document(line[1], line.start(1), tree, paths)
 
 
-def parsed(data: bytes) -> Any:
+def parse_json(data: bytes) -> Any:
     """Return the JSON that `data` is, or None."""
     if data.lstrip()[:1] not in {b"{", b"["}:
         return None
@@ -324,15 +328,15 @@ def parsed(data: bytes) -> Any:
         return None
 
 
-def in_document(
+def find_in_document(
     data: bytes, offset: int, tree: Any, paths: Iterable[tuple[str, Selector]]
 ) -> Iterator[tuple[int, int, str]]:
     """Yield the same in one document, which begins at `offset`."""
-    wanted = [(place, category) for category, path in paths for place, _ in path.find(tree)]
-    if not wanted:
+    places = [(place, category) for category, path in paths for place, _ in path.find(tree)]
+    if not places:
         return
     for place, start, end in values(data):
-        category = next((category for top, category in wanted if place[: len(top)] == top), None)
+        category = next((category for top, category in places if place[: len(top)] == top), None)
         if category is not None and end > start:
             yield offset + start, offset + end, category
 

@@ -21,13 +21,13 @@ from pytest_agentreplay.redaction.encodings import (
     View,
     ViewTooDeep,
     as_text,
-    below,
-    beside,
-    percented,
+    list_percent_views,
+    list_views_below,
+    list_views_beside,
     spells_letters,
 )
 from pytest_agentreplay.redaction.named import find_arranged, find_named
-from pytest_agentreplay.redaction.packed import PackedText, Unreadable, unpacked
+from pytest_agentreplay.redaction.packed import PackedText, Unreadable, list_packed
 from pytest_agentreplay.redaction.vendors import find_vendors
 
 if TYPE_CHECKING:
@@ -69,67 +69,78 @@ class TextReading(NamedTuple):
 class Detector:
     """The rules of one run."""
 
-    def __init__(self, policy: Policy, known: Known, placeholders: Placeholders) -> None:
+    def __init__(self, policy: Policy, known_values: Known, placeholders: Placeholders) -> None:
         """`known_values` may learn more while this is used."""
         self._policy = policy
-        self._known = known
+        self._known_values = known_values
         self._placeholders = placeholders
         self._projects = bool(policy.pii or policy.strict or policy.shapes)
 
-    def known(self, data: bytes) -> list[Detection]:
+    def find_known(self, data: bytes) -> list[Detection]:
         """Return where known values stand, in order."""
-        return united(self._looked(data, None, None))
+        return unite_detections(self._search(data, None, None))
 
-    def all(self, data: bytes) -> list[Detection]:
+    def find_all(self, data: bytes) -> list[Detection]:
         """Return where known values stand, and what the rules find, in order."""
-        return united(self._looked(data, self._shapes, self._own if self._projects else None))
+        return unite_detections(self._search(data, self._find_shapes, self._find_own if self._projects else None))
 
-    def sure(self, data: bytes) -> list[Detection]:
+    def find_certain(self, data: bytes) -> list[Detection]:
         """Return where known values stand, and shapes that are nothing but secrets, in order."""
-        return united(self._looked(data, certain, None))
+        return unite_detections(self._search(data, find_certain_shapes, None))
 
-    def last(self, data: bytes) -> list[Detection]:
+    def find_leaks(self, data: bytes) -> list[Detection]:
         """Return what may not be written: known values in every guise, and shapes that are nothing but secrets."""
-        return united(self._looked(data, certain, self._projects_shapes if self._policy.shapes else None))
+        return unite_detections(
+            self._search(data, find_certain_shapes, self._find_policy_shapes if self._policy.shapes else None)
+        )
 
-    def _looked(self, data: bytes, shapes: Finder | None, own: Finder | None) -> Iterator[Iterable[Detection]]:
+    def _search(self, data: bytes, shapes: Finder | None, find_own: Finder | None) -> Iterator[Iterable[Detection]]:
         """Yield what is found, in groups; of two that overlap the one given first says what it is."""
-        found: list[Detection] = []
+        detections: list[Detection] = []
         others: list[Detection] = []
         try:
-            for reading in readings(data, deep=own is not None):
+            for reading in list_readings(data, deep=find_own is not None):
                 text = reading.view.text
                 if isinstance(reading.view, Unreadable):
                     start, end = reading.back(0, 0)
                     yield [Detection(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
                     continue
-                ours = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
-                known = [
-                    Detection(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known.find(reading.view)
+                placeholders = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
+                known_hits = [
+                    Detection(a, z, x.category, x.value, by_rule=False)
+                    for a, z, x in self._known_values.find(reading.view)
                 ]
-                if known:
-                    yield carried(reading, known, ours)
+                if known_hits:
+                    yield map_hits_back(reading, known_hits, placeholders)
                 packed = isinstance(reading.view, PackedText)
                 # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.
                 painted = getattr(reading.view, "escape", None) is PAINT
                 if shapes is not None and reading.shaped:
-                    hits = self._by_rule(text, certain if packed else shapes)
-                    found += list_apart(carried(reading, hits, ours), found if painted else [])
-                if own is not None and not packed:
-                    others += list_apart(carried(reading, by_rule(text, own), ours), others if painted else [])
+                    hits = self._by_rule(text, find_certain_shapes if packed else shapes)
+                    detections += list_apart(map_hits_back(reading, hits, placeholders), detections if painted else [])
+                if find_own is not None and not packed:
+                    others += list_apart(
+                        map_hits_back(reading, detect_by_rule(text, find_own), placeholders), others if painted else []
+                    )
         except ViewTooDeep as deep:
             yield [Detection(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
-        if self._policy.paths and shapes == self._shapes:
-            ours = self._placeholders.inside(data)
-            found += carried(TextReading(View(data), same, True), by_rule(data, self._paths), ours)
-        yield found
-        yield list_apart(others, united([found]))
+        if self._policy.paths and shapes == self._find_shapes:
+            placeholders = self._placeholders.inside(data)
+            detections += map_hits_back(
+                TextReading(View(data), keep_span, True), detect_by_rule(data, self._find_paths), placeholders
+            )
+        yield detections
+        yield list_apart(others, unite_detections([detections]))
 
     def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Detection]:
-        found = by_rule(text, shapes)
-        return (hit for hit in found if hit.category not in self._policy.without) if self._policy.without else found
+        detections = detect_by_rule(text, shapes)
+        return (
+            (hit for hit in detections if hit.category not in self._policy.without)
+            if self._policy.without
+            else detections
+        )
 
-    def _shapes(self, text: bytes) -> Iterator[Hit]:
+    def _find_shapes(self, text: bytes) -> Iterator[Hit]:
         yield from find_vendors(text)
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
@@ -137,9 +148,9 @@ class Detector:
         yield from find_spoken(text)
         yield from find_nearby(text)
 
-    def _own(self, text: bytes) -> Iterator[Hit]:
+    def _find_own(self, text: bytes) -> Iterator[Hit]:
         """Yield what a policy asks for."""
-        yield from self._projects_shapes(text)
+        yield from self._find_policy_shapes(text)
         if self._policy.pii or self._policy.strict:
             from pytest_agentreplay.redaction.pii import find_addresses, find_pii
 
@@ -148,52 +159,52 @@ class Detector:
             if self._policy.strict:
                 yield from find_addresses(text)
 
-    def _projects_shapes(self, text: bytes) -> Iterator[Hit]:
+    def _find_policy_shapes(self, text: bytes) -> Iterator[Hit]:
         for shape in self._policy.shapes:
             yield from shape.find(text)
 
-    def _paths(self, data: bytes) -> Iterator[Hit]:
+    def _find_paths(self, data: bytes) -> Iterator[Hit]:
         return find_paths(data, self._policy.paths)
 
 
-def certain(text: bytes) -> Iterator[Hit]:
+def find_certain_shapes(text: bytes) -> Iterator[Hit]:
     """Yield keys of vendors and private keys: whatever stands around them, nothing else looks like that."""
     yield from find_vendors(text)
     yield from find_private_keys(text)
 
 
-def by_rule(text: bytes, find: Finder) -> Iterator[Detection]:
+def detect_by_rule(text: bytes, find: Finder) -> Iterator[Detection]:
     """Yield what a rule finds, with its value."""
     for start, end, category in find(text):
         yield Detection(start, end, category, as_text(text[start:end]), by_rule=True)
 
 
-def same(start: int, end: int) -> tuple[int, int]:
+def keep_span(start: int, end: int) -> tuple[int, int]:
     """Return the bytes of the text itself."""
     return start, end
 
 
-def readings(data: bytes, *, deep: bool) -> Iterator[TextReading]:
+def list_readings(data: bytes, *, deep: bool) -> Iterator[TextReading]:
     """Yield every way to read a text.
 
     Layers of backslashes are undone when letters are escaped, or it is to be `deep`.
     """
     top = View(data)
-    yield from around(top, shaped=True)
-    yield from (TextReading(packed, packed.back, True) for packed in unpacked(top))
+    yield from list_readings_of(top, shaped=True)
+    yield from (TextReading(packed, packed.map_back, True) for packed in list_packed(top))
     letters = spells_letters(data)
     if letters or (deep and b"\\" in data):
-        for view in below(data):
-            yield from around(view, shaped=letters)
+        for view in list_views_below(data):
+            yield from list_readings_of(view, shaped=letters)
 
 
-def around(view: View, *, shaped: bool) -> Iterator[TextReading]:
+def list_readings_of(view: View, *, shaped: bool) -> Iterator[TextReading]:
     """Yield a view, and what is undone beside it."""
-    yield TextReading(view, view.back, shaped)
-    for other in beside(view):
-        yield TextReading(other, other.back, True)
-    for begin, word in percented(view.text):
-        yield TextReading(word, Shifted(begin, word, view).back, True)
+    yield TextReading(view, view.map_back, shaped)
+    for other in list_views_beside(view):
+        yield TextReading(other, other.map_back, True)
+    for begin, word in list_percent_views(view.text):
+        yield TextReading(word, Shifted(begin, word, view).map_back, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +215,19 @@ class Shifted:
     word: View
     of: View
 
-    def back(self, start: int, end: int) -> tuple[int, int]:
+    def map_back(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes that spell a part of the word."""
-        start, end = self.word.back(start, end)
-        return self.of.back(self.begin + start, self.begin + end)
+        start, end = self.word.map_back(start, end)
+        return self.of.map_back(self.begin + start, self.begin + end)
 
 
-def carried(reading: TextReading, hits: Iterable[Detection], ours: list[tuple[int, int]]) -> list[Detection]:
+def map_hits_back(
+    reading: TextReading, hits: Iterable[Detection], placeholders: list[tuple[int, int]]
+) -> list[Detection]:
     """Return the hits of a reading as findings in the bytes; none that touches a placeholder."""
     kept = []
     for hit in hits:
-        if hit.start < hit.end and not any(hit.start < stop and begin < hit.end for begin, stop in ours):
+        if hit.start < hit.end and not any(hit.start < stop and begin < hit.end for begin, stop in placeholders):
             start, end = reading.back(hit.start, hit.end)
             kept.append(hit._replace(start=start, end=end))
     return kept
@@ -225,7 +238,7 @@ def list_apart(hits: list[Detection], others: list[Detection]) -> list[Detection
     return [hit for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in others)]
 
 
-def united(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
+def unite_detections(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
     """Return all findings in order.
 
     Those that overlap are one, as wide as all of them, and what the earliest group says.
@@ -234,15 +247,15 @@ def united(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
     if len(ranked) < 2:
         return [hit for hit, _ in ranked]
     ranked.sort(key=lambda pair: (pair[0].start, -pair[0].end, pair[1]))
-    found: list[tuple[Detection, int]] = []
+    detections: list[tuple[Detection, int]] = []
     for hit, rank in ranked:
-        if found and hit.start < found[-1][0].end:
-            last, first = found[-1]
+        if detections and hit.start < detections[-1][0].end:
+            last, first = detections[-1]
             best, other, lead = (hit, last, rank) if rank < first else (last, hit, first)
             also = best.also
             if (hit.start, hit.end) == (last.start, last.end) and other.value not in {best.value, *also}:
                 also += (other.value,)
-            found[-1] = best._replace(start=last.start, end=max(last.end, hit.end), also=also), lead
+            detections[-1] = best._replace(start=last.start, end=max(last.end, hit.end), also=also), lead
         else:
-            found.append((hit, rank))
-    return [hit for hit, _ in found]
+            detections.append((hit, rank))
+    return [hit for hit, _ in detections]

@@ -68,7 +68,7 @@ def json_escaped(text: str, depth: int = 1, *, ascii_only: bool = False) -> str:
 
 def lower_percent(text: str) -> str:
     """Return a text whose percent escapes have lower-case digits."""
-    return re.sub("%[0-9A-F]{2}", lambda found: found[0].lower(), text)
+    return re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), text)
 
 
 @lru_cache(maxsize=128)
@@ -77,16 +77,19 @@ def secret_guises(value: str) -> tuple[EncodedForm, ...]:
 
     Remembered: the environment has the same ones in each test.
     """
-    plain = [written(value), *({written(value.lower()), written(value.upper())} - {written(value)})]
-    folded = ((b"", plain), (b"", dumped(value)), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
+    plain = [
+        list_written_forms(value),
+        *({list_written_forms(value.lower()), list_written_forms(value.upper())} - {list_written_forms(value)}),
+    ]
+    folded = ((b"", plain), (b"", list_dumps(value)), (b"%", percent_all(value)), (b"\\u", unicode_escaped(value)))
     return (
-        *distinct(*((sign, map(lowered, groups)) for sign, groups in folded)),
-        *(EncodedForm(b"\0", needle, (needle,)) for needle in lowered(wide(value))),
+        *list_distinct(*((sign, map(to_lower_needles, groups)) for sign, groups in folded)),
+        *(EncodedForm(b"\0", needle, (needle,)) for needle in to_lower_needles(wide(value))),
         *(EncodedForm(b"", gate_of(needles), needles, "run") for needles in (*in_base64(value), *in_hex(value))),
     )
 
 
-def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[EncodedForm]:
+def list_distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[EncodedForm]:
     """Yield a guise for each group of needles that no other has."""
     seen: set[tuple[bytes, ...]] = set()
     for sign, groups in signed:
@@ -96,12 +99,12 @@ def distinct(*signed: tuple[bytes, Iterable[tuple[bytes, ...]]]) -> Iterator[Enc
                 yield EncodedForm(sign, gate_of(needles), needles)
 
 
-def lowered(needles: Iterable[bytes]) -> tuple[bytes, ...]:
+def to_lower_needles(needles: Iterable[bytes]) -> tuple[bytes, ...]:
     """Return the needles in lower case, each once, the longest first."""
     return tuple(sorted({needle.lower() for needle in needles}, key=lambda needle: (-len(needle), needle)))
 
 
-def written(value: str) -> tuple[bytes, ...]:
+def list_written_forms(value: str) -> tuple[bytes, ...]:
     """Return the value as texts, JSON inside JSON and URLs write it."""
     raw = as_bytes(value)
     once = quote(raw, safe="")
@@ -158,8 +161,8 @@ def in_base64(value: str) -> Iterator[tuple[bytes, ...]]:
 def base64_shifted(raw: bytes) -> Iterator[tuple[bytes, ...]]:
     """Yield its base64 as far as no neighbour changes it, at the three offsets; URL-safe and escaped too."""
     for offset in range(3):
-        whole = base64.b64encode(b"\0" * offset + raw)
-        stable = whole[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].decode()
+        encoded = base64.b64encode(b"\0" * offset + raw)
+        stable = encoded[(offset * 8 + 5) // 6 : (offset + len(raw)) * 8 // 6].decode()
         safe = stable.replace("+", "-").replace("/", "_")
         percent = quote(stable, safe="")
         yield unique([stable, safe, stable.replace("/", "\\/"), percent, lower_percent(percent)])
@@ -177,7 +180,7 @@ def in_hex(value: str) -> Iterator[tuple[bytes, ...]]:
         yield from ((form.encode(),) for form in sorted({digits, digits.upper()}))
 
 
-def dumped(value: str) -> Iterator[tuple[bytes, ...]]:
+def list_dumps(value: str) -> Iterator[tuple[bytes, ...]]:
     """Yield its bytes as programs list them, in octal and hexadecimal digits."""
     raw = as_bytes(value)
     yield (" ".join(f"{byte:03o}" for byte in raw).encode(),)
@@ -274,7 +277,7 @@ class ViewText(Protocol):
     def above(self) -> ViewText | None:
         """The one above it, if there is any."""
 
-    def up(self, start: int, end: int) -> tuple[int, int]:
+    def map_up(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes of the text above that spell `text[start:end]`."""
 
 
@@ -289,15 +292,15 @@ class View:
     _stops: tuple[list[int], list[int], list[int]] | None = field(default=None, init=False)
     """For each escape, where its text begins here, and where it begins and ends above."""
 
-    def back(self, start: int, end: int) -> tuple[int, int]:
+    def map_back(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes of the topmost text that spell `text[start:end]`."""
         view: ViewText = self
         while view.above is not None:
-            start, end = view.up(start, end)
+            start, end = view.map_up(start, end)
             view = view.above
         return start, end
 
-    def up(self, start: int, end: int) -> tuple[int, int]:
+    def map_up(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes of the text above that spell it."""
         if self._stops is None:
             assert self.above is not None
@@ -306,15 +309,15 @@ class View:
             begins: list[int] = []
             ends: list[int] = []
             shrunk = 0
-            for found in self.escape.finditer(self.above.text):
-                here.append(found.start() - shrunk)
-                shrunk += found.end() - found.start() - len(self.decoded(found[0]))
-                begins.append(found.start())
-                ends.append(found.end())
+            for match in self.escape.finditer(self.above.text):
+                here.append(match.start() - shrunk)
+                shrunk += match.end() - match.start() - len(self.decoded(match[0]))
+                begins.append(match.start())
+                ends.append(match.end())
             self._stops = here, begins, ends
-        return self._there(start)[0], self._there(end - 1)[1]
+        return self._map_byte(start)[0], self._map_byte(end - 1)[1]
 
-    def _there(self, at: int) -> tuple[int, int]:
+    def _map_byte(self, at: int) -> tuple[int, int]:
         """Return where the byte `at` of this text begins and ends in the text above."""
         assert self._stops is not None
         assert self.above is not None
@@ -325,38 +328,38 @@ class View:
         spelled = len(self.decoded(self.above.text[begins[nth] : ends[nth]]))
         if at < here[nth] + spelled:
             return begins[nth], ends[nth]
-        there = ends[nth] + at - here[nth] - spelled
-        return there, there + 1
+        above_at = ends[nth] + at - here[nth] - spelled
+        return above_at, above_at + 1
 
 
-def beside(view: View) -> Iterator[View]:
+def list_views_beside(view: View) -> Iterator[View]:
     """Yield a text without HTML entities, twice, and without colour codes; where it has any."""
     page = view
     for _ in range(TWICE):
         if b"&" not in page.text or _ENTITY.search(page.text) is None:
             break
-        page = View(_ENTITY.sub(lambda found: _entity(found[0]), page.text), page, _ENTITY, _entity)
+        page = View(_ENTITY.sub(lambda match: _decode_entity(match[0]), page.text), page, _ENTITY, _decode_entity)
         yield page
     if is_painted(view.text) and (text := PAINT.sub(b"", view.text)) != view.text:
-        yield View(text, view, PAINT, nothing)
+        yield View(text, view, PAINT, spell_nothing)
 
 
-def below(data: bytes) -> Iterator[View]:
+def list_views_below(data: bytes) -> Iterator[View]:
     """Yield the text under each layer of backslashes. Raises TooDeep behind the last one that is looked at."""
     view = View(data)
     for _ in range(DEEPEST):
-        if b"\\" not in view.text or (text := unescaped(view.text)) == view.text:
+        if b"\\" not in view.text or (text := unescape(view.text)) == view.text:
             return
-        view = View(text, view, _ESCAPE, _unit)
+        view = View(text, view, _ESCAPE, _decode_escape)
         yield view
     if _UNITS.search(view.text) or (b'\\"' in view.text and _ESCAPED_QUOTE.search(data)):
-        raise ViewTooDeep(*_deepest(view))
+        raise ViewTooDeep(*_find_still_escaped(view))
 
 
 def unescaped_view(data: bytes) -> View:
     """Return a text under one layer of backslashes."""
     top = View(data)
-    return View(unescaped(data), top, _ESCAPE, _unit) if b"\\" in data else top
+    return View(unescape(data), top, _ESCAPE, _decode_escape) if b"\\" in data else top
 
 
 def spells_letters(data: bytes) -> bool:
@@ -367,7 +370,7 @@ def spells_letters(data: bytes) -> bool:
     return b"\\" in data and _LETTERS.search(data) is not None
 
 
-def percented(text: bytes) -> Iterator[tuple[int, View]]:
+def list_percent_views(text: bytes) -> Iterator[tuple[int, View]]:
     """Yield the words of a text that have percent signs to undo, each with where it begins, undone once and twice.
 
     With a `+` among them it may be a form, where that is a space.
@@ -376,15 +379,15 @@ def percented(text: bytes) -> Iterator[tuple[int, View]]:
         return
     marks = text.translate(_WORDS_ONLY)
     end = 0
-    for found in _PERCENT.finditer(text):
-        if found.start() < end:
+    for match in _PERCENT.finditer(text):
+        if match.start() < end:
             continue
-        begin = marks.rfind(b" ", 0, found.start()) + 1
-        end = marks.find(b" ", found.end())
+        begin = marks.rfind(b" ", 0, match.start()) + 1
+        end = marks.find(b" ", match.end())
         end = len(text) if end < 0 else end
         top = view = View(text[begin:end])
         if b"+" in top.text:
-            yield begin, View(_of_form(top.text), top, _FORM, _of_form)
+            yield begin, View(_decode_form(top.text), top, _FORM, _decode_form)
         for _ in range(TWICE):
             if _PERCENT.search(view.text) is None:
                 break
@@ -401,10 +404,10 @@ class ViewTooDeep(Exception):
         super().__init__("escaped too often")
 
 
-def _deepest(view: View) -> tuple[int, int]:
+def _find_still_escaped(view: View) -> tuple[int, int]:
     """Return the bytes of the outermost text from the first to the last of what is still escaped."""
-    found = [hit.span() for hit in _ESCAPE.finditer(view.text)]
-    return view.back(found[0][0], found[-1][1])
+    spans = [hit.span() for hit in _ESCAPE.finditer(view.text)]
+    return view.map_back(spans[0][0], spans[-1][1])
 
 
 def is_painted(text: bytes) -> bool:
@@ -414,86 +417,86 @@ def is_painted(text: bytes) -> bool:
     return b"\\" in text and _ESCAPED_PAINT.search(text) is not None
 
 
-def squeezed(view: ViewText) -> View | None:
+def squeeze(view: ViewText) -> View | None:
     """Return a text without what cuts its words: line ends, escaped or behind a backslash, and quotes.
 
     None if it has none.
     """
     text = _CUT.sub(b"", view.text)
-    return None if len(text) == len(view.text) else View(text, view, _CUT, nothing)
+    return None if len(text) == len(view.text) else View(text, view, _CUT, spell_nothing)
 
 
-def bare(text: bytes) -> bytes:
+def strip_cuts(text: bytes) -> bytes:
     """Return a text in lower case without any character that may cut a value: a quick look before the exact one."""
     return text.translate(_LOWER, _BARE_OF)
 
 
-def runs(text: bytes, shortest: int) -> bytes:
+def extract_runs(text: bytes, shortest: int) -> bytes:
     """Return the runs of a text of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
     flat, run = text.translate(_RUN), b"A" * shortest
-    found = []
+    texts = []
     at = flat.find(run)
     while at >= 0:
         end = flat.find(b" ", at)
         end = len(text) if end < 0 else end
-        found.append(text[at:end])
+        texts.append(text[at:end])
         at = flat.find(run, end)
-    return b" ".join(found)
+    return b" ".join(texts)
 
 
-def respelled(view: ViewText) -> Iterator[View]:
+def list_respelled(view: ViewText) -> Iterator[View]:
     """Yield a text whose bytes are spelled in octal digits, as quoted-printable or in UTF-16, undone.
 
     Where it may be so.
     """
     text = view.text
     if (b"\\1" in text or b"\\0" in text) and _OCTAL.search(text) is not None:
-        yield View(_OCTAL.sub(lambda hit: _octal(hit[0]), text), view, _OCTAL, _octal)
+        yield View(_OCTAL.sub(lambda hit: _decode_octal(hit[0]), text), view, _OCTAL, _decode_octal)
     if b"=" in text and _QUOTED.search(text) is not None:
-        yield View(_QUOTED.sub(lambda hit: _quoted(hit[0]), text), view, _QUOTED, _quoted)
-    if (wide := widened(view)) is not None:
+        yield View(_QUOTED.sub(lambda hit: _decode_quoted(hit[0]), text), view, _QUOTED, _decode_quoted)
+    if (wide := undo_utf16(view)) is not None:
         yield wide
 
 
-def _octal(escape: bytes) -> bytes:
+def _decode_octal(escape: bytes) -> bytes:
     return bytes([int(escape[-3:], 8)])
 
 
-def _quoted(escape: bytes) -> bytes:
+def _decode_quoted(escape: bytes) -> bytes:
     return bytes.fromhex(escape[1:].decode()) if escape[1:].isalnum() else b""
 
 
-def widened(view: ViewText) -> View | None:
+def undo_utf16(view: ViewText) -> View | None:
     """Return what a text of UTF-16 says in ASCII; None where every other byte is not nearly always zero."""
     if b"\0" not in view.text or view.text.count(0) * 3 < len(view.text):
         return None
-    return View(view.text.replace(b"\0", b""), view, _ZERO, nothing)
+    return View(view.text.replace(b"\0", b""), view, _ZERO, spell_nothing)
 
 
-def _of_form(text: bytes) -> bytes:
+def _decode_form(text: bytes) -> bytes:
     return unquote_to_bytes(text.replace(b"+", b" "))
 
 
-def nothing(_: bytes) -> bytes:
+def spell_nothing(_: bytes) -> bytes:
     """Return what a mark spells that only parts a text."""
     return b""
 
 
-def unescaped(text: bytes) -> bytes:
+def unescape(text: bytes) -> bytes:
     """Return one layer of backslashes undone everywhere; what is no escape stays."""
     # A byte that JSON text cannot hold keeps the doubled backslashes apart; in other text it is looked at one by one.
     if b"\0" in text or b"\\u0000" in text or b"\\x00" in text:
-        return _ESCAPE.sub(lambda found: _unit(found[0]), text)
+        return _ESCAPE.sub(lambda match: _decode_escape(match[0]), text)
     text = text.replace(b"\\\\", b"\0")
     if b"\\" in text:
         for escape, plain in _PLAIN.items():
             text = text.replace(escape, plain)
         if b"\\u" in text or b"\\x" in text:
-            text = _UNITS.sub(lambda found: _unit(found[0]), text)
+            text = _UNITS.sub(lambda match: _decode_escape(match[0]), text)
     return text.replace(b"\0", b"\\")
 
 
-def _unit(escape: bytes) -> bytes:
+def _decode_escape(escape: bytes) -> bytes:
     """Return what one escape spells."""
     match escape[1:2]:
         case b"u":
@@ -505,7 +508,7 @@ def _unit(escape: bytes) -> bytes:
             return _SHORT.get(letter, letter)
 
 
-def _entity(entity: bytes) -> bytes:
+def _decode_entity(entity: bytes) -> bytes:
     """Return what one HTML entity spells; one beyond all characters is left as it is."""
     if (text := _NAMED.get(entity)) is not None:
         return text

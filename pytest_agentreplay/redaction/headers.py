@@ -62,7 +62,7 @@ Use: TypeAlias = Literal["keep", "learn", "drop"]
 AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
 
 
-def use(name: str, extra: frozenset[str]) -> Use:
+def choose_use(name: str, extra: frozenset[str]) -> Use:
     """Return what is done with a request header: it is stored, a credential to learn, or left out.
 
     `name` in lower case.
@@ -124,7 +124,7 @@ def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
             yield CATEGORY, value.partition(" ")[2].strip() or value.strip()
 
 
-def compared(name: str, value: str) -> list[str]:
+def list_compared(name: str, value: str) -> list[str]:
     """Return the credentials in a header of which it counts which ones they are.
 
     None of those that are made anew, and no cookies: a client sends the ones that came last, in whatever order.
@@ -210,7 +210,7 @@ def is_ticket(name: str, value: str) -> bool:
 
 def split_at_parameters(url: str) -> tuple[str, str, str]:
     """Return what comes before the query or fragment, its first sign, and the rest."""
-    at = min((found for found in (url.find("?"), url.find("#")) if found >= 0), default=-1)
+    at = min((place for place in (url.find("?"), url.find("#")) if place >= 0), default=-1)
     return (url, "", "") if at < 0 else (url[:at], url[at], url[at + 1 :])
 
 

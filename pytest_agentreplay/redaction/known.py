@@ -12,7 +12,15 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.redaction.encodings import View, as_bytes, bare, respelled, runs, secret_guises, squeezed
+from pytest_agentreplay.redaction.encodings import (
+    View,
+    as_bytes,
+    extract_runs,
+    list_respelled,
+    secret_guises,
+    squeeze,
+    strip_cuts,
+)
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
 from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
@@ -38,7 +46,7 @@ class Secret:
     category: str
     value: str
     raw: bytes
-    bare: bytes
+    stripped: bytes
     """In lower case, without what `strip_cuts` leaves out of a text."""
 
     def __repr__(self) -> str:
@@ -78,7 +86,7 @@ class Known:
             return False
         if value in self._secrets:
             return True
-        secret = Secret(category, value, as_bytes(value), bare(as_bytes(value)))
+        secret = Secret(category, value, as_bytes(value), strip_cuts(as_bytes(value)))
         parts = {value: None, value.replace("\r\n", "\n"): None, value.replace("\n", "\r\n"): None}
         parts.update((other, None) for other in also if worth_knowing(other))
         lines = value.splitlines()
@@ -103,61 +111,63 @@ class Known:
         if not self._secrets:
             return
         if view.above is None:
-            yield from self._guised(view.text)
+            yield from self._find_guises(view.text)
             if b"***" in view.text:
-                yield from self._masked(view.text)
+                yield from self._find_masked(view.text)
         else:
-            yield from self._plain(view.text)
-        yield from self._cut(view)
-        for other in respelled(view):
-            yield from ((*other.up(start, end), secret) for start, end, secret in self._plain(other.text))
+            yield from self._find_plain(view.text)
+        yield from self._find_cut(view)
+        for other in list_respelled(view):
+            yield from ((*other.map_up(start, end), secret) for start, end, secret in self._find_plain(other.text))
 
     def category(self, value: str, otherwise: str) -> str:
         """Return the category under which `value` is known, or the one given."""
         secret = self._secrets.get(value)
         return otherwise if secret is None else secret.category
 
-    def _guised(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        texts = {"folded": data.lower(), "exact": data, "run": runs(data, self._shortest_run)}
+    def _find_guises(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+        texts = {"folded": data.lower(), "exact": data, "run": extract_runs(data, self._shortest_run)}
         for (where, sign), group in self._guises.items():
             text = texts[where]
             if not text or sign not in text:  # most texts hold no run that is long enough
                 continue
-            whole = data if where == "run" else text
+            searched = data if where == "run" else text
             for _, needles, secret in [entry for entry in group if entry[0] in text]:
                 for needle in needles:
-                    yield from ((start, end, secret) for start, end in everywhere(needle, whole))
+                    yield from ((start, end, secret) for start, end in find_everywhere(needle, searched))
 
-    def _plain(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+    def _find_plain(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
         folded = data.lower()
         for secret in self._secrets.values():
-            yield from ((start, end, secret) for start, end in everywhere(secret.raw.lower(), folded))
+            yield from ((start, end, secret) for start, end in find_everywhere(secret.raw.lower(), folded))
 
-    def _cut(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
+    def _find_cut(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
         """Yield values that line ends, backslashes or quotes cut in pieces."""
-        tight, shortest = bare(view.text), SHORTEST - 2
-        found = [secret for secret in self._secrets.values() if len(secret.bare) >= shortest and secret.bare in tight]
-        if not found or (joined := squeezed(view)) is None:
+        tight, shortest = strip_cuts(view.text), SHORTEST - 2
+        secrets = [
+            secret for secret in self._secrets.values() if len(secret.stripped) >= shortest and secret.stripped in tight
+        ]
+        if not secrets or (joined := squeeze(view)) is None:
             return
         text = joined.text.lower()
-        for secret in found:
-            needle = squeezed(View(secret.raw))
+        for secret in secrets:
+            needle = squeeze(View(secret.raw))
             raw = (secret.raw if needle is None else needle.text).lower()
             if len(raw) >= SHORTEST:
-                yield from ((*joined.up(*span), secret) for span in everywhere(raw, text))
+                yield from ((*joined.map_up(*span), secret) for span in find_everywhere(raw, text))
 
-    def _masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
+    def _find_masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
         """Yield values with their middle starred out: head and tail still tell which key it is."""
         for stars in _STARS.finditer(data):
             head = data[max(0, stars.start() - _MASK_SIDE) : stars.start()]
             tail = data[stars.end() : stars.end() + _MASK_SIDE]
             for secret in self._secrets.values():
-                shown, rest = common_tail(head, secret.raw), common_head(tail, secret.raw)
-                if shown >= _MASK_SHOWS and rest >= _MASK_SHOWS and shown + rest < len(secret.raw):
-                    yield stars.start() - shown, stars.end() + rest, secret
+                head_size, tail_size = count_common_tail(head, secret.raw), count_common_head(tail, secret.raw)
+                if head_size >= _MASK_SHOWS and tail_size >= _MASK_SHOWS and head_size + tail_size < len(secret.raw):
+                    yield stars.start() - head_size, stars.end() + tail_size, secret
 
 
-def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
+def find_everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
     """Yield where `needle` stands in `data`."""
     at = data.find(needle)
     while at >= 0:
@@ -165,12 +175,12 @@ def everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
         at = data.find(needle, at + len(needle))
 
 
-def common_tail(head: bytes, value: bytes) -> int:
+def count_common_tail(head: bytes, value: bytes) -> int:
     """Return how many bytes at the end of `head` are those that `value` begins with."""
     return next((size for size in range(min(len(head), len(value)), 0, -1) if head.endswith(value[:size])), 0)
 
 
-def common_head(tail: bytes, value: bytes) -> int:
+def count_common_head(tail: bytes, value: bytes) -> int:
     """Return how many bytes at the beginning of `tail` are those that `value` ends with."""
     return next((size for size in range(min(len(tail), len(value)), 0, -1) if tail.startswith(value[-size:])), 0)
 
@@ -182,11 +192,11 @@ def is_bare_number(data: bytes, start: int, end: int) -> bool:
 
 
 SMALL = 4096
-KEPT = 4
+MOST_TEXTS = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SearchedText:
     """A text, what was found in it, and under which state."""
 
     text: bytes = field(repr=False)
@@ -194,33 +204,33 @@ class Seen:
     state: Hashable
 
 
-class Remembering:
+class SpanMemory:
     """Return what `find` returns, for texts that grow; remembers the last few large ones. Safe from any thread."""
 
     def __init__(self, find: Callable[[bytes], list[Span]]) -> None:
         """`find` must tell a span from the `reach` bytes around it alone."""
         self._find = find
-        self._last: tuple[Seen, ...] = ()
+        self._last: tuple[SearchedText, ...] = ()
 
     def __call__(self, data: bytes, reach: int, state: Hashable) -> list[Span]:
         """The spans in `data`. Findings are used again only under an equal `state`."""
         if len(data) < SMALL:
             return self._find(data)
         best = (0, 0)
-        known = Seen(b"", [], state)
-        for seen in self._last:
-            if seen.state == state and (same := count_shared(seen.text, data)) > best:
-                best, known = same, seen
-        found = self._between(data, known, best, reach) if sum(best) > reach * 4 else self._find(data)
-        self._last = (Seen(data, found, state), *self._last[: KEPT - 1])
-        return found
+        nearest = SearchedText(b"", [], state)
+        for searched in self._last:
+            if searched.state == state and (same := count_shared(searched.text, data)) > best:
+                best, nearest = same, searched
+        spans = self._search_between(data, nearest, best, reach) if sum(best) > reach * 4 else self._find(data)
+        self._last = (SearchedText(data, spans, state), *self._last[: MOST_TEXTS - 1])
+        return spans
 
-    def _between(self, data: bytes, seen: Seen, same: tuple[int, int], reach: int) -> list[Span]:
+    def _search_between(self, data: bytes, searched: SearchedText, same: tuple[int, int], reach: int) -> list[Span]:
         head, tail = same
-        spans = seen.spans
+        spans = searched.spans
         left = max(0, head - reach)
         right = len(data) - max(0, tail - reach)
-        grown = len(data) - len(seen.text)
+        grown = len(data) - len(searched.text)
         # A border never runs through what was found before.
         left = min((start for start, end, _ in spans if start < left < end), default=left)
         right = max((end + grown for start, end, _ in spans if start + grown < right < end + grown), default=right)

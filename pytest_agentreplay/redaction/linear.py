@@ -82,7 +82,7 @@ def check_row(items: tuple[Node, ...]) -> None:
     """`check`, for the items of one branch."""
     ways, steps = 1.0, 0.0
     for at, item in enumerate(items):
-        work = measured(item, *after(items, at, 0, fails=False))
+        work = measure(item, *describe_rest(items, at, 0, fails=False))
         anchor = anchor_of(items, at)
         if work.endless and anchor is None:
             raise Slow(
@@ -115,7 +115,7 @@ def anchor_of(items: tuple[Node, ...], at: int) -> int | None:
     return None
 
 
-def after(items: tuple[Node, ...], at: int, follow: int, *, fails: bool) -> tuple[int, bool]:
+def describe_rest(items: tuple[Node, ...], at: int, follow: int, *, fails: bool) -> tuple[int, bool]:
     """Return what the text may go on with behind item `at`, and whether anything there may fail."""
     for item in reversed(items[at + 1 :]):
         follow = first(item) | (follow if nullable(item) else 0)
@@ -123,34 +123,34 @@ def after(items: tuple[Node, ...], at: int, follow: int, *, fails: bool) -> tupl
     return follow, fails
 
 
-def measured(node: Node, follow: int, fails: bool) -> Work:
+def measure(node: Node, follow: int, fails: bool) -> Work:
     """Return the work of a node behind which the text goes on with `follow`, or with anything where nothing `fails`."""
     match node:
         case RegexRow(items):
             ways, steps, endless = 1.0, 0.0, False
             for at, item in enumerate(items):
-                work = measured(item, *after(items, at, follow, fails=fails))
+                work = measure(item, *describe_rest(items, at, follow, fails=fails))
                 steps += ways * work.steps
                 ways *= work.ways
                 endless = endless or work.endless
             return Work(ways if fails else 1, steps, endless)
         case Fork(branches):
-            works = [measured(branch, follow, fails) for branch in branches]
+            works = [measure(branch, follow, fails) for branch in branches]
             starts = [first(branch) | (follow if nullable(branch) else 0) for branch in branches]
             decided = sum(map(int.bit_count, starts)) == union(starts).bit_count()
             ways = max(work.ways for work in works) if decided else sum(work.ways for work in works)
             steps = sum(work.steps for work in works)
             return Work(ways if fails else 1, steps, any(work.endless for work in works))
         case Loop():
-            return repeated(node, follow, fails)
+            return measure_loop(node, follow, fails)
         case _:
             return Work(1, 1)
 
 
-def repeated(loop: Loop, follow: int, fails: bool) -> Work:
+def measure_loop(loop: Loop, follow: int, fails: bool) -> Work:
     """Return the work of a repeat."""
     again = first(loop.body)
-    inner = measured(loop.body, again | follow, fails or loop.least > 1)
+    inner = measure(loop.body, again | follow, fails or loop.least > 1)
     if loop.most > 1 and nullable(loop.body):
         raise Slow("it repeats what can be empty: let each part of a repeat take a character")
     undecided = fails and bool(again & follow)
@@ -173,15 +173,15 @@ def repeated(loop: Loop, follow: int, fails: bool) -> Work:
 def first(node: Node) -> int:
     """Return the characters that a match may begin with."""
     match node:
-        case Sign(found):
-            return found
+        case Sign(characters):
+            return characters
         case RegexRow(items):
-            found = 0
+            characters = 0
             for item in items:
-                found |= first(item)
+                characters |= first(item)
                 if not nullable(item):
                     break
-            return found
+            return characters
         case Fork(branches):
             return union([first(branch) for branch in branches])
         case Loop(body):
@@ -193,8 +193,8 @@ def first(node: Node) -> int:
 def chars(node: Node) -> int:
     """Return every character that a match may hold."""
     match node:
-        case Sign(found):
-            return found
+        case Sign(characters):
+            return characters
         case RegexRow(parts) | Fork(parts):
             return union([chars(part) for part in parts])
         case Loop(body):
@@ -248,7 +248,7 @@ def longest(node: Node) -> float:
 
 def union(sets: list[int]) -> int:
     """Return the characters of all of them."""
-    found = 0
-    for one in sets:
-        found |= one
-    return found
+    characters = 0
+    for other in sets:
+        characters |= other
+    return characters

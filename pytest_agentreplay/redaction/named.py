@@ -27,11 +27,11 @@ from pytest_agentreplay.redaction.secret_names import (
     CATEGORY,
     SHORTEST_VALUE,
     VAGUE,
-    believed,
+    get_strength,
+    is_believed,
     is_drawn,
     is_generated,
     looks_random,
-    strength,
 )
 
 if TYPE_CHECKING:
@@ -47,19 +47,21 @@ _MOST = 64
 """So many lines of one block are looked at."""
 
 
-def find_block(text: bytes, at: int, said: Strength, opened: bytes | None) -> Iterator[tuple[int, int]]:
+def find_block(text: bytes, at: int, name_strength: Strength, opened: bytes | None) -> Iterator[tuple[int, int]]:
     """Yield the lines that look like a secret of a block that begins at `at`.
 
     Behind an `opened` quote, two more make one.
     """
     if opened is not None:
         if text.startswith(opened * 2, at):
-            yield from secret_lines(text, at + 2 * len(opened), said, opened * 3)
+            yield from find_secret_lines(text, at + 2 * len(opened), name_strength, opened * 3)
     elif (head := _HEAD.match(text, at)) is not None:
-        yield from secret_lines(text, head.end(), said, None)
+        yield from find_secret_lines(text, head.end(), name_strength, None)
 
 
-def secret_lines(text: bytes, at: int, said: Strength, closing: bytes | None) -> Iterator[tuple[int, int]]:
+def find_secret_lines(
+    text: bytes, at: int, name_strength: Strength, closing: bytes | None
+) -> Iterator[tuple[int, int]]:
     """Yield lines that look like a secret: up to `closing`, or as long as they are indented."""
     for _ in range(_MOST):
         line = _LINE.match(text, at)
@@ -72,7 +74,7 @@ def secret_lines(text: bytes, at: int, said: Strength, closing: bytes | None) ->
         value = text[start : stop if end < 0 else end].rstrip()
         if closing is None:
             value = value.split(b'"')[0]
-        if believed(said, value, quoted=True):
+        if is_believed(name_strength, value, quoted=True):
             yield start, start + len(value)
         if end >= 0 or line["end"] is None:
             return
@@ -109,11 +111,11 @@ class Columns:
         self._text = text
         self._ends: list[tuple[int, int]] = []
         self._tables: dict[int, TextTable | None] = {}
-        self._asked: set[tuple[int, int]] = set()
+        self._read_columns: set[tuple[int, int]] = set()
         self._within: dict[tuple[bytes, int], int] = {}
         """By sign and width, up to which line the tables reach that were read: a line of values is no line of names."""
 
-    def below(self, word: int) -> Iterator[tuple[int, int, str]]:
+    def find_below(self, word: int) -> Iterator[tuple[int, int, str]]:
         """Yield the values below the name in which a word stands at `word`, where that is the head of a column."""
         text = self._text
         if _CELL_END.match(text, word) is None:
@@ -126,14 +128,14 @@ class Columns:
         if table is None or word < table.begin:
             return
         nth = text.count(table.mark, table.begin, word)
-        if (line, nth) in self._asked or nth >= len(table.names):
+        if (line, nth) in self._read_columns or nth >= len(table.names):
             return
-        self._asked.add((line, nth))
-        said = strength(table.names[nth].decode("utf-8", "replace"))
-        if said in {"", "parameter"} or len(self._within) > _COLUMNS:
+        self._read_columns.add((line, nth))
+        name_strength = get_strength(table.names[nth].decode("utf-8", "replace"))
+        if name_strength in {"", "parameter"} or len(self._within) > _COLUMNS:
             return
         for start, end in self._values(table, nth):
-            if believed(said, text[start:end], quoted=True):
+            if is_believed(name_strength, text[start:end], quoted=True):
                 yield start, end, CATEGORY
 
     def _table(self, line: int, word: int) -> TextTable | None:
@@ -143,14 +145,14 @@ class Columns:
         last = self._ends[line][0] if line < len(self._ends) else len(text)
         if line >= len(self._ends) or last - max(first, word) > _WIDEST:
             return None
-        for begin in beginnings(text, max(first, word - _WIDEST), word):
+        for begin in list_beginnings(text, max(first, word - _WIDEST), word):
             head = text[begin:last]
             for mark in (b"|", b"\t", *set(_TAB.findall(head)), b";", b","):
                 cells = head.split(mark) if mark in head and head.count(mark) < _WIDEST // 4 else []
                 names = [cell["text"] for cell in map(_CELL.fullmatch, cells) if cell]
                 if cells and len(names) == len(cells):
-                    known = self._within.get((mark, len(cells)), -1)
-                    return None if line < known else TextTable(mark, begin, names, line + 1)
+                    last_line = self._within.get((mark, len(cells)), -1)
+                    return None if line < last_line else TextTable(mark, begin, names, line + 1)
         return None
 
     def _values(self, table: TextTable, nth: int) -> Iterator[tuple[int, int]]:
@@ -176,7 +178,7 @@ class Columns:
                 return
 
 
-def beginnings(text: bytes, first: int, at: int) -> list[int]:
+def list_beginnings(text: bytes, first: int, at: int) -> list[int]:
     """Return where the line of `at` may begin: at `first`, or behind one of the last quotes that open a string."""
     return [first, *[hit.end() for hit in _OPENING.finditer(text, first, at)][-4:]]
 
@@ -230,84 +232,94 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
     for word in (word for word in (*WORDS, *(name.encode() for name in names)) if word not in absent):
         at = lower.find(word)
         while at >= 0:
-            hit = SEPARATOR.match(text, at)
-            if hit is not None and hit.end() not in seen:
-                seen.add(hit.end())
-                if (span := _value(text, at, hit, names)) is not None:
+            match_of_name = SEPARATOR.match(text, at)
+            if match_of_name is not None and match_of_name.end() not in seen:
+                seen.add(match_of_name.end())
+                if (span := _find_value(text, at, match_of_name, names)) is not None:
                     yield span
-                yield from _block(text, at, hit, names)
-            yield from columns.below(at)
+                yield from _find_block_of(text, at, match_of_name, names)
+            yield from columns.find_below(at)
             at = lower.find(word, at + len(word))
     if b"=" in text:
-        for found in _PARAMETER.finditer(text):
-            name = found[1].decode("ascii", "replace")
-            said = strength(name)
-            sure = said == "parameter" and believed(said, found[2], quoted=False)
-            if sure or (name.lower() in VAGUE and is_generated(found[2])):
-                yield *found.span(2), CATEGORY
+        for match in _PARAMETER.finditer(text):
+            name = match[1].decode("ascii", "replace")
+            name_strength = get_strength(name)
+            sure = name_strength == "parameter" and is_believed(name_strength, match[2], quoted=False)
+            if sure or (name.lower() in VAGUE and is_generated(match[2])):
+                yield *match.span(2), CATEGORY
 
 
-def _block(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+def _find_block_of(
+    text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]
+) -> Iterator[tuple[int, int, str]]:
     """Yield the lines of a block behind a name and its sign, where one begins there."""
     opened = hit["open"] or hit["prefixed"]
     if opened is None and (hit["sign"] != b":" or text[hit.end() : hit.end() + 1] not in (b"|", b">", b"!")):
         return
     if opened is not None and not text.startswith(opened, hit.end()):
         return
-    _, own, said = _told(text, at, hit, names)
-    if said not in {"", "parameter"}:
-        yield from ((*span, own or CATEGORY) for span in find_block(text, hit.end(), said, opened))
+    _, own_category, name_strength = _read_name(text, at, hit, names)
+    if name_strength not in {"", "parameter"}:
+        yield from ((*span, own_category or CATEGORY) for span in find_block(text, hit.end(), name_strength, opened))
 
 
-def _value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[int, int, str] | None:
-    name, own, said = _told(text, at, hit, names)
-    if said in {"", "parameter"}:
+def _find_value(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[int, int, str] | None:
+    name, own_category, name_strength = _read_name(text, at, hit, names)
+    if name_strength in {"", "parameter"}:
         return None
     opened = hit["open"] or hit["prefixed"]
-    span = quoted(text, hit.end(), opened) if opened else _bare(text, hit, name)
+    span = find_quoted(text, hit.end(), opened) if opened else _find_bare(text, hit, name)
     if span is None:
         return None
-    start, end = without_scheme(text, *span, name)
+    start, end = strip_scheme(text, *span, name)
     value = text[start:end]
-    if own and (opened or value.isdigit()):
-        return start, end, own
+    if own_category and (opened or value.isdigit()):
+        return start, end, own_category
     if hit["sign"] == b",":  # two items of a list: the one before may be a word among others
-        return (start, end, own or CATEGORY) if is_generated(value) or is_drawn(value) else None
+        return (start, end, own_category or CATEGORY) if is_generated(value) or is_drawn(value) else None
     if name.lower().endswith("signature"):
         value = value.replace(b",", b"=")
-    return (start, end, own or CATEGORY) if believed(said, value, quoted=bool(opened)) else None
+    return (start, end, own_category or CATEGORY) if is_believed(name_strength, value, quoted=bool(opened)) else None
 
 
-def _told(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]) -> tuple[str, str | None, Strength]:
+def _read_name(
+    text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, str]
+) -> tuple[str, str | None, Strength]:
     """Return the name of which the word at `at` is a part, the category that a project gives it, and what it says."""
-    name, whole = _name(text, at, hit.end("rest")), _whole_name(text, at, hit)
-    lower = whole.lower()
-    own = names.get(name.lower()) or names.get(lower) or names.get(_PUNCTUATION.split(lower.rstrip("[]() "))[-1])
-    if own:
-        return name, own, "strong"
-    if not hit["shut"] and "]" in name and (whole.startswith("[") or whole.count("[") != whole.count("]")):
+    name, whole_name = _read_word_name(text, at, hit.end("rest")), _read_full_name(text, at, hit)
+    lower = whole_name.lower()
+    own_category = (
+        names.get(name.lower()) or names.get(lower) or names.get(_PUNCTUATION.split(lower.rstrip("[]() "))[-1])
+    )
+    if own_category:
+        return name, own_category, "strong"
+    if (
+        not hit["shut"]
+        and "]" in name
+        and (whole_name.startswith("[") or whole_name.count("[") != whole_name.count("]"))
+    ):
         return name, None, ""  # `[the password]: https://...` is a link in Markdown
-    said = strength(name)
-    if said in {"", "parameter"} and (more := strength(whole)) not in {"", "parameter"}:
+    name_strength = get_strength(name)
+    if name_strength in {"", "parameter"} and (more := get_strength(whole_name)) not in {"", "parameter"}:
         # Words without quotes around them may be of a sentence: then the value has to be random as well.
         sure = hit["shut"] or hit["open"] or hit["prefixed"] or (hit["sign"] == b"=" and not hit["space"])
-        said = more if sure else "weak"
-    return name, None, said
+        name_strength = more if sure else "weak"
+    return name, None, name_strength
 
 
-def _whole_name(text: bytes, at: int, hit: re.Match[bytes]) -> str:
+def _read_full_name(text: bytes, at: int, hit: re.Match[bytes]) -> str:
     """Return the name with what punctuation parts from it: up to the opening quote, or of two words without quotes."""
     before = text[max(0, at - NAME) : at]
     if hit["shut"]:
         start = before.rfind(hit["shut"][-1:]) + 1
         before = before[start:] if start else b""
     else:
-        found = _BARE_NAME.search(before)
-        before = found[0] if found else b""
+        match = _BARE_NAME.search(before)
+        before = match[0] if match else b""
     return (before + text[at : hit.end("rest")]).decode("utf-8", "replace")
 
 
-def without_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, int]:
+def strip_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, int]:
     """Return the value without a scheme before it: any word, where the name says that there is one."""
     if name.lower().endswith("authorization") and (scheme := _ANY_SCHEME.match(text, start)) is not None:
         rest = _AFTER_COLON.match(text, scheme.end())
@@ -318,7 +330,7 @@ def without_scheme(text: bytes, start: int, end: int, name: str) -> tuple[int, i
     return start, end
 
 
-def _name(text: bytes, at: int, end: int) -> str:
+def _read_word_name(text: bytes, at: int, end: int) -> str:
     r"""Return the whole name of which the word at `at` is a part; the n of a `\n` before it is none of it."""
     before = text[max(0, at - NAME) : at]
     first = start = at - len(before) + len(before.rstrip(_LETTERS))
@@ -329,12 +341,12 @@ def _name(text: bytes, at: int, end: int) -> str:
     return text[start:end].decode("utf-8", "replace")
 
 
-def quoted(text: bytes, start: int, opened: bytes) -> tuple[int, int] | None:
+def find_quoted(text: bytes, start: int, opened: bytes) -> tuple[int, int] | None:
     """Return the value behind an opening quote, up to the quote that is escaped as often, or the end of the text."""
     slashes = len(opened) - 1
     if not slashes:
-        found = _CLOSED[opened].match(text, start)
-        return None if found is None else found.span()
+        match = _CLOSED[opened].match(text, start)
+        return None if match is None else match.span()
     at = text.find(opened, start)
     while at >= 0 and text[at - 1 : at] == b"\\":
         at = text.find(opened, at + len(opened))
@@ -342,14 +354,14 @@ def quoted(text: bytes, start: int, opened: bytes) -> tuple[int, int] | None:
     return (start, end) if start < end <= start + LONGEST else None
 
 
-def _bare(text: bytes, hit: re.Match[bytes], name: str) -> tuple[int, int] | None:
+def _find_bare(text: bytes, hit: re.Match[bytes], name: str) -> tuple[int, int] | None:
     """Return the value behind a sign without quotes. `host:port` and a type behind a name are none."""
     quoted_name = hit["shut"].endswith((b'"', b"'"))
     if hit["sign"] == b":" and not hit["space"] and not quoted_name:
         return None
     after = _SIGNED if name.lower().endswith("signature") else _AFTER_COLON
-    found = (_BARE if hit["sign"] == b"=" or quoted_name else after).match(text, hit.end())
-    return None if found is None else (found.start(), found.start() + len(found[0].rstrip(b".:")))
+    match = (_BARE if hit["sign"] == b"=" or quoted_name else after).match(text, hit.end())
+    return None if match is None else (match.start(), match.start() + len(match[0].rstrip(b".:")))
 
 
 _END = rb"(?:\r?\n|\\{1,16}r\\{1,16}n|\\{1,16}n)"
@@ -397,38 +409,42 @@ def find_arranged(text: bytes) -> Iterator[Hit]:
     """Yield where such values stand, as (start, end, category)."""
     if b"form-data" in text:
         for field in _FORM_FIELD.finditer(text):
-            yield from named(field["name"], field["value"], field.span("value"))
+            yield from find_named_value(field["name"], field["value"], field.span("value"))
     if b"alue" in text:
         yield from find_pairs(text)
     for two in _TWO.finditer(text):
-        yield from two_items(text, two)
+        yield from find_two_items(text, two)
     if b"kty" in text:
         yield from find_private_members(text)
 
 
-def two_items(text: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
+def find_two_items(text: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
     """Yield the value of a pair, unless it looks like a name too: then both are names of fields."""
     name = pair["name"].decode("utf-8", "replace")
-    start, end = without_scheme(text, *pair.span("value"), name)
-    said, value = strength(name), text[start:end].strip()
-    is_name = _IDENTIFIER.fullmatch(value) or strength(value.decode("utf-8", "replace"))
-    if said not in {"", "parameter"} and not is_name and (believed(said, value, quoted=False) or is_drawn(value)):
+    start, end = strip_scheme(text, *pair.span("value"), name)
+    name_strength, value = get_strength(name), text[start:end].strip()
+    is_name = _IDENTIFIER.fullmatch(value) or get_strength(value.decode("utf-8", "replace"))
+    if (
+        name_strength not in {"", "parameter"}
+        and not is_name
+        and (is_believed(name_strength, value, quoted=False) or is_drawn(value))
+    ):
         yield start, end, CATEGORY
 
 
-def named(name: bytes, value: bytes, span: tuple[int, int]) -> Iterator[Hit]:
+def find_named_value(name: bytes, value: bytes, span: tuple[int, int]) -> Iterator[Hit]:
     """Yield a value, where its name says that it is a secret."""
-    said = strength(name.decode("utf-8", "replace"))
-    if said not in {"", "parameter"} and believed(said, value.strip(), quoted=True):
+    name_strength = get_strength(name.decode("utf-8", "replace"))
+    if name_strength not in {"", "parameter"} and is_believed(name_strength, value.strip(), quoted=True):
         yield *span, CATEGORY
 
 
-def valued(text: bytes, name: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
+def find_pair_values(text: bytes, name: bytes, pair: re.Match[bytes]) -> Iterator[Hit]:
     """Yield the value of a pair, without the scheme before it, where its name says that it is a secret."""
     more: re.Match[bytes] | None = pair
     while more is not None:
-        start, end = without_scheme(text, *more.span("value"), name.decode("utf-8", "replace"))
-        yield from named(name, text[start:end], (start, end))
+        start, end = strip_scheme(text, *more.span("value"), name.decode("utf-8", "replace"))
+        yield from find_named_value(name, text[start:end], (start, end))
         more = _MORE.match(text, more.end()) if b"[" in (pair.groupdict().get("opened") or b"") else None
 
 
@@ -436,17 +452,17 @@ def find_pairs(text: bytes) -> Iterator[Hit]:
     """Yield the values of objects that have a name for one member and the value for another."""
     before = 0
     for hit in _NAME.finditer(text):
-        if strength(hit["name"].decode("utf-8", "replace")) not in {"", "parameter"}:
+        if get_strength(hit["name"].decode("utf-8", "replace")) not in {"", "parameter"}:
             after = _VALUE.search(text, hit.end(), hit.end() + _AHEAD + _BEHIND)
             if after is not None and not set(text[hit.end() : after.start()]) & set(b"{}[]"):
-                yield from valued(text, hit["name"], after)
+                yield from find_pair_values(text, hit["name"], after)
             values = [*_VALUE.finditer(text, max(before, hit.start() - _BEHIND), hit.start())]
             last = values[-1] if values else None
             if last is not None and _BETWEEN.match(text, last.end(), hit.start()) is not None:
-                yield from valued(text, hit["name"], last)
+                yield from find_pair_values(text, hit["name"], last)
         before = hit.end()
     for pair in _YAML_VALUE.finditer(text):
-        yield from valued(text, pair["name"], pair)
+        yield from find_pair_values(text, pair["name"], pair)
 
 
 def find_private_members(text: bytes) -> Iterator[Hit]:

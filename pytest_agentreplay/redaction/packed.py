@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.model import content_coding
 from pytest_agentreplay.model.content_coding import LIMIT, Decoded, Opaque, swollen
-from pytest_agentreplay.redaction.encodings import View, nothing
+from pytest_agentreplay.redaction.encodings import View, spell_nothing
 from pytest_agentreplay.redaction.placeholders import splice
 
 if TYPE_CHECKING:
@@ -64,17 +64,17 @@ def is_zlib(data: bytes) -> bool:
     return True
 
 
-def archives_in(data: bytes, records: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
+def find_archives(data: bytes, records: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
     """Return where archives stand in a body: all of it, some of its records, or parts of a multipart."""
     if is_archive(data):
         return [(0, len(data))]
-    found = [(start, end) for start, end in records if is_archive(data[start:end])]
+    spans = [(start, end) for start, end in records if is_archive(data[start:end])]
     for part in _PART.finditer(data) if data.startswith(b"--") else ():
         end = data.find(_PART_END, part.end())
         end = len(data) if end < 0 else end
         if is_archive(data[part.end() : end]):
-            found.append((part.end(), end))
-    return found
+            spans.append((part.end(), end))
+    return spans
 
 
 def contents(data: bytes) -> Iterator[bytes]:
@@ -103,14 +103,14 @@ def _layers(data: bytes, depth: int) -> Iterator[bytes]:
 def _parts(data: bytes) -> Iterator[bytes]:
     """Yield what is packed in an archive itself."""
     if (coding := coding_of(data)) is not None:
-        yield decompressed(coding, data).text
+        yield decompress(coding, data).text
         return
     if data.startswith(_ZIP):
-        for name, text in _unzipped(data):
+        for name, text in _unzip(data):
             yield name.encode("utf-8", "surrogateescape")
             yield text
         return
-    yield _unpacked(data)
+    yield _unpack(data)
 
 
 def coding_of(data: bytes) -> str | None:
@@ -119,7 +119,7 @@ def coding_of(data: bytes) -> str | None:
     return "deflate" if coding is None and data.startswith(_ZLIB) else coding
 
 
-def decompressed(coding: str, data: bytes) -> Decoded:
+def decompress(coding: str, data: bytes) -> Decoded:
     """Return an archive unpacked. Raises Opaque, also where bytes follow a zlib stream: nothing here reads those."""
     result = content_coding.decode(coding, data, (len(data),))
     if coding == "deflate":
@@ -130,18 +130,18 @@ def decompressed(coding: str, data: bytes) -> Decoded:
     return result
 
 
-def repacked(data: bytes, changed: Callable[[bytes], bytes]) -> bytes:
+def repack(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
     """Return the archive with its contents as `change` returns them. Raises Opaque."""
     if (coding := coding_of(data)) is not None:
-        old = decompressed(coding, data)
-        text = changed(old.text)
+        old = decompress(coding, data)
+        text = change(old.text)
         return content_coding.encode(coding, text, (len(text),), complete=old.complete)[0]
     if data.startswith(_ZIP):
-        return _zipped(data, changed)
+        return _zip(data, change)
     raise Opaque
 
 
-def found_in(
+def find_in_archives(
     data: bytes,
     places: Iterable[tuple[int, int]],
     find: Callable[[bytes], list[Span]],
@@ -150,16 +150,16 @@ def found_in(
     """Return the archives at `places` of a body that hold something, with what stands instead of each."""
     spans: list[Span] = []
     for start, end in places:
-        whole = data[start:end]
+        archive = data[start:end]
         try:
-            if any(find(text) for text in contents(whole)):
-                spans.append((start, end, repacked(whole, lambda text: _without(text, find))))
+            if any(find(text) for text in contents(archive)):
+                spans.append((start, end, repack(archive, lambda text: _redact_text(text, find))))
         except Opaque:
-            spans.append((start, end, opaque(whole)))
+            spans.append((start, end, opaque(archive)))
     return spans
 
 
-def _without(text: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
+def _redact_text(text: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
     """Return a text out of an archive without what `find` finds.
 
     Raises Opaque where that stands in an archive again.
@@ -169,13 +169,13 @@ def _without(text: bytes, find: Callable[[bytes], list[Span]]) -> bytes:
     return splice(text, find(text))
 
 
-def _unzipped(data: bytes) -> Iterator[tuple[str, bytes]]:
+def _unzip(data: bytes) -> Iterator[tuple[str, bytes]]:
     import io
     import zipfile
 
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            for entry in _bounded(archive.infolist(), len(data)):
+            for entry in _check_bounds(archive.infolist(), len(data)):
                 with archive.open(entry) as file:
                     yield entry.filename, file.read(entry.file_size + 1)
     except Opaque:
@@ -184,7 +184,7 @@ def _unzipped(data: bytes) -> Iterator[tuple[str, bytes]]:
         raise Opaque from error
 
 
-def _bounded(entries: list[Any], size: int) -> list[Any]:
+def _check_bounds(entries: list[Any], size: int) -> list[Any]:
     """Return the entries of an archive of `size` bytes.
 
     Raises Opaque where they are too many, or would fill the memory.
@@ -195,23 +195,23 @@ def _bounded(entries: list[Any], size: int) -> list[Any]:
     return entries
 
 
-def _zipped(data: bytes, changed: Callable[[bytes], bytes]) -> bytes:
+def _zip(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
     import io
     import zipfile
 
     buffer = io.BytesIO()
-    texts = [*_unzipped(data)]
+    texts = [*_unzip(data)]
     with zipfile.ZipFile(io.BytesIO(data)) as old, zipfile.ZipFile(buffer, "w") as new:
         for entry, (name, text) in zip(old.infolist(), texts, strict=True):
-            kept = zipfile.ZipInfo(changed(name.encode()).decode(), entry.date_time)
+            kept = zipfile.ZipInfo(change(name.encode()).decode(), entry.date_time)
             kept.external_attr = entry.external_attr
             stored = zipfile.ZIP_STORED if entry.compress_type == zipfile.ZIP_STORED else zipfile.ZIP_DEFLATED
-            new.writestr(kept, changed(text), stored)
-        new.comment = changed(old.comment)
+            new.writestr(kept, change(text), stored)
+        new.comment = change(old.comment)
     return buffer.getvalue()
 
 
-def _unpacked(data: bytes) -> bytes:
+def _unpack(data: bytes) -> bytes:
     import bz2
     import lzma
 
@@ -240,15 +240,15 @@ class PackedText(NamedTuple):
     begin: int
     above: View | PackedText
 
-    def up(self, start: int, end: int) -> tuple[int, int]:
+    def map_up(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes of the text above that spell `text[start:end]`."""
         last = min(-(-end // 3) * 4, len(self.letters.text))
-        start, end = self.letters.back(start // 3 * 4, last)
+        start, end = self.letters.map_back(start // 3 * 4, last)
         return self.begin + start, self.begin + end
 
-    def back(self, start: int, end: int) -> tuple[int, int]:
+    def map_back(self, start: int, end: int) -> tuple[int, int]:
         """Return the bytes of the topmost text that do."""
-        return self.above.back(*self.up(start, end))
+        return self.above.map_back(*self.map_up(start, end))
 
 
 class Archived(View):
@@ -257,7 +257,7 @@ class Archived(View):
     begin: int
     end: int
 
-    def back(self, start: int, end: int) -> tuple[int, int]:
+    def map_back(self, start: int, end: int) -> tuple[int, int]:
         """Return all of it."""
         del start, end
         return self.begin, self.end
@@ -267,7 +267,7 @@ class Unreadable(Archived):
     """An archive in base64 that cannot be read."""
 
 
-def archived(data: bytes, begin: int, end: int, *, deeper: bool = True) -> Archived:
+def read_archive(data: bytes, begin: int, end: int, *, deeper: bool = True) -> Archived:
     """Return an archive whose base64 stands at `begin` of a text; it is not read where that is too deep in others."""
     try:
         view = Archived(b"\n".join(contents(data))) if deeper else Unreadable(b"")
@@ -277,40 +277,42 @@ def archived(data: bytes, begin: int, end: int, *, deeper: bool = True) -> Archi
     return view
 
 
-def unpacked(view: View | PackedText, depth: int = _DEEPEST) -> Iterator[PackedText | Archived]:
+def list_packed(view: View | PackedText, depth: int = _DEEPEST) -> Iterator[PackedText | Archived]:
     """Yield what stands in base64 in a text, and in base64 in that; what stands deeper than `depth` is not read."""
     flat, run = view.text.translate(_RUN), b"A" * SHORTEST
     at = flat.find(run)
     while at >= 0:
-        found = _PACKED.match(view.text, at)
-        assert found is not None
-        if (data := decoded(letters := unwrapped(found[0]))) is not None:
+        match = _PACKED.match(view.text, at)
+        assert match is not None
+        if (data := decode_text(letters := join_lines(match[0]))) is not None:
             inner: PackedText | Archived = PackedText(data, letters, at, view)
             if not data.isascii() or not depth:
-                inner = archived(data, *view.back(at, padded(view.text, found.end())), deeper=depth > 0)
+                inner = read_archive(
+                    data, *view.map_back(at, find_padding_end(view.text, match.end())), deeper=depth > 0
+                )
             yield inner
             if depth:
-                yield from unpacked(inner, depth - 1)
-        at = flat.find(run, found.end())
+                yield from list_packed(inner, depth - 1)
+        at = flat.find(run, match.end())
 
 
-def padded(text: bytes, end: int) -> int:
+def find_padding_end(text: bytes, end: int) -> int:
     """Return where base64 ends whose letters end at `end`."""
     return end + len(text[end : end + 2]) - len(text[end : end + 2].lstrip(b"="))
 
 
-def unwrapped(word: bytes) -> View:
+def join_lines(word: bytes) -> View:
     """Return base64 without the ends of its lines."""
     top = View(word)
-    return top if _WRAP.search(word) is None else View(_WRAP.sub(b"", word), top, _WRAP, nothing)
+    return top if _WRAP.search(word) is None else View(_WRAP.sub(b"", word), top, _WRAP, spell_nothing)
 
 
-def decoded(letters: View) -> bytes | None:
+def decode_text(letters: View) -> bytes | None:
     """Return what base64 says where that is ASCII or an archive; None where it is anything else."""
     text = letters.text.replace(b"-", b"+").replace(b"_", b"/")
     head = base64.b64decode(text[:SHORTEST])
     if not head.isascii() and not is_archive(head):
         return None
-    whole = text[: len(text) - (len(text) % 4 == 1)]
-    data = base64.b64decode(whole + b"=" * (-len(whole) % 4))
+    letters_of_bytes = text[: len(text) - (len(text) % 4 == 1)]
+    data = base64.b64decode(letters_of_bytes + b"=" * (-len(letters_of_bytes) % 4))
     return data if data.isascii() or is_archive(data) else None

@@ -31,12 +31,12 @@ def begins_at(data: bytes, at: int) -> bool:
     return ENDS_ESCAPE.match(data[max(at - 6, 0) : at]) is not None
 
 
-def digits_of(text: bytes) -> bytes:
+def extract_digits(text: bytes) -> bytes:
     """Return the digits of a number, without what groups them."""
     return bytes(filter(b"0123456789".__contains__, text))
 
 
-def luhn(digits: bytes) -> bool:
+def is_luhn(digits: bytes) -> bool:
     """Return whether the last digit is the check digit by Luhn."""
     values = [digit - 48 for digit in reversed(digits)]
     doubled = [value * 2 - 9 * (value > 4) for value in values[1::2]]
@@ -70,80 +70,80 @@ VERHOEFF = tables(
 SHUFFLE = tables("0123456789 1576283094 5803796142 8916043527 9453126870 4286573901 2793806415 7046913258")
 
 
-def national(number: bytes, named: re.Match[bytes]) -> int | None:
+def find_national_end(number: bytes, name: re.Match[bytes]) -> int | None:
     """Return where the id ends that is named before `number`; None when the number breaks the rules of that id."""
-    country = named.lastgroup or ""
+    country = name.lastgroup or ""
     hit = FORMS[country].match(number)
     return hit.end() if hit is not None and CHECKS[country](hit[0]) else None
 
 
-def american(text: bytes) -> bool:
+def is_american(text: bytes) -> bool:
     """Return whether area, group and serial have been or will be given out; 9xx is for taxpayers who have none."""
-    digits = digits_of(text)
+    digits = extract_digits(text)
     return (
         digits[:3] not in (b"000", b"666") and digits[3:5] != b"00" and digits[5:] != b"0000" and digits[:3] != b"900"
     )
 
 
-def weighted(weights: tuple[int, ...], modulus: int = 11) -> Callable[[bytes], int]:
+def make_weighted_sum(weights: tuple[int, ...], modulus: int = 11) -> Callable[[bytes], int]:
     """Return the weighted sum of the digits, modulo."""
     return lambda digits: sum((digit - 48) * weight for digit, weight in zip(digits, weights, strict=False)) % modulus
 
 
-def polish(text: bytes) -> bool:
+def is_polish(text: bytes) -> bool:
     """Return whether a PESEL holds: weights 1 3 7 9, and a month."""
     month = int(text[2:4]) % 20
-    return 1 <= month <= 12 and weighted((1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1), 10)(text) == 0
+    return 1 <= month <= 12 and make_weighted_sum((1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1), 10)(text) == 0
 
 
-def spanish(text: bytes) -> bool:
+def is_spanish(text: bytes) -> bool:
     """Return whether a DNI or NIE holds: the letter says the rest modulo 23."""
     digits = NIE.get(text[:1], text[:1]) + text[1:-1].rstrip(b"-")
     return digits.isdigit() and b"TRWAGMYFPDXBNJZSQVHLCKE"[int(digits) % 23] == text[-1]
 
 
-def dutch(text: bytes) -> bool:
+def is_dutch(text: bytes) -> bool:
     """Return whether a BSN holds: the test of eleven."""
-    return weighted((9, 8, 7, 6, 5, 4, 3, 2, -1))(digits_of(text)) == 0
+    return make_weighted_sum((9, 8, 7, 6, 5, 4, 3, 2, -1))(extract_digits(text)) == 0
 
 
-def french(text: bytes) -> bool:
+def is_french(text: bytes) -> bool:
     """Return whether a NIR holds: 97 less the rest modulo 97."""
-    digits = digits_of(text)
+    digits = extract_digits(text)
     return int(digits[-2:]) == 97 - int(digits[:13]) % 97
 
 
-def brazilian(text: bytes) -> bool:
+def is_brazilian(text: bytes) -> bool:
     """Return whether a CPF holds: two check digits modulo 11."""
-    digits = digits_of(text)
-    first = weighted(tuple(range(10, 1, -1)))(digits) * -1 % 11 % 10
-    second = weighted(tuple(range(11, 1, -1)))(digits) * -1 % 11 % 10
+    digits = extract_digits(text)
+    first = make_weighted_sum(tuple(range(10, 1, -1)))(digits) * -1 % 11 % 10
+    second = make_weighted_sum(tuple(range(11, 1, -1)))(digits) * -1 % 11 % 10
     return len(set(digits)) > 1 and digits[-2:] == b"%d%d" % (first, second)
 
 
-def verhoeff(text: bytes) -> bool:
+def is_verhoeff(text: bytes) -> bool:
     """Return whether an Aadhaar holds: the check digit of the dihedral group."""
     state = 0
-    for at, digit in enumerate(reversed(digits_of(text))):
+    for at, digit in enumerate(reversed(extract_digits(text))):
         state = VERHOEFF[state][SHUFFLE[at % 8][digit - 48]]
     return state == 0
 
 
-def british(text: bytes) -> bool:
+def is_british(text: bytes) -> bool:
     """Return whether an NHS number holds: modulo 11."""
-    digits = digits_of(text)
-    return -weighted(tuple(range(10, 1, -1)))(digits) % 11 == digits[-1] - 48
+    digits = extract_digits(text)
+    return -make_weighted_sum(tuple(range(10, 1, -1)))(digits) % 11 == digits[-1] - 48
 
 
-def swiss(text: bytes) -> bool:
+def is_swiss(text: bytes) -> bool:
     """Return whether an AHV holds: the check digit of an EAN."""
-    return weighted((1, 3) * 6 + (1,), 10)(digits_of(text)) == 0
+    return make_weighted_sum((1, 3) * 6 + (1,), 10)(extract_digits(text)) == 0
 
 
-def german(text: bytes) -> bool:
+def is_german(text: bytes) -> bool:
     """Return whether a tax id holds: ISO 7064 modulo 11, 10."""
     product = 10
-    digits = digits_of(text)
+    digits = extract_digits(text)
     for digit in digits[:10]:
         total = (digit - 48 + product) % 10 or 10
         product = total * 2 % 11
@@ -167,17 +167,17 @@ FORMS: Mapping[str, re.Pattern[bytes]] = {
     }.items()
 }
 CHECKS: Mapping[str, Callable[[bytes], bool]] = {
-    "us": american,
-    "ca": lambda text: luhn(digits_of(text)),
-    "pl": polish,
-    "es": spanish,
-    "nl": dutch,
-    "fr": french,
-    "br": brazilian,
-    "india": verhoeff,
-    "gb": british,
-    "ch": swiss,
-    "de": german,
+    "us": is_american,
+    "ca": lambda text: is_luhn(extract_digits(text)),
+    "pl": is_polish,
+    "es": is_spanish,
+    "nl": is_dutch,
+    "fr": is_french,
+    "br": is_brazilian,
+    "india": is_verhoeff,
+    "gb": is_british,
+    "ch": is_swiss,
+    "de": is_german,
 }
 
 
@@ -219,8 +219,10 @@ def find_numbers(data: bytes) -> Iterator[Hit]:
         before = data[max(start - REACH, 0) : start]
         if NAMES.search(before.lower()) is None:
             before = b""
-        elif (named := CONTEXT.search(before)) is not None and (ended := national(data[start:end], named)) is not None:
-            yield start, start + ended, "ssn" if named["us"] else "national-id"
+        elif (name := CONTEXT.search(before)) is not None and (
+            size := find_national_end(data[start:end], name)
+        ) is not None:
+            yield start, start + size, "ssn" if name["us"] else "national-id"
             continue
         for (begin, finish), category in parts(data[start:end], before):
             yield start + begin, start + finish, category
@@ -228,15 +230,15 @@ def find_numbers(data: bytes) -> Iterator[Hit]:
 
 def parts(number: bytes, before: bytes) -> Iterator[tuple[tuple[int, int], str]]:
     """Yield the cards and telephone numbers among digits that hang together."""
-    cards = [hit.span() for hit in CARD.finditer(number) if alone(number, hit) and is_card(digits_of(hit[0]))]
+    cards = [hit.span() for hit in CARD.finditer(number) if is_alone(number, hit) and is_card(extract_digits(hit[0]))]
     if cards:
         yield from ((span, "credit-card") for span in cards)
     elif number.startswith(b"+"):
-        if (end := international(number)) is not None:
+        if (end := find_international_end(number)) is not None:
             yield (0, end), "phone"
-    elif (american := AMERICAN.search(number)) is not None and alone(number, american):
+    elif (american := AMERICAN.search(number)) is not None and is_alone(number, american):
         yield american.span(), "phone"
-    elif before and TELEPHONE.search(before) and 7 <= len(digits_of(number)) <= 15 and not DATE.match(number):
+    elif before and TELEPHONE.search(before) and 7 <= len(extract_digits(number)) <= 15 and not DATE.match(number):
         yield (0, len(number)), "phone"
 
 
@@ -258,35 +260,35 @@ def is_card(digits: bytes) -> bool:
     """Return whether the issuer issues numbers of this length, and the check digit holds."""
     if len(set(digits)) == 1:
         return False
-    return (AMEX if len(digits) == 15 else ISSUER).match(digits) is not None and luhn(digits)
+    return (AMEX if len(digits) == 15 else ISSUER).match(digits) is not None and is_luhn(digits)
 
 
-def international(number: bytes) -> int | None:
+def find_international_end(number: bytes) -> int | None:
     """Return where the number that begins with a `+` ends; None when it is none."""
     hit = INTERNATIONAL.match(number)
     if hit is None or DATE.match(number):
         return None
-    digits = digits_of(hit[0])
+    digits = extract_digits(hit[0])
     code = CALLING.match(digits)
     if code is None or len(digits) < 8:
         return None
     exact = EXACT.get(digits[:2], EXACT.get(digits[:1]))
     if exact is None or len(digits) == exact:
         return hit.end()
-    return cut(hit[0], exact) if len(digits) > exact else None
+    return find_end_of_digits(hit[0], exact) if len(digits) > exact else None
 
 
-def cut(number: bytes, count: int) -> int | None:
+def find_end_of_digits(number: bytes, count: int) -> int | None:
     """Return where the first `count` digits end, if no digit follows at once."""
-    seen = 0
+    digits = 0
     for at, char in enumerate(number):
-        seen += 48 <= char <= 57
-        if seen == count:
+        digits += 48 <= char <= 57
+        if digits == count:
             return None if number[at + 1 : at + 2].isdigit() else at + 1
     return None
 
 
-def alone(number: bytes, hit: re.Match[bytes]) -> bool:
+def is_alone(number: bytes, hit: re.Match[bytes]) -> bool:
     """Return whether no further group hangs on by a hyphen or full stop: an ISBN, a serial number."""
     return number[hit.end() : hit.end() + 1] not in (b"-", b".", b"/") and number[: hit.start()][-1:] not in (
         b"-",

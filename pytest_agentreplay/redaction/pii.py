@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def find_pii(data: bytes) -> list[Hit]:
     """Return e-mail addresses, telephone and card numbers, IBANs and national ids, in order; no two overlap."""
-    return in_order([*find_emails(data), *find_ibans(data), *find_numbers(data)])
+    return drop_overlaps([*find_emails(data), *find_ibans(data), *find_numbers(data)])
 
 
 def names_a_person(name: str) -> bool:
@@ -33,13 +33,13 @@ def names_a_person(name: str) -> bool:
     return NAMES.search(name.lower().encode("utf-8", "replace")) is not None
 
 
-def in_order(hits: Iterable[Hit]) -> list[Hit]:
+def drop_overlaps(hits: Iterable[Hit]) -> list[Hit]:
     """Return the hits by place; of two that overlap the one that begins first."""
-    kept: list[Hit] = []
+    apart: list[Hit] = []
     for hit in sorted(hits):
-        if not kept or hit[0] >= kept[-1][1]:
-            kept.append(hit)
-    return kept
+        if not apart or hit[0] >= apart[-1][1]:
+            apart.append(hit)
+    return apart
 
 
 AT = re.compile(rb"(?<=[A-Za-z0-9_+\x80-\xff-])@(?=[A-Za-z0-9\x80-\xff])")
@@ -60,15 +60,15 @@ def find_emails(data: bytes) -> Iterator[Hit]:
         return
     for sign in AT.finditer(data):
         at = sign.start()
-        local = local_part(data[max(at - MAIL_REACH, 0) : at].decode(errors="ignore"))
+        local = find_local_part(data[max(at - MAIL_REACH, 0) : at].decode(errors="ignore"))
         if not local:
             continue
         after = data[at + 1 : at + 1 + MAIL_REACH + 80].decode(errors="ignore")
-        if domain := domain_part(local, after):
+        if domain := find_domain_part(local, after):
             yield at - len(local.encode()), at + 1 + len(domain.encode()), "email"
 
 
-def local_part(before: str) -> str:
+def find_local_part(before: str) -> str:
     """Return what of the text before the `@` is the name of a mailbox; "" for none."""
     hit = LOCAL_BACKWARDS.match(before[::-1])
     if hit is None:
@@ -84,7 +84,7 @@ def local_part(before: str) -> str:
     return "" if is_user_of_url or head.endswith("\\") or local == "git" else local
 
 
-def domain_part(local: str, after: str) -> str:
+def find_domain_part(local: str, after: str) -> str:
     """Return what of the text behind the `@` is a domain that gets mail; "" for none."""
     hit = DOMAIN.match(after)
     if hit is None or len(hit[0].encode()) > 253 or hit[0].lower() == OURS:

@@ -86,7 +86,7 @@ class Placeholders:
         self._texts = dict(texts)
         self._shaped = self._personal | self._texts.keys() | {"jwt", "basic"}
         self._lock = RLock()
-        self._given: dict[tuple[str, str], bytes] = {}
+        self._by_value: dict[tuple[str, str], bytes] = {}
         self._categories: dict[bytes, str] = {}
         self._counters: dict[str, int] = {}
         self._recorded: dict[tuple[str, str], list[int]] = {}
@@ -125,50 +125,50 @@ class Placeholders:
             The placeholders that are the same as in the recording.
         """
         today = {*self._variables.values()}
-        known: dict[tuple[str, str], int] = {}
+        reserved: dict[tuple[str, str], int] = {}
         for name, variable in recorded.items():
             category, _, number = name.rpartition(":")
             secret = bool(category) and category not in self._personal
             if secret and variable in today and number.isdecimal() and len(number) <= LONGEST_NUMBER:
-                known.setdefault((category, variable), int(number))
-        if len(known) < 2:
+                reserved.setdefault((category, variable), int(number))
+        if len(reserved) < 2:
             return frozenset()
-        self._reserved = known
-        return frozenset(self._text(category, number, "") for (category, _), number in known.items())
+        self._reserved = reserved
+        return frozenset(self._format_placeholder(category, number, "") for (category, _), number in reserved.items())
 
-    def of(self, category: str, value: str) -> bytes:
+    def get_placeholder(self, category: str, value: str) -> bytes:
         """Return the placeholder of a value, numbered within its category when it first appears."""
         key = category, value
         with self._lock:
-            if (given := self._given.get(key)) is None:
+            if (placeholder := self._by_value.get(key)) is None:
                 # A value that a header has carried is the same wherever it is seen next: in a reply, a body, a URL.
-                if category not in self._shaped and (sent := self._given.get((CREDENTIAL, value))) is not None:
-                    self._given[key] = sent
+                if category not in self._shaped and (sent := self._by_value.get((CREDENTIAL, value))) is not None:
+                    self._by_value[key] = sent
                     return sent
-                number = self._number(category, value)
-                given = self._given[key] = self._text(category, number, value).encode()
-                self._categories[given] = category
-            return given
+                number = self._choose_number(category, value)
+                placeholder = self._by_value[key] = self._format_placeholder(category, number, value).encode()
+                self._categories[placeholder] = category
+            return placeholder
 
     @property
     def count(self) -> int:
         """How many values have a placeholder so far."""
-        return len(self._given)
+        return len(self._by_value)
 
-    def given(self, category: str, value: str) -> str | None:
+    def find_placeholder(self, category: str, value: str) -> str | None:
         """Return the placeholder that a value has been given; None for none so far."""
-        given = self._given.get((category, value))
-        return None if given is None else given.decode()
+        placeholder = self._by_value.get((category, value))
+        return None if placeholder is None else placeholder.decode()
 
     def may_be_shared(self, placeholder: str) -> bool:
         """Return whether several keys of a recording may be one today: a variable of the environment, or a stand-in."""
-        values = [value for (_, value), given in [*self._given.items()] if given.decode() == placeholder]
+        values = [value for (_, value), other in [*self._by_value.items()] if other.decode() == placeholder]
         return any(value in self._variables for value in values) or self.is_stand_in(placeholder)
 
     def is_stand_in(self, placeholder: str) -> bool:
         """Return whether a placeholder stands for a dummy: a value that only says where a secret would be."""
         return any(
-            given.decode() == placeholder and is_stand_in(as_bytes(key[1])) for key, given in [*self._given.items()]
+            other.decode() == placeholder and is_stand_in(as_bytes(key[1])) for key, other in [*self._by_value.items()]
         )
 
     def may_be_in(self, text: bytes) -> bool:
@@ -181,13 +181,13 @@ class Placeholders:
 
     def has(self, value: str) -> bool:
         """Return whether `value` has been given a placeholder."""
-        return any(known == value for _, known in [*self._given])
+        return any(other == value for _, other in [*self._by_value])
 
     def inside(self, text: bytes) -> list[tuple[int, int]]:
         """Return where placeholders stand in `text`."""
-        return [found.span() for found in self.pattern.finditer(text)]
+        return [match.span() for match in self.pattern.finditer(text)]
 
-    def _number(self, category: str, value: str) -> int:
+    def _choose_number(self, category: str, value: str) -> int:
         if category in self._personal:
             tag = tag_of(category, value)
             if recorded := self._recorded.get((category, tag)):
@@ -195,14 +195,14 @@ class Placeholders:
                 self.tags[f"{category}:{number}"] = tag
                 return number
         variable = self._variables.get(value, "")
-        number = self._reserved.get((category, variable)) or self._next(category)
+        number = self._reserved.get((category, variable)) or self._find_next_number(category)
         if category in self._personal:
             self.tags[f"{category}:{number}"] = tag
         elif variable:
             self.variables[f"{category}:{number}"] = variable
         return number
 
-    def _next(self, category: str) -> int:
+    def _find_next_number(self, category: str) -> int:
         taken = {number for (of, _), number in self._reserved.items() if of == category}
         number = self._counters.get(category, 0) + 1
         while number in taken:
@@ -210,7 +210,7 @@ class Placeholders:
         self._counters[category] = number
         return number
 
-    def _text(self, category: str, number: int, value: str) -> str:
+    def _format_placeholder(self, category: str, number: int, value: str) -> str:
         if category in self._texts:
             return self._texts[category].replace("{n}", str(number))
         match category:
@@ -243,26 +243,26 @@ def claims_of(token: str) -> JsonObject:
 
 def claims_in(kit: Mapping[str, Json], text: str) -> dict[str, str]:
     """Return the claims that a recording took out of the tokens in a text, each with the name of its token."""
-    noted = _noted(kit, "claims")
+    notes = _get_notes(kit, "claims")
     tokens = dict.fromkeys(f"jwt:{number}" for number in _TOKEN.findall(text))
-    return {str(claim): name for name in tokens for claim in cast("list[Json]", noted.get(name) or [])}
+    return {str(claim): name for name in tokens for claim in cast("list[Json]", notes.get(name) or [])}
 
 
 def tags_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """Return the tags that a recording keeps in its kit."""
-    return {name: str(tag) for name, tag in _noted(kit, "tags").items()}
+    return {name: str(tag) for name, tag in _get_notes(kit, "tags").items()}
 
 
 def variables_in(kit: Mapping[str, Json]) -> dict[str, str]:
     """Return the variables that a recording names for its placeholders."""
-    return {name: str(variable) for name, variable in _noted(kit, "variables").items()}
+    return {name: str(variable) for name, variable in _get_notes(kit, "variables").items()}
 
 
-def _noted(kit: Mapping[str, Json], kind: str) -> JsonObject:
+def _get_notes(kit: Mapping[str, Json], kind: str) -> JsonObject:
     """Return what a recording notes of its redactions by name; nothing where it holds no such table."""
     redactions = kit.get("redactions")
-    noted = redactions.get(kind) if isinstance(redactions, dict) else None
-    return noted if isinstance(noted, dict) else {}
+    notes = redactions.get(kind) if isinstance(redactions, dict) else None
+    return notes if isinstance(notes, dict) else {}
 
 
 def whole_digest(data: bytes) -> str:
@@ -280,15 +280,15 @@ def tag_of(category: str, value: str) -> str:
     return hashlib.sha256(f"agentreplay/tag/1\0{category}\0{value}".encode("utf-8", "surrogatepass")).hexdigest()[:4]
 
 
-def exchanged(recorded: str, now: str) -> str:
+def describe_exchange(recorded: str, now: str) -> str:
     """Return which placeholder stands where another one stood, in two texts that are equal but for that; else ""."""
     if recorded == now or PLACEHOLDER_TEXT.sub("", recorded) != PLACEHOLDER_TEXT.sub("", now):
         return ""
     pairs = zip(PLACEHOLDER_TEXT.findall(recorded), PLACEHOLDER_TEXT.findall(now), strict=False)
-    return next((another(old, new) for old, new in pairs if old != new), "")
+    return next((describe_other(old, new) for old, new in pairs if old != new), "")
 
 
-def another(old: str, new: str) -> str:
+def describe_other(old: str, new: str) -> str:
     """Return what is reported where a placeholder stands for another one."""
     return f"{old} recorded, {new} now (another {'body, unread' if f':{OPAQUE}:' in new else 'token'})"
 
@@ -329,10 +329,10 @@ def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
     return tuple(moved)
 
 
-def divided(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
+def divide_spans(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
     """Return the spans; one that a chunk's end cuts is one span per chunk, where `part` has a text for its parts."""
     ends = list(accumulate(cuts))
-    found: list[Span] = []
+    divided: list[Span] = []
     for start, end, text in spans:
         within = ends[bisect_right(ends, start) : bisect_left(ends, end)]
         borders = [start, *dict.fromkeys(within), end]
@@ -341,24 +341,24 @@ def divided(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Sp
             for low, high in pairwise(borders)
         ]
         if not within or any(new is None for *_, new in parts):
-            found.append((start, end, text))
+            divided.append((start, end, text))
         else:
-            found += [(low, high, new or b"") for low, high, new in parts]
-    return found
+            divided += [(low, high, new or b"") for low, high, new in parts]
+    return divided
 
 
-def disjoint(first: Sequence[Span], *others: Iterable[Span]) -> list[Span]:
+def merge_disjoint(first: Sequence[Span], *others: Iterable[Span]) -> list[Span]:
     """Return all spans in order.
 
     One that overlaps a span of an earlier group, or an earlier one of its own, is left out.
     """
-    taken = list(first)
-    starts = [span[0] for span in taken]
+    spans = list(first)
+    starts = [span[0] for span in spans]
     for group in others:
         for span in group:
             at = bisect_right(starts, span[0])
-            if (at and taken[at - 1][1] > span[0]) or (at < len(taken) and starts[at] < span[1]):
+            if (at and spans[at - 1][1] > span[0]) or (at < len(spans) and starts[at] < span[1]):
                 continue
-            taken.insert(at, span)
+            spans.insert(at, span)
             starts.insert(at, span[0])
-    return taken
+    return spans

@@ -14,7 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, place_guises
-from pytest_agentreplay.redaction.placeholders import disjoint
+from pytest_agentreplay.redaction.placeholders import merge_disjoint
 from pytest_agentreplay.redaction.secret_names import names
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ class Places:
                 raise ValueError(msg)
         needles = needles_of(values)
         self.may_reach = max((len(needle.text) for needle in needles), default=0)
-        self._gates = gated(needles)
+        self._gates = group_by_backend(needles)
         self._names = {needle.mark: needle.name for needle in needles}
         self._today = {name: place_guises(value) for name, value in values.items() if value}
         every = "|".join(sorted({*KNOWN_NAMES, *values}, key=len, reverse=True))
@@ -89,7 +89,7 @@ class Places:
         if not groups:
             return literals
         needles = sorted((needle for group in groups for needle in group), key=lambda needle: -len(needle.text))
-        return disjoint(literals, *(occurrences(data, needle) for needle in needles))
+        return merge_disjoint(literals, *(find_occurrences(data, needle) for needle in needles))
 
     def part(self, mark: bytes, start: int, end: int | None) -> bytes | None:
         """Return the mark of a part of a place, from byte `start` to `end` of it.
@@ -121,13 +121,13 @@ class Places:
             if text is not None:
                 place = as_bytes(text)
                 if hit[4] is not None:
-                    end = border(place, int(hit[5])) if hit[5] else len(place)
-                    place = place[border(place, int(hit[4])) : end]
+                    end = find_border(place, int(hit[5])) if hit[5] else len(place)
+                    place = place[find_border(place, int(hit[4])) : end]
                 spans.append((hit.start(), hit.end(), place))
         return spans
 
 
-def border(place: bytes, at: int) -> int:
+def find_border(place: bytes, at: int) -> int:
     """Return where `place` may be cut nearest before `at`: not within a character, nor within an escape."""
     at = min(at, len(place))
     while 0 < at < len(place) and place[at] & 0xC0 == 0x80:
@@ -139,7 +139,7 @@ def needles_of(values: Mapping[str, str]) -> list[Needle]:
     """Return every guise of every place that can be marked."""
     first: dict[str, str] = {}
     for name, value in values.items():
-        if markable(value):
+        if is_markable(value):
             first.setdefault(value, name)
     return [needle for value, name in first.items() for needle in needles_for(name, value)]
 
@@ -153,8 +153,8 @@ def needles_for(name: str, value: str) -> tuple[Needle, ...]:
     needles = []
     for form, guise in distinct.items():
         mark = f"{{{{{name}:{guise}}}}}" if guise else f"{{{{{name}}}}}"
-        there = backend.lower() if guise.startswith("lower") else backend
-        needles.append(Needle(name, as_bytes(form), mark.encode(), there))
+        sign = backend.lower() if guise.startswith("lower") else backend
+        needles.append(Needle(name, as_bytes(form), mark.encode(), sign))
     return tuple(needles)
 
 
@@ -163,7 +163,7 @@ def is_path(value: str) -> bool:
     return "/" in value or "\\" in value
 
 
-def markable(value: str) -> bool:
+def is_markable(value: str) -> bool:
     """Return whether a value is long and rare enough to be told from chance, and cannot be taken for a mark."""
     if "{" in value or "}" in value or SAFE_RUN.search(as_bytes(value)) is None:
         return False
@@ -172,7 +172,7 @@ def markable(value: str) -> bool:
     return len(value) >= SHORTEST_NAME and value.lower() not in COMMON_NAMES and not value.isdigit()
 
 
-def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
+def group_by_backend(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
     """Return the needles by backend: one scan for it clears the whole group."""
     groups: dict[bytes, list[Needle]] = {}
     for needle in needles:
@@ -180,20 +180,20 @@ def gated(needles: list[Needle]) -> list[tuple[bytes, tuple[Needle, ...]]]:
     return [(backend, tuple(group)) for backend, group in groups.items()]
 
 
-def occurrences(data: bytes, needle: Needle) -> Iterator[Span]:
+def find_occurrences(data: bytes, needle: Needle) -> Iterator[Span]:
     """Yield where a needle stands as whole components, or as a whole word."""
     text = needle.text
     at = data.find(text)
     while at >= 0:
         end = at + len(text)
-        if free_before(data, at) and free_after(data, end):
+        if is_free_before(data, at) and is_free_after(data, end):
             yield at, end, needle.mark
             at = data.find(text, end)
         else:
             at = data.find(text, at + 1)
 
 
-def free_before(data: bytes, at: int) -> bool:
+def is_free_before(data: bytes, at: int) -> bool:
     r"""Return whether a component can begin at `at`: not inside a word, though an escape (\n, %20) may end there."""
     before = data[at - 1 : at] if at else b""
     if before in WORD:
@@ -201,7 +201,7 @@ def free_before(data: bytes, at: int) -> bool:
     return before != b"."
 
 
-def free_after(data: bytes, end: int) -> bool:
+def is_free_after(data: bytes, end: int) -> bool:
     """Return whether a component can end at `end`; a full stop ends one unless a word goes on after it."""
     after = data[end : end + 1]
     if after == b".":

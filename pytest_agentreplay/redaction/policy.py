@@ -57,36 +57,42 @@ class Policy:
 PLAIN = Policy()
 
 
-def joined(*policies: Policy) -> Policy:
+def join_policies(*policies: Policy) -> Policy:
     """Return all of them at once. Of what two say of one name the first counts; leaving out wins over keeping."""
-    given = [policy for policy in policies if policy != PLAIN]
-    if len(given) <= 1:
-        return given[0] if given else PLAIN
-    headers = frozenset[str]().union(*(policy.headers for policy in given))
+    stated = [policy for policy in policies if policy != PLAIN]
+    if len(stated) <= 1:
+        return stated[0] if stated else PLAIN
+    headers = frozenset[str]().union(*(policy.headers for policy in stated))
     return Policy(
-        pii=any(policy.pii for policy in given),
-        strict=any(policy.strict for policy in given),
-        shapes=tuple(shape for policy in given for shape in policy.shapes),
-        paths=tuple(dict.fromkeys(path for policy in given for path in policy.paths)),
-        names=MappingProxyType({name: kind for policy in reversed(given) for name, kind in policy.names.items()}),
+        pii=any(policy.pii for policy in stated),
+        strict=any(policy.strict for policy in stated),
+        shapes=tuple(shape for policy in stated for shape in policy.shapes),
+        paths=tuple(dict.fromkeys(path for policy in stated for path in policy.paths)),
+        names=MappingProxyType({name: kind for policy in reversed(stated) for name, kind in policy.names.items()}),
         headers=headers,
-        keep_headers=frozenset[str]().union(*(policy.keep_headers for policy in given)) - headers,
-        keep_claims=frozenset[str]().union(*(policy.keep_claims for policy in given)),
-        environment=tuple(dict.fromkeys(name for policy in given for name in policy.environment)),
-        secret_environment=tuple(dict.fromkeys(name for policy in given for name in policy.secret_environment)),
-        personal=frozenset[str]().union(*(policy.personal for policy in given)),
+        keep_headers=frozenset[str]().union(*(policy.keep_headers for policy in stated)) - headers,
+        keep_claims=frozenset[str]().union(*(policy.keep_claims for policy in stated)),
+        environment=tuple(dict.fromkeys(name for policy in stated for name in policy.environment)),
+        secret_environment=tuple(dict.fromkeys(name for policy in stated for name in policy.secret_environment)),
+        personal=frozenset[str]().union(*(policy.personal for policy in stated)),
         placeholders=MappingProxyType(
-            {kind: text for policy in reversed(given) for kind, text in policy.placeholders.items()}
+            {kind: text for policy in reversed(stated) for kind, text in policy.placeholders.items()}
         ),
-        without=frozenset[str]().union(*(policy.without for policy in given)),
-        digest=joined_digest(policy.digest for policy in given if policy.digest),
+        without=frozenset[str]().union(*(policy.without for policy in stated)),
+        digest=join_digests(policy.digest for policy in stated if policy.digest),
     )
 
 
-def joined_digest(digests: Iterable[str]) -> str:
+def join_digests(digests: Iterable[str]) -> str:
     """Return the digest of several: their own, where there is one."""
-    found = [*dict.fromkeys(digests)]
-    return found[0] if len(found) == 1 else hashlib.sha256("\n".join(found).encode()).hexdigest() if found else ""
+    distinct = [*dict.fromkeys(digests)]
+    return (
+        distinct[0]
+        if len(distinct) == 1
+        else hashlib.sha256("\n".join(distinct).encode()).hexdigest()
+        if distinct
+        else ""
+    )
 
 
 PERSONAL = frozenset(("email", "phone", "credit-card", "iban", "ssn", "national-id", "ip"))
@@ -111,7 +117,7 @@ Redactor: TypeAlias = Callable[[str], "Iterable[tuple[int, int]] | str | None"]
 ALIKE = 4096
 
 
-class Called:
+class RedactorSearch:
     """A redactor as the search of a shape. `broken` is the type of what it raised, "" as long as it never did."""
 
     def __init__(self, redactor: Redactor) -> None:
@@ -123,7 +129,7 @@ class Called:
         """Yield what the redactor finds; the whole text when it raises, or returns what is no answer."""
         readable = text.decode(errors="surrogateescape")
         try:
-            spans = spans_of(self._redactor(readable), readable)
+            spans = read_spans(self._redactor(readable), readable)
         except Exception as error:  # whatever it is: the text of an error repeats what it was about
             self.broken = self.broken or type(error).__name__
             spans = [(0, len(readable))]
@@ -136,9 +142,9 @@ class Called:
                 yield begin, size
 
 
-def shapes_of(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
+def make_shapes(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
     """Return the shapes of functions by category; new ones for each run, since they remember what went wrong."""
-    return tuple(SecretShape(category, Called(redactor)) for category, redactor in redactors.items())
+    return tuple(SecretShape(category, RedactorSearch(redactor)) for category, redactor in redactors.items())
 
 
 def broken(shapes: Iterable[SecretShape]) -> dict[str, str]:
@@ -146,12 +152,12 @@ def broken(shapes: Iterable[SecretShape]) -> dict[str, str]:
     return {shape.category: why for shape in shapes if (why := getattr(shape.find_spans, "broken", ""))}
 
 
-def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[tuple[int, int]]:
+def read_spans(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[tuple[int, int]]:
     """Return what a redactor answered, as places in `text` in order. Raises ValueError and its kin for what is none."""
     if answer is None:
         return []
     if isinstance(answer, str):
-        return changed(text, answer)
+        return find_changes(text, answer)
     spans = sorted((int(start), int(end)) for start, end in answer)
     at = 0
     for start, end in spans:
@@ -162,7 +168,7 @@ def spans_of(answer: Iterable[tuple[int, int]] | str | None, text: str) -> list[
     return spans
 
 
-def changed(text: str, now: str) -> list[tuple[int, int]]:
+def find_changes(text: str, now: str) -> list[tuple[int, int]]:
     """Return what of `text` is no longer there in `now`."""
     if text == now:
         return []
@@ -211,12 +217,12 @@ def rules(policy: Policy) -> Iterator[PolicyRule]:
     for key in ("headers", "keep_headers", "keep_claims", "environment", "secret_environment"):
         yield from (PolicyRule(key, "", name) for name in sorted(getattr(policy, key)))
     yield from (
-        PolicyRule("secrets", category, "may be another one in a replay") for category in sorted(renamed(policy))
+        PolicyRule("secrets", category, "may be another one in a replay") for category in sorted(list_renamed(policy))
     )
     yield from (PolicyRule("placeholders", category, text) for category, text in policy.placeholders.items())
 
 
-def renamed(policy: Policy) -> AbstractSet[str]:
+def list_renamed(policy: Policy) -> AbstractSet[str]:
     """Return the categories of a policy's own whose placeholders match up to renaming."""
     return categories(policy) - policy.personal
 
@@ -232,12 +238,12 @@ def categories(policy: Policy) -> AbstractSet[str]:
 
 def difference(policy: Policy, baseline: Policy) -> list[PolicyChange]:
     """Return what `policy` says otherwise than `baseline`: what is gone first, then what is added."""
-    here, there = [*rules(policy)], [*rules(baseline)]
-    gone = [rule for rule in there if rule not in here]
-    new = [rule for rule in here if rule not in there]
+    rules_here, rules_there = [*rules(policy)], [*rules(baseline)]
+    gone = [rule for rule in rules_there if rule not in rules_here]
+    new = [rule for rule in rules_here if rule not in rules_there]
     # Under another category the same value is still taken off.
-    found = {(rule.key, rule.what) for rule in here}
-    lost = [rule for rule in gone if rule.key not in STORING | NEUTRAL and (rule.key, rule.what) not in found]
+    values = {(rule.key, rule.what) for rule in rules_here}
+    lost = [rule for rule in gone if rule.key not in STORING | NEUTRAL and (rule.key, rule.what) not in values]
     return [
         *(PolicyChange(rule, added=False, weaker=rule in lost) for rule in gone),
         *(PolicyChange(rule, added=True, weaker=rule.key in STORING) for rule in new),

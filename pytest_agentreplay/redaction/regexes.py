@@ -71,10 +71,10 @@ def tree(regex: str) -> Node:
         raise RefusedPattern(FLAGS) from None
     flags = parsed.state.flags
     refuse_flags(flags)
-    found = RegexParser().row(parsed, flags, 1)
-    if nullable(found) or not longest(found):
+    node = RegexParser().row(parsed, flags, 1)
+    if nullable(node) or not longest(node):
         raise RefusedPattern("matches the empty text: let it take at least one character")
-    return found
+    return node
 
 
 def refuse_flags(flags: int) -> None:
@@ -131,28 +131,28 @@ def members(name: str, value: Any, flags: int) -> int:
     """Return the characters that a part of one character may be, as bits."""
     match name:
         case "LITERAL":
-            return in_each_case(bits(value, value), flags)
+            return add_other_case(make_bits(value, value), flags)
         case "NOT_LITERAL":
-            return ALL & ~in_each_case(bits(value, value) & ~OTHERS, flags)
+            return ALL & ~add_other_case(make_bits(value, value) & ~OTHERS, flags)
         case "ANY":
-            return ALL if flags & re.DOTALL else ALL & ~bits(10, 10)
+            return ALL if flags & re.DOTALL else ALL & ~make_bits(10, 10)
         case _:
-            found = 0
+            characters = 0
             negated = False
             for kind, what in value:
                 negated = negated or str(kind) == "NEGATE"
-                found |= union_of(str(kind), what)
-            found = in_each_case(found, flags)
-            return ALL & ~(found & ~OTHERS) if negated else found
+                characters |= list_set_members(str(kind), what)
+            characters = add_other_case(characters, flags)
+            return ALL & ~(characters & ~OTHERS) if negated else characters
 
 
-def union_of(kind: str, what: Any) -> int:
+def list_set_members(kind: str, what: Any) -> int:
     """Return the characters of one part of a set, as bits."""
     match kind:
         case "LITERAL":
-            return bits(what, what)
+            return make_bits(what, what)
         case "RANGE":
-            return bits(*what)
+            return make_bits(*what)
         case "CATEGORY":
             inside = 0
             for char in CATEGORIES[str(what).replace("_NOT_", "_")]:
@@ -162,22 +162,22 @@ def union_of(kind: str, what: Any) -> int:
             return 0
 
 
-def bits(low: int, high: int) -> int:
+def make_bits(low: int, high: int) -> int:
     """Return the characters from `low` to `high`."""
     inside = ((1 << min(high, 127) + 1) - 1) & ~((1 << low) - 1) if low < 128 else 0
     return inside | (OTHERS if high > 127 else 0)
 
 
-def in_each_case(found: int, flags: int) -> int:
+def add_other_case(characters: int, flags: int) -> int:
     """Return the characters in lower and upper case, where case does not count."""
     if flags & re.IGNORECASE:
         for code in range(128):
-            if found >> code & 1 and chr(code).isalpha():
-                found |= 1 << ord(chr(code).swapcase())
-    return found
+            if characters >> code & 1 and chr(code).isalpha():
+                characters |= 1 << ord(chr(code).swapcase())
+    return characters
 
 
-def quick(regex: str) -> re.Pattern[str]:
+def compile_linear(regex: str) -> re.Pattern[str]:
     """Return the pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
     check(tree(regex))
     return re.compile(regex, re.ASCII)
@@ -189,14 +189,14 @@ def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape
     `engine` is "re" or "re2"; "" takes the better of those that are there.
     """
     node = tree(regex)
-    compiled = by_re2(regex) if engine in {"", "re2"} else None
+    compiled = search_with_re2(regex) if engine in {"", "re2"} else None
     if compiled is None:
         check(node)
-        compiled = by_re(regex)
+        compiled = search_with_re(regex)
     return SecretShape(category, lambda data: (span for span in compiled(data) if span[0] < span[1]), regex)
 
 
-def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
+def search_with_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
     """Return the search by RE2; None where it is not installed. Raises Refused."""
     try:
         import re2  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -208,14 +208,14 @@ def by_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
         pattern = re2.compile(regex.encode(), options)
     except re2.error as wrong:
         message = wrong.args[0] if wrong.args else ""
-        told = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
-        raise RefusedPattern(f"is not taken by RE2: {told}") from None
+        reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
+        raise RefusedPattern(f"is not taken by RE2: {reason}") from None
     names = {str(name, "ascii") if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
     group = int(names.get(GROUP, 0))
-    return lambda data: (span_of(hit, group) for hit in pattern.finditer(data))
+    return lambda data: (get_span(hit, group) for hit in pattern.finditer(data))
 
 
-def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+def search_with_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
     """Yield the search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
     quick = re.compile(regex.encode()) if regex.isascii() else None
     pattern = re.compile(regex, re.ASCII)
@@ -223,12 +223,12 @@ def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
 
     def spans(data: bytes) -> Iterator[tuple[int, int]]:
         if quick is not None and data.isascii():
-            yield from (span_of(hit, group) for hit in quick.finditer(data))
+            yield from (get_span(hit, group) for hit in quick.finditer(data))
             return
         text = data.decode(errors="surrogateescape")
         offset = at = 0
         for hit in pattern.finditer(text):
-            start, end = span_of(hit, group)
+            start, end = get_span(hit, group)
             offset += width(text[at:start])
             size = width(text[start:end])
             yield offset, offset + size
@@ -237,7 +237,7 @@ def by_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
     return spans
 
 
-def span_of(hit: Any, group: int) -> tuple[int, int]:
+def get_span(hit: Any, group: int) -> tuple[int, int]:
     """Return where the group stands; the whole match where the group took no part."""
     start, end = hit.span(group)
     return (start, end) if start >= 0 else hit.span(0)

@@ -32,7 +32,7 @@ from pytest_agentreplay.redaction.channels import channels, inner_stream
 from pytest_agentreplay.redaction.channels import lines as lines_in
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import DIGESTS
-from pytest_agentreplay.redaction.placeholders import disjoint, divided, recut, splice
+from pytest_agentreplay.redaction.placeholders import divide_spans, merge_disjoint, recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -62,12 +62,12 @@ class EventFrame(NamedTuple):
     def saying(self, line: bytes) -> bytes:
         """Return the frame with another line in it."""
         payload = json.dumps({**json.loads(self.payload), "bytes": base64.b64encode(line).decode()}).encode()
-        return framed(self.headers, payload if self.wrapped else line)
+        return make_frame(self.headers, payload if self.wrapped else line)
 
 
 def frames(data: bytes) -> list[EventFrame]:
     """Return the frames that a body begins with, up to one that was cut off or does not fit its checksums."""
-    found = []
+    frames_read = []
     at = 0
     while at < len(data):
         if len(data) - at < _PRELUDE.size + _CHECKSUM.size:
@@ -80,13 +80,15 @@ def frames(data: bytes) -> list[EventFrame]:
         if _CHECKSUM.unpack_from(data, end - _CHECKSUM.size)[0] != zlib.crc32(data[at : end - _CHECKSUM.size]):
             break
         payload = data[body : end - _CHECKSUM.size]
-        line = unwrapped(payload)
-        found.append(EventFrame(at, end, data[at + _PRELUDE.size : body], payload, line or payload, line is not None))
+        line = unwrap_payload(payload)
+        frames_read.append(
+            EventFrame(at, end, data[at + _PRELUDE.size : body], payload, line or payload, line is not None)
+        )
         at = end
-    return found
+    return frames_read
 
 
-def unwrapped(payload: bytes) -> bytes | None:
+def unwrap_payload(payload: bytes) -> bytes | None:
     """Return what a payload wraps in base64, or None."""
     if b'"bytes"' not in payload:
         return None
@@ -96,7 +98,7 @@ def unwrapped(payload: bytes) -> bytes | None:
         return None
 
 
-def framed(headers: bytes, payload: bytes) -> bytes:
+def make_frame(headers: bytes, payload: bytes) -> bytes:
     """Return a frame of these headers and this payload."""
     sizes = struct.pack(">II", _PRELUDE.size + len(headers) + len(payload) + _CHECKSUM.size, len(headers))
     frame = sizes + _CHECKSUM.pack(zlib.crc32(sizes)) + headers + payload
@@ -108,14 +110,14 @@ def find_framed(data: bytes, find: Finder) -> tuple[list[Span], list[Span]]:
 
     What follows the last whole frame is looked at as it stands.
     """
-    every = frames(data)
-    rest = every[-1].end if every else 0
-    before = b"\n".join(frame.line.replace(b"\n", b" ") for frame in every)
-    found = find(before, list(lines_in(before)))
-    lines = zip(every, before.split(b"\n"), splice(before, found).split(b"\n"), strict=True) if found else ()
+    frames_read = frames(data)
+    rest = frames_read[-1].end if frames_read else 0
+    before = b"\n".join(frame.line.replace(b"\n", b" ") for frame in frames_read)
+    spans = find(before, list(lines_in(before)))
+    lines = zip(frames_read, before.split(b"\n"), splice(before, spans).split(b"\n"), strict=True) if spans else ()
     changed = [(frame.start, frame.end, frame.saying(new)) for frame, old, new in lines if new != old]
     after = find(data[rest:], "none")
-    return [*changed, *((start + rest, end + rest, text) for start, end, text in after)], [*found, *after]
+    return [*changed, *((start + rest, end + rest, text) for start, end, text in after)], [*spans, *after]
 
 
 BYTES = frozenset(("$bytes", "$bytearray"))
@@ -140,7 +142,7 @@ class Rewriting(NamedTuple):
     applied: Callable[[list[Span]], None]
     opaque: Callable[[bytes], bytes] | None = None
     sign: str = ""
-    named: Callable[[str, Json], Json] | None = None
+    replace_member: Callable[[str, Json], Json] | None = None
     """Return what replaces the value of a member because of its name: `(name, value)`; the same value for nothing."""
     joined: Callable[[bytes, Records | None], list[Span]] | None = None
     """Return what only the joined text of several strings shows: `(data, records)`, in records or in one value."""
@@ -154,7 +156,7 @@ class Rewriting(NamedTuple):
     def call(self, call: Call) -> Call:
         """Return a call with its arguments, or its URL, header values and body rewritten."""
         if isinstance(call, ToolCall):
-            arguments = cast("JsonObject", self.tree(self._scattered(call.arguments)))
+            arguments = cast("JsonObject", self.tree(self._rewrite_scattered(call.arguments)))
             facts = cast("JsonObject", self.tree(call.facts)) if call.facts else call.facts
             if arguments is not call.arguments or facts is not call.facts:
                 call = replace(call, arguments=arguments, facts=facts)
@@ -177,8 +179,8 @@ class Rewriting(NamedTuple):
             return self.failure(outcome)
         failure = outcome.failure and self.failure(outcome.failure)
         if isinstance(outcome, ToolReply):
-            value = self._scattered(outcome.value)
-            items = outcome.items and self._joined(outcome.items)
+            value = self._rewrite_scattered(outcome.value)
+            items = outcome.items and self._rewrite_items(outcome.items)
             items = items and cast("tuple[Json, ...]", tuple(self._same_or_new(items)))
             value = self.tree(value)
             sent = outcome.sent and cast("tuple[Json, ...]", tuple(self._same_or_new(outcome.sent)))
@@ -211,25 +213,25 @@ class Rewriting(NamedTuple):
         """Return one text rewritten."""
         data = as_bytes(text)
         spans = self.find(data, "none")
-        return as_text(self._put(data, spans)) if spans else text
+        return as_text(self._replace_spans(data, spans)) if spans else text
 
     def tree(self, tree: Json) -> Json:
         """Return a JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
-        tree = self._opened(tree)
+        tree = self._rewrite_frozen_bytes(tree)
         if self.placed is not None:
             tree = self.placed(tree)
-        if self.named is not None:
-            tree = self._members(tree, self.named)
+        if self.replace_member is not None:
+            tree = self._rewrite_members(tree, self.replace_member)
         texts = list(leaves(tree))
         if not texts or not self.find(as_bytes("\n".join(texts)), "none"):
             return tree
         return self._leaf(tree)
 
-    def _joined(self, items: tuple[Json, ...]) -> tuple[Json, ...]:
+    def _rewrite_items(self, items: tuple[Json, ...]) -> tuple[Json, ...]:
         """Return the items of a generator without what only their joined text shows."""
         if self.joined is None or len(items) < 2:
             return items
-        items = cast("tuple[Json, ...]", tuple(map(self._opened, items)))
+        items = cast("tuple[Json, ...]", tuple(map(self._rewrite_frozen_bytes, items)))
         lines = [as_bytes(json.dumps(item, ensure_ascii=False)) for item in items]
         ends = list(accumulate(len(line) + 1 for line in lines))
         records = [(end - len(line) - 1, end - 1) for end, line in zip(ends, lines, strict=True)]
@@ -237,29 +239,31 @@ class Rewriting(NamedTuple):
         spans = self.joined(data, records)
         if not spans:
             return items
-        new = self._put(data, spans).split(b"\n")
+        new = self._replace_spans(data, spans).split(b"\n")
         return tuple(json.loads(as_text(line)) for line in new)
 
-    def _scattered(self, tree: Json) -> Json:
+    def _rewrite_scattered(self, tree: Json) -> Json:
         """Return a tree without what only several of its strings together show."""
         if self.joined is None or not isinstance(tree, dict | list):
             return tree
-        tree = self._opened(tree)
+        tree = self._rewrite_frozen_bytes(tree)
         data = as_bytes(json.dumps(tree, ensure_ascii=False))
         spans = self.joined(data, None)
-        return cast("Json", json.loads(as_text(self._put(data, spans)))) if spans else tree
+        return cast("Json", json.loads(as_text(self._replace_spans(data, spans)))) if spans else tree
 
-    def _members(self, tree: Json, named: Callable[[str, Json], Json]) -> Json:
+    def _rewrite_members(self, tree: Json, replace_member: Callable[[str, Json], Json]) -> Json:
         """Return the tree with what its names give away replaced; the same if nothing is."""
         if isinstance(tree, dict):
-            members = {name: named(name, self._members(value, named)) for name, value in tree.items()}
+            members = {
+                name: replace_member(name, self._rewrite_members(value, replace_member)) for name, value in tree.items()
+            }
             return members if any(members[name] is not value for name, value in tree.items()) else tree
         if isinstance(tree, list):
-            items = [self._members(value, named) for value in tree]
+            items = [self._rewrite_members(value, replace_member) for value in tree]
             return items if any(map(operator.is_not, items, tree)) else tree
         return tree
 
-    def _opened(self, tree: Json) -> Json:
+    def _rewrite_frozen_bytes(self, tree: Json) -> Json:
         """Return a tree with its frozen bytes rewritten as bytes; the same where nothing is found in them."""
         match tree:
             case {"$bytes": [str(text)], **rest} if not rest:
@@ -267,10 +271,10 @@ class Rewriting(NamedTuple):
             case {"$bytearray": [str(text)], **rest} if not rest:
                 return self._bytes("$bytearray", base64.b64decode(text)) or tree
             case dict():
-                members = {name: self._opened(value) for name, value in tree.items()}
+                members = {name: self._rewrite_frozen_bytes(value) for name, value in tree.items()}
                 return members if any(members[name] is not value for name, value in tree.items()) else tree
             case list():
-                items = [self._opened(value) for value in tree]
+                items = [self._rewrite_frozen_bytes(value) for value in tree]
                 return items if any(map(operator.is_not, items, tree)) else tree
             case _:
                 return tree
@@ -278,8 +282,8 @@ class Rewriting(NamedTuple):
     def _bytes(self, tag: str, data: bytes) -> Json:
         from pytest_agentreplay.values.tags import write_bytes
 
-        spans = self._spans(data, "any")
-        return {tag: write_bytes(self._put(data, spans))} if spans else None
+        spans = self._find_spans(data, "any")
+        return {tag: write_bytes(self._replace_spans(data, spans))} if spans else None
 
     def _leaf(self, tree: Json) -> Json:
         if (tag := tag_of(tree)) in BYTES:
@@ -305,7 +309,7 @@ class Rewriting(NamedTuple):
         """Return the texts below a tag, each with itself rewritten."""
         return ((text, self.text(text)) for text in leaves(tree))
 
-    def _put(self, data: bytes, spans: list[Span]) -> bytes:
+    def _replace_spans(self, data: bytes, spans: list[Span]) -> bytes:
         self.applied(spans)
         return splice(data, spans)
 
@@ -326,43 +330,45 @@ class Rewriting(NamedTuple):
         if not len(body):
             return body, cuts, headers
         data = body.data
-        named = {name.lower(): value for name, value in headers}
-        coding = named.get("content-encoding", "")
+        by_name = {name.lower(): value for name, value in headers}
+        coding = by_name.get("content-encoding", "")
         if content_coding.is_coded(coding):
             nested = content_coding.layers(coding) if self.undo and request else []
-            changed = self._nested(data, nested) if nested else self._coded(data, cuts, coding, pieces)
-        elif named.get("content-type", "").partition(";")[0].strip().lower() == KIND:
-            spans, found = find_framed(data, self.find)
-            self.applied(found)
+            changed = self._rewrite_nested(data, nested) if nested else self._rewrite_coded(data, cuts, coding, pieces)
+        elif by_name.get("content-type", "").partition(";")[0].strip().lower() == KIND:
+            spans, counted = find_framed(data, self.find)
+            self.applied(counted)
             changed = (splice(data, spans), recut(cuts, spans), True) if spans else None
         else:
-            spans = self._spans(data, pieces, cuts)
-            changed = (self._put(data, spans), recut(cuts, spans), True) if spans else None
+            spans = self._find_spans(data, pieces, cuts)
+            changed = (self._replace_spans(data, spans), recut(cuts, spans), True) if spans else None
         if changed is None:
             return body, cuts, headers
         text, cuts, keeps_coding = changed
-        return Body(text), cuts, refit(headers, len(text) - len(data), keeps_coding=keeps_coding)
+        return Body(text), cuts, refit_headers(headers, len(text) - len(data), keeps_coding=keeps_coding)
 
-    def _spans(self, data: bytes, pieces: Pieces, cuts: tuple[int, ...] = ()) -> list[Span]:
+    def _find_spans(self, data: bytes, pieces: Pieces, cuts: tuple[int, ...] = ()) -> list[Span]:
         """Return what stands to be replaced in a body, and in the archives that it is or carries."""
         spans = self.find(data, pieces)
         if self.part is not None and len(cuts) > 1 and spans:
-            spans = divided(spans, cuts, self.part)
-        if self.opaque is None or not (places := packed.archives_in(data, () if isinstance(pieces, str) else pieces)):
+            spans = divide_spans(spans, cuts, self.part)
+        if self.opaque is None or not (places := packed.find_archives(data, () if isinstance(pieces, str) else pieces)):
             return spans
-        return disjoint(packed.found_in(data, places, lambda text: self.find(text, "any"), self.opaque), spans)
+        return merge_disjoint(
+            packed.find_in_archives(data, places, lambda text: self.find(text, "any"), self.opaque), spans
+        )
 
-    def _nested(self, data: bytes, names: list[str]) -> tuple[bytes, tuple[int, ...], bool]:
+    def _rewrite_nested(self, data: bytes, names: list[str]) -> tuple[bytes, tuple[int, ...], bool]:
         """Return the rewritten text under several codings, without any."""
         try:
             text = content_coding.text_of_layers(names, data)
         except content_coding.Opaque:
             text = self.opaque(data) if self.opaque is not None else data
         else:
-            text = self._put(text, self._spans(text, "whole"))
+            text = self._replace_spans(text, self._find_spans(text, "whole"))
         return text, (len(text),), False
 
-    def _coded(
+    def _rewrite_coded(
         self, data: bytes, cuts: tuple[int, ...], coding: str, pieces: Pieces
     ) -> tuple[bytes, tuple[int, ...], bool] | None:
         """Return the rewritten coded body, its cuts, and whether the coding still holds; None when nothing changes."""
@@ -372,12 +378,12 @@ class Rewriting(NamedTuple):
             if self.opaque is None:
                 return None
             text = self.opaque(data)
-            return text, whole(cuts, text), False
-        spans = self._spans(decoded.text, pieces, decoded.cuts)
+            return text, cut_as_first(cuts, text), False
+        spans = self._find_spans(decoded.text, pieces, decoded.cuts)
         # What broke off, and may have been no coded body at all, is kept as far as it was read.
         if not spans and (decoded.complete or coding.strip().lower() not in UNMARKED):
             return None
-        text, sizes = self._put(decoded.text, spans), recut(decoded.cuts, spans)
+        text, sizes = self._replace_spans(decoded.text, spans), recut(decoded.cuts, spans)
         changed, cuts = content_coding.encode(coding, text, sizes, complete=decoded.complete)
         return None if changed == data else (changed, cuts, True)
 
@@ -399,12 +405,12 @@ def frames_in(reply: FramesReply) -> list[tuple[int, int]]:
     return [(end - size, end - 1) for end, size in zip(ends, reply.sizes, strict=True)]
 
 
-def whole(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
+def cut_as_first(cuts: tuple[int, ...], text: bytes) -> tuple[int, ...]:
     """Return as many chunk sizes as before, all of the text in the first."""
     return (len(text), *(0 for _ in cuts[1:]))
 
 
-def refit(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
+def refit_headers(headers: Headers, grown: int, *, keeps_coding: bool) -> Headers:
     """Return the headers of a body that grew by so many bytes: length corrected, digests of the old text left out."""
     kept = []
     for name, value in headers:
@@ -425,9 +431,9 @@ def tag_of(tree: Json) -> str:
     [(name, value)] = tree.items()
     if not name.startswith("$"):
         return ""
-    from pytest_agentreplay.values.tags import reads
+    from pytest_agentreplay.values.tags import is_leaf_tag
 
-    return name if reads(name) and not (name in BYTES and isinstance(value, str)) else ""
+    return name if is_leaf_tag(name) and not (name in BYTES and isinstance(value, str)) else ""
 
 
 def leaves(tree: Json) -> Iterator[str]:
@@ -455,7 +461,7 @@ ENDS = 8
 """So many characters of a value in a row are its own."""
 
 
-def torn(text: str, secrets: Iterable[Secret], instead: Callable[[str, str], str]) -> str:
+def redact_torn(text: str, secrets: Iterable[Secret], instead: Callable[[str, str], str]) -> str:
     """Return `text` without the heads and tails of `secrets` that stand around an ellipsis."""
     at = text.find(DOTS)
     while at >= 0:
@@ -478,16 +484,16 @@ def head(text: str, at: int, value: str) -> int:
 
 def tail(text: str, at: int, value: str) -> int:
     """Return where the end of `value` ends that begins at `at`; `at` where there is none."""
-    found = text.find(value[-ENDS:], at, at + len(value))
-    stop = found + ENDS
-    return stop if found >= 0 and value.endswith(text[at:stop]) else at
+    place = text.find(value[-ENDS:], at, at + len(value))
+    stop = place + ENDS
+    return stop if place >= 0 and value.endswith(text[at:stop]) else at
 
 
 DEEPEST = 2
 """Streams in the text of streams that are looked into: a tool that yields the lines of a model's stream is one."""
 
 
-class Joined(NamedTuple):
+class JoinedSpans(NamedTuple):
     """What runs over the border of a piece, and what stands within one but is found by what stands in others."""
 
     interception: list[Span]
@@ -507,7 +513,7 @@ class StreamFinders(NamedTuple):
     part: Part
 
 
-def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: int = 0) -> Joined:
+def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: int = 0) -> JoinedSpans:
     """Return what stands in the joined text of each channel, as spans of `data`."""
     find, exact, sure, part = finders
     interception: list[Span] = []
@@ -522,19 +528,22 @@ def find_joined(data: bytes, records: Records, finders: StreamFinders, depth: in
         else:
             hits = [hit for hit in (exact if find is None else sure)(text) if crosses(channel, starts, hit)]
             if hits and find is not None:
-                open_ended = [hit for hit in hits if not runs_on(channel, starts, hit, sure)]
-                hits = [hit for hit in disjoint(exact(text), open_ended) if crosses(channel, starts, hit)]
+                open_ended = [hit for hit in hits if not is_run_on(channel, starts, hit, sure)]
+                hits = [hit for hit in merge_disjoint(exact(text), open_ended) if crosses(channel, starts, hit)]
         if find is not None and depth < DEEPEST and (again := inner_stream(text)) is not None:
             view, within = again
             inner = find_joined(view.text, within, finders, depth + 1)
-            hits = [*hits, *((*view.back(start, end), new) for start, end, new in (*inner.interception, *inner.inside))]
+            hits = [
+                *hits,
+                *((*view.map_back(start, end), new) for start, end, new in (*inner.interception, *inner.inside)),
+            ]
         for hit in hits:
-            spans = list(carried(channel, starts, hit, part))
+            spans = list(carry_hit(channel, starts, hit, part))
             (interception if len(spans) > 1 or crosses(channel, starts, hit) else inside).extend(spans)
-    return Joined(merged(interception), merged(inside))
+    return JoinedSpans(merge_spans(interception), merge_spans(inside))
 
 
-def runs_on(channel: Channel, starts: list[int], hit: Span, sure: SpanFinder) -> bool:
+def is_run_on(channel: Channel, starts: list[int], hit: Span, sure: SpanFinder) -> bool:
     """Return whether a hit crosses the border of a piece that alone holds a key there."""
     first, after = bisect_right(starts, hit[0]) - 1, bisect_left(starts, hit[1])
     return after - first > 1 and any(
@@ -550,7 +559,7 @@ def crosses(channel: Channel, starts: list[int], hit: Span) -> bool:
     return hit[1] > starts[first + 1] or channel[first].numbers is not None
 
 
-def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Iterator[Span]:
+def carry_hit(channel: Channel, starts: list[int], hit: Span, part: Part) -> Iterator[Span]:
     """Yield a hit in the joined text as spans of the pieces."""
     begin, finish, instead = hit
     for nth in range(bisect_right(starts, begin) - 1, len(channel)):
@@ -558,13 +567,13 @@ def carried(channel: Channel, starts: list[int], hit: Span, part: Part) -> Itera
         if low >= finish:
             break
         if low < high:
-            whole = (low, high) == (begin, finish)
-            new = None if whole else part(hit[2], low - begin, high - begin if high < finish else None)
-            yield placed(channel[nth], low - starts[nth], high - starts[nth], instead if new is None else new)
+            is_whole_hit = (low, high) == (begin, finish)
+            new = None if is_whole_hit else part(hit[2], low - begin, high - begin if high < finish else None)
+            yield place_span(channel[nth], low - starts[nth], high - starts[nth], instead if new is None else new)
             instead = b""
 
 
-def placed(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
+def place_span(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
     """Return bytes of the text of a piece as a span of the body."""
     numbers = piece.numbers
     if numbers is None:
@@ -577,16 +586,16 @@ def placed(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
     return start, end, b""
 
 
-def merged(spans: Iterable[Span]) -> list[Span]:
+def merge_spans(spans: Iterable[Span]) -> list[Span]:
     """Return spans in order.
 
     Of those that overlap one, as wide as all of them, with what the first says stands there.
     """
-    found: list[Span] = []
+    merged: list[Span] = []
     for start, end, text in sorted(spans, key=lambda span: (span[0], -span[1])):
-        if found and (start < found[-1][1] or (start, end) == found[-1][:2]):
-            before = found[-1]
-            found[-1] = before[0], max(before[1], end), before[2] or text
+        if merged and (start < merged[-1][1] or (start, end) == merged[-1][:2]):
+            before = merged[-1]
+            merged[-1] = before[0], max(before[1], end), before[2] or text
         else:
-            found.append((start, end, text))
-    return found
+            merged.append((start, end, text))
+    return merged

@@ -86,19 +86,19 @@ def worth_knowing(value: str) -> bool:
     return len(value) >= SHORTEST and value.lower() not in STOP_LIST and len(set(value)) > 2 and not value.isspace()
 
 
-def secret_environment(environ: Mapping[str, str], named: Iterable[str] = ()) -> list[tuple[str, str]]:
+def secret_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return (category, value) of every variable that looks secret or is in `also`, and of passwords in URLs of any."""
-    said = {*named}
-    found: dict[str, str] = {}
+    names = {*also}
+    categories: dict[str, str] = {}
     for name, value in environ.items():
         text = value.strip()
-        if (name in said or looks_secret(name)) and worth_knowing(text) and not is_place(text):
-            found.setdefault(text, CATEGORY)
+        if (name in names or looks_secret(name)) and worth_knowing(text) and not is_place(text):
+            categories.setdefault(text, CATEGORY)
         if "://" in text:
             for password in USERINFO.findall(text):
                 if worth_knowing(password):
-                    found.setdefault(password, CATEGORY)
-    return [(category, value) for value, category in found.items()]
+                    categories.setdefault(password, CATEGORY)
+    return [(category, value) for value, category in categories.items()]
 
 
 def key_variables(environ: Mapping[str, str], was_sent: Callable[[str], bool]) -> list[list[str]]:
@@ -200,7 +200,7 @@ _RANDOM = re.compile(rb"[A-Za-z0-9_\-+/=.~%:]{12,}\Z")
 
 
 @lru_cache(maxsize=4096)
-def strength(name: str) -> Strength:
+def get_strength(name: str) -> Strength:
     """Return what a field's name says of its value; "" for nothing."""
     words = words_of(name)
     while len(words) > 1 and (words[-1].isdigit() or words[-1] in AGAIN):
@@ -256,20 +256,20 @@ _SYNTAX = re.compile(rb"(?:[\s{}\[\],:]|\\[nrt])+(?:(?:true|false|null|[0-9.]+)(
 """What JSON has between two strings: where a text ends in `password:`, the quote behind it opens no value."""
 
 
-def believed(said: Strength, value: bytes, *, quoted: bool) -> bool:
+def is_believed(name_strength: Strength, value: bytes, *, quoted: bool) -> bool:
     """Return whether `value`, under a name of that strength, is taken for a secret."""
-    if len(value) < (4 if said == "digits" else SHORTEST_VALUE) or is_stand_in(value):
+    if len(value) < (4 if name_strength == "digits" else SHORTEST_VALUE) or is_stand_in(value):
         return False
     if quoted and _SYNTAX.fullmatch(value) is not None:
         return False
     if len(set(value)) < FEWEST and not value.isdigit():
         return False
-    if said == "digits" and value.isdigit():
+    if name_strength == "digits" and value.isdigit():
         return True
-    if quoted and said in {"strong", "digits"}:
+    if quoted and name_strength in {"strong", "digits"}:
         # Prose that a form shows beside such a field has spaces; a passphrase that has them too goes by its name alone.
         return b" " not in value.strip() or looks_random(value.replace(b" ", b""))
-    if said in {"strong", "digits"}:
+    if name_strength in {"strong", "digits"}:
         return any(48 <= byte < 58 for byte in value) or len(value) >= 20
     return looks_random(value) or (quoted and is_drawn(value))
 

@@ -249,15 +249,15 @@ HEAD = re.compile(rb"\[[^\]]+\]|\(\?:([^)]+)\)|.")
 
 
 @cache
-def heads() -> tuple[tuple[Vendor, bytes], ...]:
+def list_heads() -> tuple[tuple[Vendor, bytes], ...]:
     """Return each row with the characters that its keys begin with; b"" where they begin with a class of many."""
-    found = []
+    heads = []
     for vendor in VENDORS:
         head = HEAD.match(vendor.prefix)
         assert head is not None
         words = head[1].split(b"|") if head[1] else [head[0]]
-        found.append((vendor, b"" if head[0][:1] == b"[" else b"".join(word[:1] for word in words)))
-    return tuple(found)
+        heads.append((vendor, b"" if head[0][:1] == b"[" else b"".join(word[:1] for word in words)))
+    return tuple(heads)
 
 
 @cache
@@ -266,7 +266,7 @@ def any_beginning_with(first: bytes) -> re.Pattern[bytes] | None:
 
     Compiling all rows takes some 40 ms, and a test meets few first characters. Groups would cost tenfold.
     """
-    patterns = [vendor.pattern for vendor, head in heads() if (first in head if first else not head)]
+    patterns = [vendor.pattern for vendor, head in list_heads() if (first in head if first else not head)]
     return re.compile(b"|".join(patterns)) if patterns else None
 
 
@@ -278,7 +278,7 @@ def match_at(data: bytes, at: int) -> re.Match[bytes] | None:
     other = by_first.match(data, at) if by_first is not None else None
     if hit is None or other is None:
         return hit or other
-    return next(found for _, match in matchers(first) if (found := match(data, at)) is not None)
+    return next(match_of_row for _, match in matchers(first) if (match_of_row := match(data, at)) is not None)
 
 
 @cache
@@ -317,7 +317,7 @@ def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
 @cache
 def matchers(first: bytes) -> tuple[tuple[Vendor, Callable[[bytes, int], re.Match[bytes] | None]], ...]:
     """Return every row whose keys may begin with `first`, with what matches it, for the few places where one does."""
-    rows = (vendor for vendor, head in heads() if not head or first in head)
+    rows = (vendor for vendor, head in list_heads() if not head or first in head)
     return tuple((vendor, re.compile(vendor.pattern).match) for vendor in rows)
 
 
@@ -353,9 +353,9 @@ def find_vendors(data: bytes) -> Iterator[tuple[int, int, str]]:
         for at in () if media else borders_in(data, begin, end - SHORTEST + 1):
             if at < done or (hit := match_at(data, at)) is None:
                 continue
-            if (found := vendor_at(data, at)) is None:
+            if (key := vendor_at(data, at)) is None:
                 done = hit.end()
             else:
-                done, category = found
+                done, category = key
                 yield at, done, category
         begin = flat.find(run, end)

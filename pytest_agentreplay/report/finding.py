@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.compare.diff.texts import excerpt, shorten
 from pytest_agentreplay.model.divergence import Kind
-from pytest_agentreplay.model.paths import near, selecting
+from pytest_agentreplay.model.paths import relative_path, selecting
 from pytest_agentreplay.report.escape import escape_line, escape_text
 from pytest_agentreplay.report.notices import make_error
 
@@ -108,7 +108,7 @@ def make_snapshot_lines(facts: Mapping[str, Json], label: str = "snapshot") -> l
 def find_file(facts: Mapping[str, Json]) -> str:
     """Return the snapshot as people would type it: from the working directory when it is below."""
     file = str(facts.get("file") or "")
-    return near(Path(file), Path.cwd()) if file else ""
+    return relative_path(Path(file), Path.cwd()) if file else ""
 
 
 def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:

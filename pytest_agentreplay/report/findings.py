@@ -17,7 +17,7 @@ from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Absent, Kind
 from pytest_agentreplay.model.exchanges import ToolCall
-from pytest_agentreplay.model.paths import quoted, selecting
+from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.finding import (
@@ -78,7 +78,7 @@ def describe_early_stop(divergence: Divergence, test: str, facts: Mapping[str, J
 
 def _make_show_step(file: str, divergence: Divergence, label: str) -> Line:
     turn = f" --turn {divergence.turn}" if divergence.turn else ""
-    return Line("next", f"agentreplay show {quoted(file)}{turn}", label)
+    return Line("next", f"agentreplay show {quote_word(file)}{turn}", label)
 
 
 def _make_accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
@@ -90,7 +90,7 @@ def _make_accept_step(divergence: Divergence, file: str, *, accepting: bool) -> 
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
     if accepting:
         return Line("text", "no recorded reply answers this request, so nothing was accepted")
-    command = f'agentreplay accept {quoted(file)} --requests --reason "why every reply still holds"'
+    command = f'agentreplay accept {quote_word(file)} --requests --reason "why every reply still holds"'
     return Line("next", command, "keep the recorded replies")
 
 
@@ -167,8 +167,8 @@ def _describe_unreadable(divergence: Divergence, test: str, facts: Mapping[str, 
     lines.append(Line("text", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
     lines += [*make_snapshot_lines(facts), *_make_hint_lines(divergence)]
     if (file := find_file(facts)) and not divergence.hints:
-        lines.append(Line("next", f"agentreplay verify {quoted(file)}", "see what is wrong with it"))
-        lines.append(Line("next", f"git restore {quoted(file)}", "take the committed one"))
+        lines.append(Line("next", f"agentreplay verify {quote_word(file)}", "see what is wrong with it"))
+        lines.append(Line("next", f"git restore {quote_word(file)}", "take the committed one"))
     lines.append(make_record_step(test, "or delete it, and record anew"))
     return _make_finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
@@ -253,7 +253,9 @@ def _make_hint_lines(divergence: Divergence) -> list[Line]:
 def format_call(call: Call) -> list[str]:
     """Return a call as indented JSON, its middle left out when it is long."""
     if isinstance(call, ToolCall):
-        return _cut_middle(_format_json(media.told({**call.facts, **call.arguments} if call.facts else call.arguments)))
+        return _cut_middle(
+            _format_json(media.mark_media({**call.facts, **call.arguments} if call.facts else call.arguments))
+        )
     lines = [f"{call.method} {call.url}", *(f"{name}: {value}" for name, value in call.headers)]
     return _cut_middle([*lines, *_format_body(call)])
 
@@ -261,13 +263,13 @@ def format_call(call: Call) -> list[str]:
 def _format_body(call: WireCall) -> list[str]:
     body_content = content(call.headers, call.body)
     if body_content.kind != "bytes":
-        return _format_json(media.told(body_content.tree))
+        return _format_json(media.mark_media(body_content.tree))
     if not body_content.data:
         return []
     try:
         return body_content.data.decode().splitlines()
     except UnicodeDecodeError:
-        return [str(media.of(body_content.data, header(call.headers, "content-type")))]
+        return [str(media.make_media(body_content.data, header(call.headers, "content-type")))]
 
 
 def _format_json(value: Json) -> list[str]:

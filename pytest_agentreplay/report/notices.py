@@ -11,7 +11,7 @@ from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.model.paths import near, quoted
+from pytest_agentreplay.model.paths import quote_word, relative_path
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import Proof
 
@@ -153,7 +153,7 @@ def count_tests(summaries: Sequence[SessionSummary]) -> str:
 
 def format_recording(summary: SessionSummary, recording: RecordingSummary, here: Path) -> Iterator[str]:
     """Yield what became of one recording."""
-    file = near(Path(summary.file), here)
+    file = relative_path(Path(summary.file), here)
     yield from format_recording_verdict(summary, recording, file, here)
     if recording.large:
         yield f"large     {file} holds {recording.large:,} bytes, more than agentreplay_max_bytes"
@@ -194,13 +194,13 @@ def format_recording_verdict(
             calls = format_count(recording.exchanges, "call")
             yield f"recorded  {file} ({word}, {calls}, {kind} {recording.outcome}{tries}){proof}"
         case "pending":
-            pending = near(Path(recording.pending), here)
+            pending = relative_path(Path(recording.pending), here)
             previous = "is as it was" if recording.keeps_previous else "was not written"
             purpose = "if the outage is the point" if recording.outage else "to take the new run"
             yield f"pending   {summary.test}: {recording.why}; {file} {previous}"
-            yield f"          {purpose}:   agentreplay accept {quoted(pending)}"
+            yield f"          {purpose}:   agentreplay accept {quote_word(pending)}"
             if recording.forked:
-                yield f"          to see what differs:   agentreplay diff {quoted(file)} {quoted(pending)}"
+                yield f"          to see what differs:   agentreplay diff {quote_word(file)} {quote_word(pending)}"
         case "kept":
             pass  # another process was first: `make_differing_notices`
         case "without calls":
@@ -212,10 +212,10 @@ def format_recording_verdict(
             yield f"recorded  nothing of {summary.test}: {first}"
             yield from (f"          {line}" for line in more)
             if recording.rest:
-                rest = quoted(near(Path(recording.rest), here))
+                rest = quote_word(relative_path(Path(recording.rest), here))
                 yield f"          the rest is kept:   agentreplay accept --recover --policy FILE {rest}"
             if recording.journal:
-                journal = quoted(near(Path(recording.journal), here))
+                journal = quote_word(relative_path(Path(recording.journal), here))
                 yield f"          to keep what it saw:   agentreplay accept --recover {journal}"
 
 
@@ -261,10 +261,10 @@ def make_differing_notices(recorded: Sequence[tuple[SessionSummary, RecordingSum
 def make_lock_notices(differing: Mapping[str, Sequence[str]], *, here: Path, fails: bool) -> Iterator[Notice]:
     """Yield the differences by lock file; `fails` says that the session fails for them."""
     for lock, changes in differing.items():
-        name, folder = near(Path(lock), here), near(Path(lock).parent, here)
+        name, folder = relative_path(Path(lock), here), relative_path(Path(lock).parent, here)
         head = f"locked    {name}: {format_count(len(changes), 'snapshot')} not as locked"
         rows = [f"          {escape_line(change)}" for change in changes]
-        command = f"          if that is meant:   agentreplay verify {quoted(folder)} --lock"
+        command = f"          if that is meant:   agentreplay verify {quote_word(folder)} --lock"
         yield Notice(Severity.ERROR, (head, *shorten_rows(rows), command), verbose=(head, *rows, command))
     if differing and fails:
         yield make_error("          the session fails for it: CI is set, or the mode was typed")
@@ -281,8 +281,8 @@ def make_unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> 
         return
     pronoun = "it" if len(unused.files) == 1 else "them"
     head = f"unused    {format_count(len(unused.files), 'snapshot')}: no test of this full run used {pronoun}"
-    rows = [f"          {near(Path(file), here)}" for file, _ in unused.files]
-    moves = [f"          if renamed:   agentreplay mv {quoted(old)} {quoted(new)}" for old, new in unused.moves]
+    rows = [f"          {relative_path(Path(file), here)}" for file, _ in unused.files]
+    moves = [f"          if renamed:   agentreplay mv {quote_word(old)} {quote_word(new)}" for old, new in unused.moves]
     ends = []
     # A snapshot that may have been moved is not to be deleted.
     if len(unused.possible_moves) < len(unused.files):

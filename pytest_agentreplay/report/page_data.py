@@ -124,7 +124,7 @@ def _describe_turn(turn: Turn, writer: TranscriptWriter, index: dict[int, int], 
     described: JsonObject = {
         "n": turn.number,
         "lane": lane,
-        "title": turn.told,
+        "title": turn.title,
         "start": _format_ms(min(starts)),
         "end": _format_ms(max(ends)),
         "calls": [index[x.start] for x in turn.exchanges],

@@ -116,7 +116,7 @@ def spell_run(run: Run, number: int | None = None) -> Iterator[str]:
     yield from spell_rows(facts, "", "") if number is None else ()
     for turn, (head, *rows) in blocks:
         if turn in chosen:
-            place = turn.told
+            place = turn.title
             yield f"{place}: {head.partition('  ')[2]}"
             yield from spell_rows(rows, "  ", f"{place}, ")
 

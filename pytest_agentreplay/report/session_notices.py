@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.model.paths import near, quoted
+from pytest_agentreplay.model.paths import quote_word, relative_path
 from pytest_agentreplay.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
 from pytest_agentreplay.report.notices import (
     Notice,
@@ -172,8 +172,8 @@ def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
     """Yield the snapshots that were edited by hand and not sealed again: they are served as they stand."""
     for summary, replay in replays:
         if replay.edited:
-            path = near(Path(summary.file), here)
-            command = f"agentreplay accept {quoted(path)} --edited --reason WHY"
+            path = relative_path(Path(summary.file), here)
+            command = f"agentreplay accept {quote_word(path)} --edited --reason WHY"
             yield make_error(
                 f"edited    {path}: {', '.join(replay.edited)} was edited after it was recorded",
                 f"          if that is meant (CI refuses it till then):   {command}",
@@ -247,7 +247,7 @@ def make_adoption_notices(adoptions: Sequence[tuple[SessionSummary, AdoptionSumm
         if several and adoption.verdict == "nothing changed" and not adoption.transcripts:
             continue
         severity = Severity.WARNING if adoption.verdict == "adopted" else Severity.ERROR
-        yield Notice(severity, (*format_adoption(summary, adoption, near(Path(summary.file), here)),))
+        yield Notice(severity, (*format_adoption(summary, adoption, relative_path(Path(summary.file), here)),))
     if several:
         words = {"adopted": "accepted", "to be adopted": "to accept", "left": "left", "nothing changed": "unchanged"}
         counts = Counter(words.get(adoption.verdict, "failed") for _, adoption in adoptions)

@@ -251,7 +251,7 @@ def format_frame(frame: Frame) -> str:
     """Return a frame as people read it: what it says where it is JSON or text, else its size."""
     value = parse(frame.data)
     if not isinstance(value, NotJson):
-        return canonical(media.told(value))
+        return canonical(media.mark_media(value))
     try:
         return frame.data.decode()
     except UnicodeDecodeError:
@@ -323,7 +323,7 @@ def get_tool_name(tool: Json) -> str:
 
 def format_value(value: Json) -> str:
     """Return a value as people read it: a text as it is, a picture or file by its type, size and digest, else JSON."""
-    value_shown = media.told(value)
+    value_shown = media.mark_media(value)
     return value_shown if isinstance(value_shown, str) else canonical(value_shown)
 
 

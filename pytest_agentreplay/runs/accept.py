@@ -15,12 +15,12 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import HttpReply, Timing, ToolCall
-from pytest_agentreplay.model.paths import quoted, selecting
+from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
-from pytest_agentreplay.runs.redact.final_scan import CUT, checked
+from pytest_agentreplay.runs.redact.final_scan import CUT, scan_run
 from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import journal
@@ -78,7 +78,7 @@ def are_all_chosen(codes: Iterable[str], chosen: Collection[str]) -> bool:
 
 def list_pending(root: Path) -> list[Path]:
     """Return the pending runs below `root`."""
-    return files.below(layout.pending_folder(root), layout.SUFFIX)
+    return files.list_below(layout.pending_folder(root), layout.SUFFIX)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def read_pending(what: Path) -> Pending:
     if CUT in new.header.kit:
         raise SettingsError(
             f"{format_path(run)}: was refused, and is not whole; take the rest: "
-            f"agentreplay accept --recover --policy FILE {quoted(format_path(run))}"
+            f"agentreplay accept --recover --policy FILE {quote_word(format_path(run))}"
         )
     try:
         codes = count_codes(reading.load(home).run, new, root_above(home.parent))
@@ -139,18 +139,18 @@ def read_pending(what: Path) -> Pending:
 def list_journals(root: Path) -> list[str]:
     """Return a line for each journal that an interrupted recording has left, and for each refused run."""
     lines = []
-    for file in files.below(layout.journal_folder(root), ".jsonl"):
+    for file in files.list_below(layout.journal_folder(root), ".jsonl"):
         try:
-            if files.growing(file):
+            if files.is_growing(file):
                 continue
-            run, torn = journal.read(files.read(file))
+            run, torn = journal.read_journal(files.read_file(file))
         except SnapshotError as error:
             lines.append(f"# {error}")
             continue
         what = f"{run.header.test}, {count_calls(len(run.exchanges))}" if run else "nothing readable"
-        lines.append(f"agentreplay accept --recover {quoted(format_path(file))}   # {what}{describe_loss(torn)}")
+        lines.append(f"agentreplay accept --recover {quote_word(format_path(file))}   # {what}{describe_loss(torn)}")
     return lines + [
-        f"agentreplay accept --recover --policy FILE {quoted(format_path(file))}   # refused, a secret was cut out"
+        f"agentreplay accept --recover --policy FILE {quote_word(format_path(file))}   # refused, a secret was cut out"
         for file in list_refused(root)
     ]
 
@@ -177,9 +177,9 @@ def recover(file: Path, environ: Mapping[str, str], policy: Policy = PLAIN) -> s
     home = layout.home_path(file)
     if home is not None and file.name.endswith(layout.SUFFIX):
         return redact_pending(file, home, environ, policy)
-    if files.growing(file):
+    if files.is_growing(file):
         raise SnapshotUnreadable("is still being recorded; wait until its session is over", file=format_path(file))
-    run, torn = journal.read(files.read(file))
+    run, torn = journal.read_journal(files.read_file(file))
     if run is None or home is None:
         wrong = "holds no complete record" if home else "is no journal; agentreplay accept --recover lists them"
         raise SnapshotUnreadable(wrong, file=format_path(file))
@@ -191,7 +191,7 @@ def recover(file: Path, environ: Mapping[str, str], policy: Policy = PLAIN) -> s
     files.remove(file)
     return (
         f"{format_path(path)}: {count_calls(len(run.exchanges))} recovered{describe_loss(torn)}\n"
-        f"agentreplay accept {quoted(format_path(path))}"
+        f"agentreplay accept {quote_word(format_path(path))}"
     )
 
 
@@ -202,7 +202,7 @@ def redact_pending(file: Path, home: Path, environ: Mapping[str, str], policy: P
     text = redact_run(run, environ, policy, home)
     if not isinstance(cut, list) or keeps_passing(home, run):
         files.write_whole(file, text)
-        return f"{format_path(file)}: redacted again\nagentreplay accept {quoted(format_path(file))}"
+        return f"{format_path(file)}: redacted again\nagentreplay accept {quote_word(format_path(file))}"
     files.write_whole(home, text)
     files.remove(file)
     places = f"; a placeholder stands for {'; '.join(map(str, cut))}" if cut else ""
@@ -213,7 +213,7 @@ def redact_pending(file: Path, home: Path, environ: Mapping[str, str], policy: P
 def redact_run(run: Run, environ: Mapping[str, str], policy: Policy, home: Path) -> str:
     """Return the text of `run`, redacted again under `policy`. Raises Leak."""
     review = Review(run, codec.dumps(run).encode(), policy, environ)
-    return checked(review.redaction, review.run, format_path(home))
+    return scan_run(review.redaction, review.run, format_path(home))
 
 
 def keeps_passing(home: Path, run: Run) -> bool:

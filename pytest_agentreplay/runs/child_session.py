@@ -165,7 +165,7 @@ class ChildSession:
         invitation: Invitation = self.link.ask("invite", kind, program, here or self.here())
         return invitation
 
-    def started(self, invitation: Invitation, process: Any) -> None:
+    def note_started(self, invitation: Invitation, process: Any) -> None:
         """Do nothing: the guard of this process has seen whether it can join."""
 
 
@@ -191,7 +191,7 @@ _process = 0
 
 def join_encoded(value: str) -> None:
     """Join the run that the environment of this process invites to."""
-    join_run(Invitation.decoded(value))
+    join_run(Invitation.decode(value))
 
 
 def join_run(invitation: Invitation, main: str = "") -> None:

@@ -213,7 +213,7 @@ def run_pytest(
             ended = run_command(command, environ=make_proof_environment(environ), folder=folder, stdin=b"", limit=0)
         except RunnerError as error:
             ended = CommandResult(None, b"", str(error).partition(": ")[2].encode(), 0)
-    rows = [json.loads(line) for line in files.read(into).splitlines()] if into.is_file() else []
+    rows = [json.loads(line) for line in files.read_file(into).splitlines()] if into.is_file() else []
     return rows, ended
 
 

@@ -27,7 +27,7 @@ from pytest_agentreplay.runs.accept import list_pending
 from pytest_agentreplay.settings.live_runs import price_of
 from pytest_agentreplay.settings.parsers import pairs
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import graded, list_unfrozen, table
+from pytest_agentreplay.snapshots.kit import grade_run, list_unfrozen, table
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
@@ -157,13 +157,13 @@ def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest:
     entry = Entry(path, kind, format_path(path.parent if kind == "case" else path))
     try:
         if kind == "case":
-            case = parse.read(files.read(path), file=format_path(path), folder=path.parent, words=None)
+            case = parse.read_case(files.read_file(path), file=format_path(path), folder=path.parent, words=None)
             size = path.stat().st_size
             entry = replace(entry, name=case.id, state=case.expect, cold=case.missing, bytes=size)
             if not files.exists(path.with_name(RUN)) and (case.base or case.expect == "cold"):
                 return replace(entry, grade="" if case.base else "cold")
         file = path.with_name(RUN) if kind == "case" else path
-        data = files.read(file, largest)
+        data = files.read_file(file, largest)
         snapshot = codec.loads(data, file=format_path(file))
         entry = replace(entry, bytes=entry.bytes + len(data))
         return describe_run(entry, snapshot.run, root, reader, sealed=snapshot.sealed)
@@ -183,7 +183,7 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
             tools[tool.name] += 1
     ends = (x.timing.start if x.timing.end is None else x.timing.end for x in run.exchanges)
     total = sum_uses("", uses.values())
-    test, grade = run.header.test, graded(run, sealed=sealed)[0].name
+    test, grade = run.header.test, grade_run(run, sealed=sealed)[0].name
     home = layout.home_path(entry.path) or entry.path
     return replace(
         entry,

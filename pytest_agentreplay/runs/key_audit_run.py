@@ -21,7 +21,7 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical, digest
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
-from pytest_agentreplay.model.paths import near
+from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
@@ -71,7 +71,7 @@ def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
     audit, audited, samples = KeyAudit(matching, READER), ProjectAudit(), list[ReplySample]()
     results: dict[str, Any] = {}
     for snapshot in snapshots:
-        path = near(snapshot.absolute(), root)
+        path = relative_path(snapshot.absolute(), root)
         try:
             data = reading.data(snapshot)
             result = kept.get(path, {})
@@ -94,7 +94,7 @@ def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
     if audited.unchanged < audited.snapshots:
         others = {path: result for path, result in kept.items() if files.exists(root / path)}
         with suppress(CannotWrite):  # in a checkout that is read-only each audit reads everything
-            files.private(layout.private_folder(root))
+            files.make_private_folder(layout.private_folder(root))
             files.write_whole(place, json.dumps({"rules": rules_digest, "results": others | results}))
     return audited
 

@@ -189,8 +189,8 @@ def read_late_calls(prefix: str) -> tuple[LateCall, ...]:
     """Return the late calls that processes of xdist have left in files of this prefix, which are removed."""
     late: list[LateCall] = []
     folder, name = Path(prefix).parent, Path(prefix).name
-    for file in files.names_in(folder):
+    for file in files.list_names(folder):
         if file.startswith(f"{name}-") and file.endswith(".json"):
-            late += (restore_plain(LateCall, call) for call in json.loads(files.read(folder / file)))
+            late += (restore_plain(LateCall, call) for call in json.loads(files.read_file(folder / file)))
             files.delete(folder / file, folder)
     return (*late,)

@@ -168,7 +168,7 @@ def list_accepted_rules(root: Path) -> tuple[Rule, ...]:
     if not files.exists(file):
         return ()
     try:
-        rows = json.loads(files.read(file))
+        rows = json.loads(files.read_file(file))
         return tuple(Rule("http", "body", row["path"], "watch", row["reason"], RULES_FILE) for row in rows)
     except (ValueError, TypeError, KeyError, SettingsError) as error:
         example = '[{"path": "$.store", "reason": "why"}]'

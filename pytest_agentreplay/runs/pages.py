@@ -122,7 +122,7 @@ def write_pages(folder: Path, root: Path, failed: Sequence[tuple[Finding, Path |
     addresses: dict[Path, str] = {}
     for finding, file in failed:
         path, _, rest = finding.test.partition("::")
-        name = f"{layout.slug(f'{Path(path).name}-{rest}', finding.test, 80, whole=False)}.html"
+        name = f"{layout.make_slug(f'{Path(path).name}-{rest}', finding.test, 80, is_safe=False)}.html"
         try:
             page = render_run(file, finding) if file is not None and files.exists(file) else ""
         except SnapshotError:  # the index shows the finding, and why its snapshot cannot be read
@@ -132,7 +132,7 @@ def write_pages(folder: Path, root: Path, failed: Sequence[tuple[Finding, Path |
             addresses[file] = quote(name)
     files.write_whole(index, render_index(root, pages=addresses, failed=failed))
     current = {index.name, *map(unquote, addresses.values())}
-    for name in files.names_in(folder):
+    for name in files.list_names(folder):
         if name.endswith(".html") and name not in current and is_page(folder / name, SESSION):
             files.remove(folder / name)
     return index
@@ -171,7 +171,7 @@ def _describe_entry(entry: Entry, today: dt.date, page: str) -> JsonObject:
 def _describe_live(root: Path) -> list[Json]:
     """Return a plot for each figure of the live runs in the project's history; none without any."""
     file = root / history.FILE
-    runs = history.read([file]) if files.exists(file) else []
+    runs = history.read_runs([file]) if files.exists(file) else []
     rows = live_reports.build_rows(filter(live_reports.is_counted, runs))
     plots: list[Json] = []
     for title, name, form in PLOTS if rows else ():

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
-from pytest_agentreplay.backends.order_permutations import LIMIT, answers, orders, swapped, telling
+from pytest_agentreplay.backends.order_permutations import LIMIT, answers, list_root_swaps, list_swapped, orders
 from pytest_agentreplay.backends.replay import ReplayPolicy
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.compare.matching.wiring import without_lone
@@ -28,7 +28,7 @@ from pytest_agentreplay.report.summary import AdoptionSummary, OrderResult
 from pytest_agentreplay.runs.accept import are_all_chosen, count_codes
 from pytest_agentreplay.runs.offline_session import make_matching, make_schedule
 from pytest_agentreplay.runs.recording_session import RecordingSession
-from pytest_agentreplay.runs.redact.final_scan import checked
+from pytest_agentreplay.runs.redact.final_scan import scan_run
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.kit import entries
@@ -132,7 +132,7 @@ class AdoptingSession(RunSession):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
             kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
-        return checked(self.redaction, run, format_path(self.place.snapshot))
+        return scan_run(self.redaction, run, format_path(self.place.snapshot))
 
 
 class ForkSession(RecordingSession):
@@ -226,7 +226,7 @@ class OrderExploration(ReplaySession):
         if order is None or not self.trial.number:
             return True
         place = {start: at for at, start in enumerate(order.schedule.came)}
-        pairs = swapped(answer_order(self.snapshot.run), self.trial.completion)
+        pairs = list_swapped(answer_order(self.snapshot.run), self.trial.completion)
         return all(place[a] < place[b] for a, b in pairs if a in place and b in place)
 
     def _read_recorded_end(self) -> JsonObject:
@@ -250,7 +250,7 @@ class OrderExploration(ReplaySession):
             for x in run.exchanges
             if x.start in trial.completion
         }
-        pairs = islice(telling(answers(make_schedule(run)), trial.completion), other_findings.PAIRS + 1)
+        pairs = islice(list_root_swaps(answers(make_schedule(run)), trial.completion), other_findings.PAIRS + 1)
         labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
         finding = other_findings.describe_race(self.place.test, trial, change, labels, self.collect_facts())
         self.summary = replace(self.summary, code=finding.code)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript import format_blocks
@@ -82,8 +82,8 @@ class ReviewedRun:
         if self.problem:
             return ""
         if self.pending is not None:
-            return f"agentreplay accept {quoted(format_path(self.pending.file))}"
-        return "" if self.is_new else f"git restore {quoted(format_path(self.home))}"
+            return f"agentreplay accept {quote_word(format_path(self.pending.file))}"
+        return "" if self.is_new else f"git restore {quote_word(format_path(self.home))}"
 
     def take(self) -> str:
         """Accept it. Return the line to print. Raises CannotWrite."""
@@ -118,7 +118,7 @@ def list_changed(here: Path) -> Iterator[tuple[Path, bytes | None]]:
     for path in repository.list_changed(head):
         file = repository.top / path
         if path.endswith(layout.SUFFIX) and file.is_relative_to(root) and file.is_file():
-            yield file, repository.read(head, path)
+            yield file, repository.read_file(head, path)
 
 
 def read_waiting(file: Path) -> ReviewedRun:
@@ -141,7 +141,9 @@ def read_changed(file: Path, before: bytes | None) -> ReviewedRun:
     try:
         snapshot = reading.load(file)
         if not snapshot.sealed:
-            return ReviewedRun(file, None, problem=f"edited after it was recorded: agentreplay verify {quoted(name)}")
+            return ReviewedRun(
+                file, None, problem=f"edited after it was recorded: agentreplay verify {quote_word(name)}"
+            )
         old = None if before is None else codec.loads(before, file=f"HEAD:{name}").run
     except SnapshotError as error:
         return ReviewedRun(file, None, problem=str(error).removeprefix(f"{name}: "))

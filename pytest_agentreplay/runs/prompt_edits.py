@@ -49,7 +49,7 @@ def find_edited_file(root: Path, recorded: str, now: str) -> str:
     sources = (here / name for here, names in folders for name in names if Path(name).suffix in WRITTEN)
     for file in islice(sources, FILES):
         with suppress(AgentReplayError):
-            text = _BETWEEN.sub(" ", files.read(file, LARGEST).decode("utf-8", "replace"))
+            text = _BETWEEN.sub(" ", files.read_file(file, LARGEST).decode("utf-8", "replace"))
             if old.strip() and was in text:
                 return ""
             edited = edited or (file.relative_to(root).as_posix() if words in text else "")

@@ -26,16 +26,22 @@ from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.model.exchanges import Header, Run
-from pytest_agentreplay.model.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes, untangled
+from pytest_agentreplay.model.release_order import (
+    ReleaseSchedule,
+    lanes_above,
+    late_lanes,
+    order_between_lanes,
+    separate_lanes,
+)
 from pytest_agentreplay.model.turns import outage, top_level
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.redact.final_scan import checked, cut, next_step, rest
+from pytest_agentreplay.runs.redact.final_scan import cut_leaks, next_step, rest, scan_run
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.snapshots.codec.v1 import bodies_of
-from pytest_agentreplay.snapshots.renumber import thinned
+from pytest_agentreplay.snapshots.renumber import renumber
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
@@ -172,13 +178,13 @@ class RecordingSession(RunSession):
         """Put `run` in its place, or keep it as pending where `keep_old` says why the old one stays."""
         # A snapshot is at least as large as its largest body: refused before it is encoded and scanned.
         largest = max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0)
-        self.store.fits(self.place.snapshot, largest)
+        self.store.check_size(self.place.snapshot, largest)
         run = replace(run, header=self.redaction.header(run.header))
         # A value that became known as a secret late may stand in calls that were redacted before.
         if self.redaction.has_learnt:
             run = self.redaction.rescan(run)
         try:
-            text = checked(self.redaction, run, format_path(self.place.snapshot))
+            text = scan_run(self.redaction, run, format_path(self.place.snapshot))
         except Leak as leak:
             raise self._keep_rest(leak, run) from None
         if keep_old:
@@ -231,8 +237,10 @@ class RecordingSession(RunSession):
         if not keep:
             return
         try:
-            if self.redaction.leaks(files.read(self.journal.path)):
-                run, _ = cut(self.redaction, self.redaction.rescan(Run(self.header, self.recorder.list_exchanges())))
+            if self.redaction.leaks(files.read_file(self.journal.path)):
+                run, _ = cut_leaks(
+                    self.redaction, self.redaction.rescan(Run(self.header, self.recorder.list_exchanges()))
+                )
                 self.journal.restate(run)
         except AgentReplayError:  # what cannot be looked through is not kept
             files.remove(self.journal.path)
@@ -263,16 +271,16 @@ class RecordingSession(RunSession):
         """Return the run as it is written: its exchanges, and what was around it."""
         interception, watch = self.interception, self.watch
         observed, lanes, tools = interception.observed, interception.lanes, interception.tools
-        exchanges, now = thinned(self.tools.names.rename_calls(self.recorder.list_exchanges()))
+        exchanges, now = renumber(self.tools.names.rename_calls(self.recorder.list_exchanges()))
         # A credential that is the only one of its kind and host tells no calls apart.
-        exchanges = without_lone(untangled(exchanges, self.children.gateway_lanes))
+        exchanges = without_lone(separate_lanes(exchanges, self.children.gateway_lanes))
         begun = {lane: now(reading) for lane, reading in lanes.begun.items()}
         gaps = [entry.line() for entry in watch.ledger]
         missed = replay_kit.find_unfrozen(exchanges, str(self.place.root), tools.seen, self.children.gateway_lanes)
         imported = [*sorted(observed.importing)]
         paths = {name: path for path, tool in self.tools.frozen for name in (tool.name, path)}
         uncompared = replay_kit.describe_uncompared(tools.uncompared, self.redaction.redact_text)
-        recorded = {up for x in exchanges for up in (x.lane, *above(x.lane))}
+        recorded = {up for x in exchanges for up in (x.lane, *lanes_above(x.lane))}
         apart = (*self.children.gateway_lanes, *(lane for lane in self.children.lanes if lane in recorded))
         order = describe_order(exchanges, apart, self.order)
         self.note(
@@ -295,7 +303,7 @@ class RecordingSession(RunSession):
             "servers": [*sorted(now(start) for start in observed.serving)],
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},
             "trace": dict(observed.trace),
-            "starts": lanes.started.kept(recorded),
+            "starts": lanes.started.list_labels(recorded),
             "after": order_between_lanes(exchanges, self.courses.after, now),
             "lanes": dict(late_lanes(top_level(Run(self.header, exchanges)), begun)),
             "environment": self.settings.environment(environ),

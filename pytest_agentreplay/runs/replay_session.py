@@ -202,11 +202,11 @@ class ReplaySession(OfflineSession):
 
     def find_network_level(self) -> str:
         """Return how closed the network is."""
-        return "L3" if sandbox.closed() else "L1"
+        return "L3" if sandbox.is_closed() else "L1"
 
     def list_unguarded_libraries(self) -> dict[str, str]:
         """Return the libraries in C that the agent has loaded by hand, with its lines; none in a sandbox."""
-        return {} if sandbox.closed() else dict(self.watch.loaded)
+        return {} if sandbox.is_closed() else dict(self.watch.loaded)
 
     def media(self, near: Near) -> None:
         """Serve a call that differs in pictures, sounds or files alone, where `near` accepts the difference."""

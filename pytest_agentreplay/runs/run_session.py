@@ -23,7 +23,7 @@ from pytest_agentreplay.intercept.session import callers, exits, interceptions, 
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.redirections import refusing, release
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.rules import is_declared
 from pytest_agentreplay.redaction.secret_names import CATEGORY, secret_environment
@@ -218,7 +218,7 @@ class RunSession:
                 from pytest_agentreplay.runs.credential_files import write_placeholders
 
                 self.keys.groups |= write_placeholders(self._credentials, self.place.environ, stack)
-            self.watch.joins, self.watch.executed = child_start.joins, redirections.executed
+            self.watch.joins, self.watch.executed = child_start.joins, redirections.freeze_executed
             stack.callback(self.keys.stop)
             stack.callback(self.pause)
             self.resume()
@@ -249,9 +249,9 @@ class RunSession:
             stack.callback(interceptions.open_for, None)
             stack.enter_context(child_start.joining(self.children, HANDOVER))
             if self.settings.children:
-                from pytest_agentreplay.intercept.gateway.children import declared
+                from pytest_agentreplay.intercept.gateway.children import declare_children
 
-                stack.enter_context(declared(self.settings.children, lambda: self.gateway))
+                stack.enter_context(declare_children(self.settings.children, lambda: self.gateway))
             self._intercepting = stack.pop_all()
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
@@ -327,7 +327,7 @@ class RunSession:
                 late = "recorded late: name the fixture among its arguments, or mark it, and record again"
                 divergence = replace(divergence, hints=(late, *divergence.hints))
             if self._other_policy:
-                again = f"agentreplay redact {quoted(format_path(self.place.snapshot))}"
+                again = f"agentreplay redact {quote_word(format_path(self.place.snapshot))}"
                 how = again if redacted_by(self.settings.redacted) else "give the --redact of its recording again"
                 divergence = replace(divergence, hints=(*divergence.hints, f"recorded under another policy: {how}"))
             finding = findings.describe_divergence(divergence, self.place.test, facts)

@@ -124,7 +124,7 @@ class SessionChildren(Children):
     def gateway(self) -> Gateway:
         """The gateway, which is made when it is first used. Raises SettingsError in a sandbox."""
         if self._gateway is None:
-            if sandbox.closed():
+            if sandbox.is_closed():
                 raise SettingsError(NO_LOOPBACK)
             from pytest_agentreplay.intercept.gateway.gateway import Gateway
 

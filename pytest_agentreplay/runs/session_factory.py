@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
@@ -66,7 +66,7 @@ def choose_session(
 
     try:
         snapshot = store.load(place.snapshot, place.test)
-        edited = [] if snapshot.sealed else store.edited(place.snapshot)  # reads the file again: rarely needed
+        edited = [] if snapshot.sealed else store.list_edits(place.snapshot)  # reads the file again: rarely needed
         if edited and (settings.strict or settings.adopt):
             reason = f"{', '.join(edited)} was edited after it was recorded"
             raise SnapshotEdited(reason, file=format_path(place.snapshot))
@@ -113,7 +113,7 @@ def add_former_name(
         call = read_first_call(file)
         return call is not None and now is not None and matching.key_alone(call) == matching.key_alone(now)
 
-    snapshots = store.around(place.root / place.test.partition("::")[0])
+    snapshots = store.find_around(place.root / place.test.partition("::")[0])
     if (former := suite().find_former(place.test, snapshots, begins_alike)) is None:
         return divergence, ""
     from pytest_agentreplay.runs.unused_snapshots import move_command
@@ -136,7 +136,7 @@ def read_first_call(file: Path) -> Call | None:
 def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
     """Return the divergence for a snapshot that is there and cannot be used, with what helps."""
     reason = str(error).removeprefix(f"{error.file}: ")
-    file = quoted(error.file)
+    file = quote_word(error.file)
     match error:
         case SnapshotEdited():
             hints: tuple[str, ...] = (
@@ -206,11 +206,11 @@ def seed_from_state(test: str) -> int:
 
 def add_users(finding: Finding, tests: list[str]) -> Finding:
     """Return `finding`, of a fixture, with the tests that share it."""
-    from pytest_agentreplay.model.paths import named
+    from pytest_agentreplay.model.paths import name_fixture
     from pytest_agentreplay.report.finding import Line
 
     listed = ", ".join(tests[:MOST_TESTS]) + (f" and {len(tests) - MOST_TESTS} more" if len(tests) > MOST_TESTS else "")
     lines = (Line("text", f"{finding.test}, shared by {listed}", "fixture"), *finding.lines)
     code, space, rest = finding.headline.partition("] ")
-    headline = f"{code}{space}{named(finding.test)}: {rest}"
+    headline = f"{code}{space}{name_fixture(finding.test)}: {rest}"
     return replace(finding, headline=headline, lines=lines)

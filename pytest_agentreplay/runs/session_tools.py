@@ -156,7 +156,7 @@ def list_closure_values(redirection: Redirection) -> Json:
     from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
     from pytest_agentreplay.intercept.tools.factories import list_cells
 
-    return ArgumentFreezing({}, codecs=redirection.codecs, cells=list_cells([redirection.held()])).receiver
+    return ArgumentFreezing({}, codecs=redirection.codecs, cells=list_cells([redirection.get_function()])).receiver
 
 
 class ToolNames:
@@ -171,7 +171,7 @@ class ToolNames:
 
     def add(self, redirection: Redirection, short: str, path: str = "") -> None:
         """Name a tool that nobody has given a name: `short`, or its import path where another one is called so."""
-        function = redirection.held()
+        function = redirection.get_function()
         key = redirection.tool.boundary, short
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
@@ -228,9 +228,9 @@ def find_child_tool(path: str, tool: Tool) -> ChildTool | None:
         module = next(name for cut in range(len(names) - 1, 0, -1) if (name := ".".join(names[:cut])) in sys.modules)
         inner = path[len(module) + 1 :]
     else:
-        from pytest_agentreplay.intercept.tools.tool_paths import unwrapped
+        from pytest_agentreplay.intercept.tools.tool_paths import unwrap
 
-        function = unwrapped(tool.function, tool.name).functions[0]
+        function = unwrap(tool.function, tool.name).functions[0]
         module, inner = function.__module__, function.__qualname__
         if "<locals>" in inner:
             return None

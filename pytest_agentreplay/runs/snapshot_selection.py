@@ -80,9 +80,11 @@ def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Pa
     def is_meant(test: str | None) -> bool:
         return test is not None and (test in names or test.startswith(begins))
 
-    if chosen := [file for file in candidates if is_meant(snapshots.test_of(file, root))]:
+    if chosen := [file for file in candidates if is_meant(snapshots.find_test(file, root))]:
         return chosen
-    tests = {test for file in (*locks.snapshots(root), *list_pending(root)) if (test := snapshots.test_of(file, root))}
+    tests = {
+        test for file in (*locks.snapshots(root), *list_pending(root)) if (test := snapshots.find_test(file, root))
+    }
     if any(map(is_meant, tests)):
         raise SettingsError(f"{word}: {NOTHING_PENDING}")
     raise SettingsError(
@@ -178,9 +180,11 @@ def normalize_id(name: str) -> str:
 def list_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
     """Yield the snapshots of the project that can be read, each with the test that it states."""
     folders = (layout.test_folder(project.path_of(name), project.directory) for name in names)
-    near = (file for folder in folders for file in snapshots.snapshots_in(folder / project.directory, project.root))
+    near = (
+        file for folder in folders for file in snapshots.list_snapshots_in(folder / project.directory, project.root)
+    )
     for file in dict.fromkeys((*near, *snapshots.everywhere(project.root, project.directory))):
-        if (test := snapshots.test_of(file, project.root)) is not None:
+        if (test := snapshots.find_test(file, project.root)) is not None:
             yield file, test
 
 
@@ -204,7 +208,7 @@ def make_missing_error(project: Project, old: str, new: str, tests: list[str]) -
     """Return the error for a name that no snapshot states: its file is damaged, or what is there has another name."""
     home = project.path_of(old)
     if "::" in old and files.exists(home):
-        codec.loads(files.read(home), file=format_path(home))  # says what is wrong, unless it is another test's
+        codec.loads(files.read_file(home), file=format_path(home))  # says what is wrong, unless it is another test's
     others = tests if "::" in old else sorted({test.partition("::")[0] for test in tests})
     close = get_close_matches(old, [test for test in others if test != new], n=1, cutoff=0)
     instead = f"; the nearest: {move_command(close[0], new)}" if close else ""
@@ -215,7 +219,7 @@ def plan_move(file: Path, home: Path, test: str) -> tuple[Path, Path, str]:
     """Return one move. Raises CannotWrite for a new place that is taken, SnapshotError for a file not as sealed."""
     if home != file and files.exists(home):
         raise CannotWrite(f"{format_path(home)}: {test} has one already, so nothing was moved; remove it, or keep it")
-    return file, home, codec.restated(files.read(file), test, file=format_path(file))
+    return file, home, codec.restate(files.read_file(file), test, file=format_path(file))
 
 
 def read_changes(texts: Iterable[str], root: Path) -> JsonObject:
@@ -234,7 +238,7 @@ def read_prompt(change: str, file: Path, root: Path) -> str:
     if not file.resolve().is_relative_to(root.resolve()):
         raise change_error(change, f"the file is outside of the project; put it below {root}")
     try:
-        text = files.read(file).decode()
+        text = files.read_file(file).decode()
     except (SnapshotError, UnicodeDecodeError) as error:
         raise change_error(change, str(error)) from None
     if not text.strip():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agentreplay.errors import SnapshotError
-from pytest_agentreplay.model.paths import is_fixture, quoted, scope_of
+from pytest_agentreplay.model.paths import is_fixture, quote_word, scope_of
 from pytest_agentreplay.report.summary import CollectedSnapshots, UnusedSnapshots, to_plain
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, snapshots
@@ -70,7 +70,7 @@ def find_limit(
     """Return why a session is not over all tests of the project, or "". `words` are the paths that pytest was given."""
     if flags := [flag for name, flag in FILTERS.items() if options.get(name)]:
         return f"{' and '.join(flags)} left tests out"
-    folders = [root / folder for pattern in testpaths for folder in snapshots.named_by(root, pattern)] or [root]
+    folders = [root / folder for pattern in testpaths for folder in snapshots.expand_testpath(root, pattern)] or [root]
     covered = [here / word for word in words if "::" not in word]
     left = [folder for folder in folders if not any(folder.is_relative_to(path) for path in covered)]
     return f"{left[0].name} was not run whole" if left else ""
@@ -89,9 +89,9 @@ def find_unowned(collected: CollectedTests, store: Store) -> CollectedSnapshots:
     idle: dict[str, str] = {}
     unreadable: list[str] = []
     for folder in sorted(collected.folders):
-        for file in snapshots.snapshots_in(folder, store.root):
+        for file in snapshots.list_snapshots_in(folder, store.root):
             test, opted_in = homes.get(str(file), ("", False))
-            owner = test or snapshots.test_of(file, store.root)
+            owner = test or snapshots.find_test(file, store.root)
             if owner is None:
                 unreadable.append(str(file))
             elif test and not opted_in:
@@ -180,7 +180,9 @@ def delete_unused(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], lis
         if name in kept or not snapshots.inside(file, root):
             continue
         try:
-            codec.loads(files.read(file), file=name)  # unreadable is never absent: a person looks at such a file first
+            codec.loads(
+                files.read_file(file), file=name
+            )  # unreadable is never absent: a person looks at such a file first
         except SnapshotError:
             damaged.append(name)
             continue
@@ -196,7 +198,7 @@ def delete_unused(unused: UnusedSnapshots, *, dry: bool) -> tuple[list[str], lis
 
 def move_command(old: str, new: str) -> str:
     """Return the command that gives the snapshot of `old` to `new`."""
-    return f"agentreplay mv {quoted(old)} {quoted(new)}"
+    return f"agentreplay mv {quote_word(old)} {quote_word(new)}"
 
 
 def measure_likeness(first: str, second: str) -> float:

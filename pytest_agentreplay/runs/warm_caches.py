@@ -42,7 +42,7 @@ def explain_cache(
     sent = [READER.read_call(call).messages for call in (now, recorded) if call is not None]
     # The same messages with other settings are a changed call, whatever other tests call.
     if now is not None and not has_call(run, now, matching) and not (sent[0] and sent[1:] == sent[:1]):
-        beside = snapshots.snapshots_in(place.snapshot.parent.parent, place.root)
+        beside = snapshots.list_snapshots_in(place.snapshot.parent.parent, place.root)
         test = find_test(now, dict.fromkeys([*replayed, *beside]), matching, before=run.header.clock)
         edits = divergence.differences[:1] if divergence.kind is Kind.PROMPT else ()
         edited = any(find_edited_file(place.root, *map(str, edit[1:3])) for edit in edits if test)

@@ -155,10 +155,10 @@ class Settings(NamedTuple):
     @property
     def redacted(self) -> Policy:
         """What is taken off beyond the shipped secrets."""
-        from pytest_agentreplay.redaction.policy import PLAIN, Policy, joined
+        from pytest_agentreplay.redaction.policy import PLAIN, Policy, join_policies
 
         words = Policy(pii="pii" in self.redact, strict="strict" in self.redact)
-        return joined(self.policy or PLAIN, words)
+        return join_policies(self.policy or PLAIN, words)
 
     @property
     def rules(self) -> tuple[Rule, ...]:

@@ -93,8 +93,8 @@ def versions(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
 
 def list_models(kit: JsonObject) -> tuple[str, ...]:
     """Return the ids of the models that were asked at their providers; Google's API has them as "models/ID"."""
-    asked = (entry for entry in entries(kit, "models") if isinstance(entry, dict))
-    names = (str(entry.get("model", "")) for entry in asked if entry.get("provider") not in RESELLERS)
+    entries_of_models = (entry for entry in entries(kit, "models") if isinstance(entry, dict))
+    names = (str(entry.get("model", "")) for entry in entries_of_models if entry.get("provider") not in RESELLERS)
     return tuple(dict.fromkeys(name.removeprefix("models/") for name in names if name))
 
 
@@ -105,13 +105,13 @@ def list_unfrozen(kit: JsonObject) -> tuple[str, ...]:
 
 def table(kit: JsonObject, name: str) -> JsonObject:
     """Return one entry of a kit that is an object; a file may hold anything there."""
-    found = kit.get(name)
-    return found if isinstance(found, dict) else {}
+    entry = kit.get(name)
+    return entry if isinstance(entry, dict) else {}
 
 
 def texts(value: Json) -> list[str]:
     """Return the texts of a list."""
-    return [one for one in value if isinstance(one, str)] if isinstance(value, list) else []
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
 def side(values: JsonObject, name: str) -> str:
@@ -136,64 +136,68 @@ class KitField(NamedTuple):
     value: str = ""
 
 
-def calls(run: Run, told: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
+def calls(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
     """Yield what crossed the boundaries."""
     kit = run.header.kit
-    kinds = [reading.kind for _, reading in told]
-    size = sum(len(x.call.body) for x, _ in told if not isinstance(x.call, ToolCall))
-    ended = sum(x.outcome is not None for x, _ in told)
-    streams = sum(isinstance(x.outcome, HttpReply) and len(x.outcome.cuts) > 1 for x, _ in told)
-    schemas = {canonical(tool) for _, reading in told for tool in reading.tools}
+    kinds = [reading.kind for _, reading in readings]
+    size = sum(len(x.call.body) for x, _ in readings if not isinstance(x.call, ToolCall))
+    ended = sum(x.outcome is not None for x, _ in readings)
+    streams = sum(isinstance(x.outcome, HttpReply) and len(x.outcome.cuts) > 1 for x, _ in readings)
+    schemas = {canonical(tool) for _, reading in readings for tool in reading.tools}
     lanes = {x.lane for x in top_level(run)}
-    retries = sum(x.attempt > 1 for x, _ in told)
-    unseen = list_unfrozen(kit)
+    retries = sum(x.attempt > 1 for x, _ in readings)
+    unfrozen = list_unfrozen(kit)
     gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
-    by_class = [f"{text_of(one, 'tool')} {text_of(one, 'path')}" for one in entries(kit, "uncompared")]
+    by_class = [f"{text_of(entry, 'tool')} {text_of(entry, 'path')}" for entry in entries(kit, "uncompared")]
     group = "calls"
-    yield known(group, "requests", plural(len(told), "call") + (f", {told_size(size)}" if size else ""), told)
-    yield known(group, "replies", f"{ended} of {len(told)}", ended)
-    yield fitting(group, "chunk cuts", plural(streams, "reply", "replies"), streams)
-    yield fitting(group, "tool schemas", plural(len(schemas), "schema"), schemas)
-    if unseen:
-        yield KitField(group, "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unseen)}")
+    yield make_field(
+        group, "requests", plural(len(readings), "call") + (f", {format_size(size)}" if size else ""), readings
+    )
+    yield make_field(group, "replies", f"{ended} of {len(readings)}", ended)
+    yield make_optional_field(group, "chunk cuts", plural(streams, "reply", "replies"), streams)
+    yield make_optional_field(group, "tool schemas", plural(len(schemas), "schema"), schemas)
+    if unfrozen:
+        yield KitField(group, "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unfrozen)}")
     else:
         tools = kinds.count("tool")
-        yield fitting(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
+        yield make_optional_field(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
     if by_class:
         yield KitField(group, "arguments", Status.ABSENT, f"compared by class alone: {', '.join(by_class)}")
     looked = sum(kind in {"retrieval", "embeddings", "rerank"} for kind in kinds)
-    yield fitting(group, "retrievals", plural(looked, "call"), looked)
-    yield known(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
-    yield fitting(group, "retries", plural(retries, "attempt"), retries)
+    yield make_optional_field(group, "retrievals", plural(looked, "call"), looked)
+    yield make_field(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
+    yield make_optional_field(group, "retries", plural(retries, "attempt"), retries)
     yield KitField(group, "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, "; ".join(gaps))
 
 
-def models(run: Run, told: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[KitField]:
+def models(run: Run, readings: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[KitField]:
     """Yield which models were asked, and with what."""
-    asked = [(x, reading) for x, reading in told if reading.kind == "model"]
+    model_calls = [(x, reading) for x, reading in readings if reading.kind == "model"]
     group = "model"
-    if not asked:
+    if not model_calls:
         yield KitField(group, "model", Status.NOT_APPLICABLE)
         return
-    replies = [reader.read_reply(x.call, x.outcome) for x, _ in asked]
-    kept = [one for one in entries(run.header.kit, "models") if isinstance(one, dict)]
-    hosts = [x.call.url for x, _ in asked if not isinstance(x.call, ToolCall)]
-    parameters = {f"{key} {canonical(value)}" for _, reading in asked for key, value in reading.knobs.items()}
-    knobs = [(key.rpartition(".")[2], value) for _, reading in asked for key, value in reading.knobs.items()]
+    replies = [reader.read_reply(x.call, x.outcome) for x, _ in model_calls]
+    entries_of_models = [entry for entry in entries(run.header.kit, "models") if isinstance(entry, dict)]
+    hosts = [x.call.url for x, _ in model_calls if not isinstance(x.call, ToolCall)]
+    parameters = {f"{key} {canonical(value)}" for _, reading in model_calls for key, value in reading.knobs.items()}
+    knobs = [(key.rpartition(".")[2], value) for _, reading in model_calls for key, value in reading.knobs.items()]
     seeds = {canonical(value) for key, value in knobs if key == "seed"}
-    versions = sorted({str(one["version"]) for one in kept if one.get("version")})
-    users = (text for _, reading in asked for text in words(reading.messages))
-    yield several(group, "model asked", (reading.model or reading.name for _, reading in asked))
-    yield fitting(group, "version", ", ".join(versions), versions)
-    yield several(group, "model served", (reply.model for reply in replies))
-    yield several(group, "provider", (reading.provider for _, reading in asked))
-    yield several(group, "region", (*(text_of(one, "region") for one in kept), *map(region_of, hosts)))
-    yield several(group, "fingerprint", (reply.fingerprint for reply in replies))
-    yield several(group, "parameters", sorted(parameters))
-    yield several(group, "sampling seed", sorted(seeds))
-    prompts = {canonical(list(reading.system)) for _, reading in asked if reading.system}
-    yield fitting(group, "system prompt", plural(len(prompts), "text"), prompts)
-    yield several(group, "the run's input", [next(users, "")])
+    versions = sorted({str(entry["version"]) for entry in entries_of_models if entry.get("version")})
+    users = (text for _, reading in model_calls for text in words(reading.messages))
+    yield join_values(group, "model asked", (reading.model or reading.name for _, reading in model_calls))
+    yield make_optional_field(group, "version", ", ".join(versions), versions)
+    yield join_values(group, "model served", (reply.model for reply in replies))
+    yield join_values(group, "provider", (reading.provider for _, reading in model_calls))
+    yield join_values(
+        group, "region", (*(text_of(entry, "region") for entry in entries_of_models), *map(find_region, hosts))
+    )
+    yield join_values(group, "fingerprint", (reply.fingerprint for reply in replies))
+    yield join_values(group, "parameters", sorted(parameters))
+    yield join_values(group, "sampling seed", sorted(seeds))
+    prompts = {canonical(list(reading.system)) for _, reading in model_calls if reading.system}
+    yield make_optional_field(group, "system prompt", plural(len(prompts), "text"), prompts)
+    yield join_values(group, "the run's input", [next(users, "")])
 
 
 def run_session(run: Run) -> Iterator[KitField]:
@@ -201,13 +205,13 @@ def run_session(run: Run) -> Iterator[KitField]:
     kit, group = run.header.kit, "scene"
     clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")
     ran = ", ran on" if clock.get("ran_on") else ""
-    yield known(group, "clock", f"{clock.get('mode')}{ran}, from {run.header.recorded}", clock.get("mode"))
+    yield make_field(group, "clock", f"{clock.get('mode')}{ran}, from {run.header.recorded}", clock.get("mode"))
     offset = zone.get("offset")
-    yield known(group, "time zone", f"{zone.get('name', '')} {hours(offset)}".strip(), offset is not None)
-    spoken = sorted({str(value) for value in locale.values()})
-    yield known(group, "locale", ", ".join(spoken), spoken)
-    generators = [str(one) for one in entries(kit, "generators")] or ["random"]
-    yield known(
+    yield make_field(group, "time zone", f"{zone.get('name', '')} {hours(offset)}".strip(), offset is not None)
+    locales = sorted({str(value) for value in locale.values()})
+    yield make_field(group, "locale", ", ".join(locales), locales)
+    generators = [str(generator) for generator in entries(kit, "generators")] or ["random"]
+    yield make_field(
         group, "random numbers, ids", f"seed {run.header.seed}: {', '.join(generators)}, uuid", run.header.clock
     )
     order = table(kit, "hash")
@@ -217,12 +221,12 @@ def run_session(run: Run) -> Iterator[KitField]:
         yield KitField(
             group, "order of sets", Status.ABSENT, "random in each process: sort what is sent" if order else ""
         )
-    yield fitting(group, "environment", pairs(table(kit, "environment")), kit.get("environment"))
+    yield make_optional_field(group, "environment", pairs(table(kit, "environment")), kit.get("environment"))
     files = table(kit, "fixtures")
-    told = ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
-    yield fitting(group, "kept files", told, files)
+    digests = ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
+    yield make_optional_field(group, "kept files", digests, files)
     places = table(table(kit, "redactions"), "places")
-    yield fitting(group, "places", f"as marks: {', '.join(places)}", places)
+    yield make_optional_field(group, "places", f"as marks: {', '.join(places)}", places)
 
 
 def code(run: Run) -> Iterator[KitField]:
@@ -230,49 +234,53 @@ def code(run: Run) -> Iterator[KitField]:
     kit, group = run.header.kit, "code"
     git = table(kit, "git")
     dirty = ", and changes that are not in it" if git.get("dirty") else ""
-    yield known(group, "commit", f"{str(git.get('commit'))[:12]}{dirty}", git.get("commit"))
-    yield known(
+    yield make_field(group, "commit", f"{str(git.get('commit'))[:12]}{dirty}", git.get("commit"))
+    yield make_field(
         group, "python", " on ".join(str(kit[key]) for key in ("python", "platform") if kit.get(key)), kit.get("python")
     )
     packages = table(kit, "packages")
-    yield known(group, "packages", ", ".join(f"{one} {version}" for one, version in packages.items()), packages)
+    yield make_field(group, "packages", ", ".join(f"{name} {version}" for name, version in packages.items()), packages)
     locks = table(kit, "locks")
-    yield known(group, "pinned by", ", ".join(f"{file} {str(digest)[:8]}" for file, digest in locks.items()), locks)
+    yield make_field(
+        group, "pinned by", ", ".join(f"{file} {str(digest)[:8]}" for file, digest in locks.items()), locks
+    )
 
 
 def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
     """Yield whose run it was, how it ended, and what was redacted."""
     header, group = run.header, "run"
     kit = header.kit
-    yield known(group, "test", header.test, header.test)
+    yield make_field(group, "test", header.test, header.test)
     if capture := table(kit, "capture"):
         facts = (f"{name}={capture[name]}" for name in ("reason", "service", "version", "cold") if capture.get(name))
         yield KitField(group, "captured", Status.CAPTURED, ", ".join(facts))
     ended = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
-    yield known(group, "outcome", f"{ended[0]} {': '.join(ended[1:])}".strip() if ended else "", ended)
-    yield fitting(group, "ids and flags", pairs(table(kit, "annotations")), kit.get("annotations"))
+    yield make_field(group, "outcome", f"{ended[0]} {': '.join(ended[1:])}".strip() if ended else "", ended)
+    yield make_optional_field(group, "ids and flags", pairs(table(kit, "annotations")), kit.get("annotations"))
     trace = table(kit, "trace")
-    yield fitting(group, "trace", f"{trace.get('trace_id')}, span {trace.get('span_id')}", trace)
+    yield make_optional_field(group, "trace", f"{trace.get('trace_id')}, span {trace.get('span_id')}", trace)
     taken = table(table(kit, "redactions"), "placeholders")
-    yield fitting(group, "redacted", ", ".join(f"{what} {count}" for what, count in taken.items()), taken)
+    yield make_optional_field(group, "redacted", ", ".join(f"{what} {count}" for what, count in taken.items()), taken)
     seal = f"sha256 {digest[:12]}" if sealed else "edited after it was recorded"
     yield KitField(group, "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
 
 
-def known(group: str, name: str, value: str, there: object) -> KitField:
+def make_field(group: str, name: str, value: str, is_captured: object) -> KitField:
     """Return a field that every run has."""
-    return KitField(group, name, Status.CAPTURED, value) if there else KitField(group, name, Status.ABSENT)
+    return KitField(group, name, Status.CAPTURED, value) if is_captured else KitField(group, name, Status.ABSENT)
 
 
-def fitting(group: str, name: str, value: str, there: object) -> KitField:
+def make_optional_field(group: str, name: str, value: str, is_captured: object) -> KitField:
     """Return a field that only some runs have."""
-    return KitField(group, name, Status.CAPTURED, value) if there else KitField(group, name, Status.NOT_APPLICABLE)
+    return (
+        KitField(group, name, Status.CAPTURED, value) if is_captured else KitField(group, name, Status.NOT_APPLICABLE)
+    )
 
 
-def several(group: str, name: str, values: Iterable[str]) -> KitField:
+def join_values(group: str, name: str, values: Iterable[str]) -> KitField:
     """Return a field of a model, which may not say it; each value once."""
-    found = [value for value in dict.fromkeys(values) if value]
-    return known(group, name, ", ".join(found), found)
+    distinct = [value for value in dict.fromkeys(values) if value]
+    return make_field(group, name, ", ".join(distinct), distinct)
 
 
 def words(messages: tuple[Json, ...]) -> Iterator[str]:
@@ -293,16 +301,16 @@ _REGION = re.compile(
 )
 
 
-def region_of(url: str) -> str:
+def find_region(url: str) -> str:
     """Return the region that a host's name holds, "" when it holds none."""
-    found = _REGION.search(url.partition("://")[2].partition("/")[0])
-    return found[1] if found else ""
+    match = _REGION.search(url.partition("://")[2].partition("/")[0])
+    return match[1] if match else ""
 
 
 def entries(kit: JsonObject, name: str) -> list[Json]:
     """Return one entry of a kit that is a list; a file may hold anything there."""
-    found = kit.get(name)
-    return found if isinstance(found, list) else []
+    entry = kit.get(name)
+    return entry if isinstance(entry, list) else []
 
 
 def text_of(entry: Json, key: str) -> str:
@@ -320,7 +328,7 @@ def plural(count: int, noun: str, more: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {more or noun + 's'}"
 
 
-def told_size(size: int) -> str:
+def format_size(size: int) -> str:
     """Return bytes as people read them."""
     return f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
@@ -355,21 +363,21 @@ class Kit(NamedTuple):
     reasons: tuple[str, ...] = ()
 
 
-def kit_of(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True) -> Kit:
+def make_kit(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True) -> Kit:
     """Return the kit of a run that lies in a file of that digest."""
-    told = [(x, reader.read_call(x.call)) for x in run.exchanges]
+    readings = [(x, reader.read_call(x.call)) for x in run.exchanges]
     fields = (
-        *calls(run, told),
-        *models(run, told, reader),
+        *calls(run, readings),
+        *models(run, readings, reader),
         *run_session(run),
         *code(run),
         *about(run, digest, sealed=sealed),
     )
-    grade, reasons = graded(run, sealed=sealed)
+    grade, reasons = grade_run(run, sealed=sealed)
     return Kit(fields, grade, tuple(reasons))
 
 
-def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
+def grade_run(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
     """Return what the run is good for, and why no more than that."""
     kit, clock = run.header.kit, table(run.header.kit, "clock")
     if all(x.outcome is None for x in run.exchanges):
@@ -379,8 +387,8 @@ def graded(run: Run, *, sealed: bool) -> tuple[Grade, list[str]]:
     reasons = [] if sealed else ["it was edited after it was recorded"]
     reasons += [f"tool {tool} ran unseen, and runs again: freeze it" for tool in list_unfrozen(kit)]
     reasons += [
-        f"{text_of(one, 'path')} of tool {text_of(one, 'tool')} ({text_of(one, 'kind')}) {text_of(one, 'why')}"
-        for one in entries(kit, "uncompared")
+        f"{text_of(entry, 'path')} of tool {text_of(entry, 'tool')} ({text_of(entry, 'kind')}) {text_of(entry, 'why')}"
+        for entry in entries(kit, "uncompared")
     ]
     reasons += [f"no boundary took {gap}" for gap in entries(kit, "gaps") if isinstance(gap, str)]
     if "capture" in kit:

@@ -19,19 +19,21 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Exchange
 
 
-def thinned(exchanges: Iterable[Exchange]) -> tuple[tuple[Exchange, ...], Callable[[int], int]]:
+def renumber(exchanges: Iterable[Exchange]) -> tuple[tuple[Exchange, ...], Callable[[int], int]]:
     """Return the exchanges numbered without gaps, and what a reading of the old counter is now."""
     exchanges = tuple(exchanges)
-    told = _told(exchanges)
-    kept = sorted({reading for x in exchanges for reading in (x.start, x.finish) if reading is not None} | told)
+    told_apart = _find_interrupted(exchanges)
+    readings = sorted(
+        {reading for x in exchanges for reading in (x.start, x.finish) if reading is not None} | told_apart
+    )
 
-    def now(reading: int) -> int:
-        return bisect_right(kept, reading)
+    def find_new(reading: int) -> int:
+        return bisect_right(readings, reading)
 
-    return tuple(_renumbered(x, now, told) for x in exchanges), now
+    return tuple(_renumber_exchange(x, find_new, told_apart) for x in exchanges), find_new
 
 
-def _told(exchanges: tuple[Exchange, ...]) -> set[int]:
+def _find_interrupted(exchanges: tuple[Exchange, ...]) -> set[int]:
     """Return the readings of parts after which something else happened, before more of the same answer came."""
     happened: list[tuple[int, int, bool]] = []
     for x in exchanges:
@@ -40,18 +42,18 @@ def _told(exchanges: tuple[Exchange, ...]) -> set[int]:
             happened += [(reading, x.start, False) for reading in (x.start, x.finish) if reading is not None]
             happened += [(reading, x.start, True) for reading, _ in x.parts]
     happened.sort()
-    return {one[0] for one, following in pairwise(happened) if one[2] and following[1] != one[1]}
+    return {event[0] for event, following in pairwise(happened) if event[2] and following[1] != event[1]}
 
 
-def _renumbered(x: Exchange, now: Callable[[int], int], told: set[int]) -> Exchange:
+def _renumber_exchange(x: Exchange, find_new: Callable[[int], int], told_apart: set[int]) -> Exchange:
     call = x.call
     if isinstance(call, FrameCall) and call.connection is not None:
-        call = replace(call, connection=now(call.connection))
+        call = replace(call, connection=find_new(call.connection))
     return replace(
         x,
         call=call,
-        start=now(x.start),
-        finish=None if x.finish is None else now(x.finish),
-        parent=None if x.parent is None else now(x.parent),
-        parts=tuple((now(reading), chunks) for reading, chunks in x.parts if reading in told),
+        start=find_new(x.start),
+        finish=None if x.finish is None else find_new(x.finish),
+        parent=None if x.parent is None else find_new(x.parent),
+        parts=tuple((find_new(reading), chunks) for reading, chunks in x.parts if reading in told_apart),
     )

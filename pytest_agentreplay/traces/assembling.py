@@ -16,7 +16,7 @@ from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string, unique
 from pytest_agentreplay.traces.chains import arguments, links, parts
-from pytest_agentreplay.traces.formats import grouped
+from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 def whole(trace: Trace) -> Trace:
     """Return the trace with all that its steps say of each other: results, arguments, input, output, gaps."""
-    steps, missing = assembled(trace.steps)
+    steps, missing = assemble_steps(trace.steps)
     calls = [step for step in steps if isinstance(step, ModelCall)]
     return replace(
         trace,
@@ -42,29 +42,29 @@ def whole(trace: Trace) -> Trace:
     )
 
 
-def assembled(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
+def assemble_steps(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, ...]]:
     """Return the steps with what each tool was asked and gave as far as any of them says, and what none of them says.
 
     A call of a tool without a record of its own comes after the reply that asked for it. `steps` are in order.
     """
     calls = [(at, step) for at, step in enumerate(steps) if isinstance(step, ModelCall)]
-    steps = [_unwrapped(step) for step in steps]
+    steps = [_strip_envelope(step) for step in steps]
     joined = links([call for _, call in calls])
     answers = _Answers([call for _, call in calls], joined)
     records = _Records(steps)
     filled: dict[int, ToolRun] = {}
     unseen: dict[int, list[ToolRun]] = {}
     for number, (at, call) in enumerate(calls):
-        for asked, answer in zip(_requests(call), answers.of(number), strict=True):
-            record = records.take(asked, after=at)
+        for request, answer in zip(_requests(call), answers.list_answers(number), strict=True):
+            record = records.take(request, after=at)
             if record is not None:
-                filled[record] = _told(_asked(steps[record], asked), answer)
+                filled[record] = _fill_answer(_fill_arguments(steps[record], request), answer)
             else:
-                unseen.setdefault(at, []).append(_told(_unrecorded(call, asked), answer))
-    whole: list[Step] = []
+                unseen.setdefault(at, []).append(_fill_answer(_make_unrecorded_run(call, request), answer))
+    assembled: list[Step] = []
     for at, step in enumerate(steps):
-        whole += [filled.get(at, step), *unseen.get(at, ())]
-    return tuple(whole), (*_missing(whole), *answers.unasked)
+        assembled += [filled.get(at, step), *unseen.get(at, ())]
+    return tuple(assembled), (*_missing(assembled), *answers.unasked)
 
 
 def fidelity(steps: Iterable[Step]) -> Fidelity:
@@ -88,7 +88,7 @@ def conversations(calls: Sequence[ModelCall]) -> tuple[tuple[ModelCall, ...], ..
     roots: list[int] = []
     for index, link in enumerate(links(calls)):
         roots.append(index if link is None else roots[link.before])
-    runs = grouped(range(len(calls)), roots.__getitem__)
+    runs = group_by(range(len(calls)), roots.__getitem__)
     return tuple(tuple(calls[index] for index in run) for run in runs.values())
 
 
@@ -105,37 +105,37 @@ class _Answers:
 
     def __init__(self, calls: Sequence[ModelCall], joined: Sequence[ChainLink | None]) -> None:
         self._requests = [_requests(call) for call in calls]
-        self._found: dict[tuple[int, int], JsonObject] = {}
+        self._responses: dict[tuple[int, int], JsonObject] = {}
         self.unasked: list[str] = []
         """What is missing where a request has the result of a call that no message holds."""
-        asked = {""}
+        known_ids = {""}
         for number, (call, link) in enumerate(zip(calls, joined, strict=True)):
             added = [part for _, part in parts(call.messages)] if link is None else link.added
             requests = [part for part in (*added, *self._requests[number]) if part.get("type") == "tool_call"]
-            asked |= {string(part.get(field)) for part in requests for field in ("id", "name")}
+            known_ids |= {string(part.get(field)) for part in requests for field in ("id", "name")}
             if link is not None:
                 left = self._take(link.before, (part for part in added if part.get("type") == "tool_call_response"))
-                self.unasked += [_UNASKED.format(call_id, number + 1) for call_id in left if call_id not in asked]
+                self.unasked += [_UNASKED.format(call_id, number + 1) for call_id in left if call_id not in known_ids]
 
-    def of(self, number: int) -> list[JsonObject | None]:
+    def list_answers(self, number: int) -> list[JsonObject | None]:
         """Return one answer, or None, for each tool call of the reply to call `number`."""
-        return [self._found.get((number, at)) for at in range(len(self._requests[number]))]
+        return [self._responses.get((number, at)) for at in range(len(self._requests[number]))]
 
     def _take(self, number: int, responses: Iterable[JsonObject]) -> Iterator[str]:
         """Join the results to the tool calls of a reply, and yield the ids of those that belong to none."""
         for response in responses:
-            known = string(response.get("id"))
-            names = {string(response.get("name")), known} - {""}
-            free = [at for at in range(len(self._requests[number])) if (number, at) not in self._found]
-            asked = self._requests[number]
-            fitting = [at for at in free if known and string(asked[at].get("id")) == known]
-            fitting = fitting or [at for at in free if string(asked[at].get("name")) in names]
+            call_id = string(response.get("id"))
+            names = {string(response.get("name")), call_id} - {""}
+            free = [at for at in range(len(self._requests[number])) if (number, at) not in self._responses]
+            requests = self._requests[number]
+            fitting = [at for at in free if call_id and string(requests[at].get("id")) == call_id]
+            fitting = fitting or [at for at in free if string(requests[at].get("name")) in names]
             # Without ids the order is all there is: some clients of Gemini answer under a name of their own.
-            fitting = fitting or ([] if names and any(asked[at].get("id") for at in free) else free)
+            fitting = fitting or ([] if names and any(requests[at].get("id") for at in free) else free)
             if fitting:
-                self._found[number, fitting[0]] = response
+                self._responses[number, fitting[0]] = response
             else:
-                yield known
+                yield call_id
 
 
 class _Records:
@@ -149,22 +149,22 @@ class _Records:
             self._by_id[run.call_id].append(at)
             self._by_name[run.name].append(at)
 
-    def take(self, asked: JsonObject, *, after: int) -> int | None:
+    def take(self, request: JsonObject, *, after: int) -> int | None:
         """Where the record of a tool call stands: by id, else by name and arguments, else by name and order."""
-        known, name = string(asked.get("id")), string(asked.get("name"))
-        found = next((at for at in self._by_id[known] if known and at > after), None)
-        if found is None:
-            named = [at for at in self._by_name[name] if at > after and not (known and self._runs[at].call_id)]
-            given = canonical(arguments(asked))
-            equal = (at for at in named if canonical(self._runs[at].arguments) == given)
-            found = next(equal, next(iter(named), None))
-        if found is not None:
-            self._by_id[self._runs[found].call_id].remove(found)
-            self._by_name[self._runs[found].name].remove(found)
-        return found
+        call_id, name = string(request.get("id")), string(request.get("name"))
+        place = next((at for at in self._by_id[call_id] if call_id and at > after), None)
+        if place is None:
+            same_name = [at for at in self._by_name[name] if at > after and not (call_id and self._runs[at].call_id)]
+            requested = canonical(arguments(request))
+            equal = (at for at in same_name if canonical(self._runs[at].arguments) == requested)
+            place = next(equal, next(iter(same_name), None))
+        if place is not None:
+            self._by_id[self._runs[place].call_id].remove(place)
+            self._by_name[self._runs[place].name].remove(place)
+        return place
 
 
-def _unwrapped(step: Step) -> Step:
+def _strip_envelope(step: Step) -> Step:
     """Return the step with arguments by name without the envelope that a decorator put around them."""
     if not isinstance(step, ToolRun) or not _is_envelope(step.arguments) or arr(obj(step.arguments).get("args")):
         return step
@@ -175,27 +175,27 @@ def _is_envelope(value: Json) -> bool:
     return isinstance(value, dict) and value.keys() <= {"args", "kwargs"} and isinstance(value.get("kwargs"), dict)
 
 
-def _asked(step: Step, asked: JsonObject) -> ToolRun:
+def _fill_arguments(step: Step, request: JsonObject) -> ToolRun:
     assert isinstance(step, ToolRun)
-    recorded, requested = step.arguments, arguments(asked)
+    recorded, requested = step.arguments, arguments(request)
     # A text is what a framework made of the only argument; a replay is asked with names.
     if not isinstance(recorded, dict | list) or _is_envelope(recorded) or _is_envelope(requested):
         recorded = requested
-    return replace(step, call_id=step.call_id or string(asked.get("id")), arguments=recorded)
+    return replace(step, call_id=step.call_id or string(request.get("id")), arguments=recorded)
 
 
-def _unrecorded(call: ModelCall, asked: JsonObject) -> ToolRun:
+def _make_unrecorded_run(call: ModelCall, request: JsonObject) -> ToolRun:
     return ToolRun(
-        name=string(asked.get("name")),
-        call_id=string(asked.get("id")),
-        arguments=arguments(asked),
+        name=string(request.get("name")),
+        call_id=string(request.get("id")),
+        arguments=arguments(request),
         executed=False,
         parent=call.parent,
         agent=call.agent,
     )
 
 
-def _told(run: ToolRun, answer: JsonObject | None) -> ToolRun:
+def _fill_answer(run: ToolRun, answer: JsonObject | None) -> ToolRun:
     """Return the run with the result that the model saw. A result in a request means that the tool ran."""
     if answer is None:
         return run
@@ -224,11 +224,11 @@ def _input(calls: Sequence[ModelCall]) -> Json:
     """What the first call was asked: the text where it is one, else its messages without instructions."""
     if not calls:
         return None
-    told = [message for message in calls[0].messages if message.get("role") != "system"]
-    spoken = arr(told[0].get("parts")) if len(told) == 1 else []
+    messages = [message for message in calls[0].messages if message.get("role") != "system"]
+    spoken = arr(messages[0].get("parts")) if len(messages) == 1 else []
     if len(spoken) == 1 and (text := objects(spoken)) and text[0].get("type") == "text":
         return text[0].get("content")
-    return list(told) or None
+    return list(messages) or None
 
 
 def _output(calls: Sequence[ModelCall]) -> Json:
@@ -256,8 +256,8 @@ _READ = 1000
 
 def ending(status: Json) -> Literal["ok", "error", ""]:
     """A status as "ok", "error", or "" for any other."""
-    said = string(status).strip().lower()
-    return "ok" if said in _GOOD else "error" if said in _BAD else ""
+    word = string(status).strip().lower()
+    return "ok" if word in _GOOD else "error" if word in _BAD else ""
 
 
 def stopped_by(broke: TraceFault | None) -> str:
@@ -265,7 +265,7 @@ def stopped_by(broke: TraceFault | None) -> str:
 
     What a provider allows in a minute is another thing.
     """
-    said = f"{broke.type} {broke.message[:_READ]}" if broke is not None else ""
-    if broke is None or _OF_PROVIDER.search(said) or not (found := _LIMIT.search(said)):
+    text = f"{broke.type} {broke.message[:_READ]}" if broke is not None else ""
+    if broke is None or _OF_PROVIDER.search(text) or not (match := _LIMIT.search(text)):
         return ""
-    return broke.type.rpartition(".")[2] or found[0]
+    return broke.type.rpartition(".")[2] or match[0]

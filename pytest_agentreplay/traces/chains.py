@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.traces.formats import grouped
+from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -46,8 +46,8 @@ class ChainLink:
 
 def links(calls: Sequence[ModelCall]) -> list[ChainLink | None]:
     """For each call the one that it goes on from; None where a conversation begins."""
-    known = _Known(calls)
-    return [known.add(index) for index in range(len(calls))]
+    history = _Known(calls)
+    return [history.add(index) for index in range(len(calls))]
 
 
 def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
@@ -62,8 +62,8 @@ def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
 
 def arguments(part: JsonObject) -> Json:
     """The arguments of a tool call; some APIs write none as an empty text."""
-    given = genai.parsed(part.get("arguments"))
-    return {} if given in ("", None) else given
+    value = genai.parsed(part.get("arguments"))
+    return {} if value in ("", None) else value
 
 
 class _Known:
@@ -87,9 +87,9 @@ class _Known:
         if line is None or not line.leads_to(call):
             line = self.lately[begun] = _Line(call.dialect)
         line.go_on(call.messages)
-        link = self._kept_elsewhere(call, line.said)
-        link = link or next((found for trail in line.trails if (found := self._longest(trail, line.said))), None)
-        link = link or self._by_tool_calls(call, line.said)
+        link = self._kept_elsewhere(call, line.parts)
+        link = link or next((best for trail in line.trails if (best := self._longest(trail, line.parts))), None)
+        link = link or self._by_tool_calls(call, line.parts)
         if link is not None:
             self.taken.add(link.before)
         self._register(index, line.trails)
@@ -102,7 +102,7 @@ class _Known:
         for trail in trails:
             self.ends[trail[-1]].append((index, False))
             if answered:
-                end = list(accumulate(keys, _mixed, initial=trail[-1]))[-1]
+                end = list(accumulate(keys, _mix_keys, initial=trail[-1]))[-1]
                 self.ends[end].append((index, True))
         for _, part in answered:
             if part.get("type") == "tool_call" and string(part.get("id")):
@@ -110,29 +110,31 @@ class _Known:
         if call.response_id:
             self.responses[call.response_id] = index
 
-    def _longest(self, trail: list[int], said: list[JsonObject]) -> ChainLink | None:
-        for length in range(len(said), 0, -1):
-            found = [
+    def _longest(self, trail: list[int], parts: list[JsonObject]) -> ChainLink | None:
+        for length in range(len(parts), 0, -1):
+            candidates = [
                 (before, answered)
                 for before, answered in self.ends.get(trail[length], ())
                 # The same request again is another run, unless it is tried again after a failure.
-                if answered or length < len(said) or self.calls[before].reply is None
+                if answered or length < len(parts) or self.calls[before].reply is None
             ]
-            if found:
-                before, answered = next((one for one in reversed(found) if one[0] not in self.taken), found[-1])
+            if candidates:
+                before, answered = next(
+                    (candidate for candidate in reversed(candidates) if candidate[0] not in self.taken), candidates[-1]
+                )
                 rewritten = not answered and self.calls[before].reply is not None
-                return ChainLink(before, tuple(said[length:]), rewritten)
+                return ChainLink(before, tuple(parts[length:]), rewritten)
         return None
 
-    def _kept_elsewhere(self, call: ModelCall, said: list[JsonObject]) -> ChainLink | None:
+    def _kept_elsewhere(self, call: ModelCall, parts: list[JsonObject]) -> ChainLink | None:
         before = self.responses.get(string(call.parameters.get("previous_response_id")))
-        return ChainLink(before, tuple(said)) if before is not None else None
+        return ChainLink(before, tuple(parts)) if before is not None else None
 
-    def _by_tool_calls(self, call: ModelCall, said: list[JsonObject]) -> ChainLink | None:
-        for at in range(len(said) - 1, -1, -1):
-            before = self.minted.get((call.dialect, string(said[at].get("id"))))
-            if before is not None and string(said[at].get("type")) in {"tool_call", "tool_call_response"}:
-                own = [part for part in said if self.minted.get((call.dialect, string(part.get("id")))) == before]
+    def _by_tool_calls(self, call: ModelCall, parts: list[JsonObject]) -> ChainLink | None:
+        for at in range(len(parts) - 1, -1, -1):
+            before = self.minted.get((call.dialect, string(parts[at].get("id"))))
+            if before is not None and string(parts[at].get("type")) in {"tool_call", "tool_call_response"}:
+                own = [part for part in parts if self.minted.get((call.dialect, string(part.get("id")))) == before]
                 return ChainLink(before, tuple(own), rewritten=True)
         return None
 
@@ -143,7 +145,7 @@ class _Line:
     def __init__(self, dialect: str) -> None:
         self.dialect = dialect
         self.messages: tuple[JsonObject, ...] = ()
-        self.said: list[JsonObject] = []
+        self.parts: list[JsonObject] = []
         """The parts without the instructions."""
         self.trails: list[list[int]] = []
         """A key for all that was said up to each part: with the instructions, and without them."""
@@ -158,17 +160,17 @@ class _Line:
         if not self.trails or any(role == "system" for role, _ in spoken):
             spoken = parts(messages)
             system = canonical([part for role, part in spoken if role == "system"])
-            self.said, self.trails = [], [[hash((self.dialect, system))], [hash(self.dialect)]]
+            self.parts, self.trails = [], [[hash((self.dialect, system))], [hash(self.dialect)]]
         for role, part in spoken:
             if role != "system":
                 key = part_key(role, part)
-                self.said.append(part)
+                self.parts.append(part)
                 for trail in self.trails:
-                    trail.append(_mixed(trail[-1], key))
+                    trail.append(_mix_keys(trail[-1], key))
         self.messages = messages
 
 
-def _mixed(before: int, key: int) -> int:
+def _mix_keys(before: int, key: int) -> int:
     return hash((before, key))
 
 
@@ -206,7 +208,7 @@ def merge_duplicates(steps: Sequence[Step], around: Mapping[str, str]) -> tuple[
                 outer[at] = before
             latest.setdefault(call.response_id or place, at)
             latest |= {} if silent else {place: at}
-    inside = grouped(kept, outer.__getitem__)
+    inside = group_by(kept, outer.__getitem__)
     order = [*inside.get(-1, ())]
     for at in order:
         order += inside.get(at, ())
@@ -224,10 +226,10 @@ def merge_duplicates(steps: Sequence[Step], around: Mapping[str, str]) -> tuple[
 def _is_same(outer: Step, inner: Step) -> bool:
     """Return whether a record inside or beside another is of the same call."""
     if isinstance(outer, ModelCall) and isinstance(inner, ModelCall):
-        named = outer.response_id == inner.response_id != ""
-        alike = named or "" in {outer.response_id, inner.response_id}
+        is_same_id = outer.response_id == inner.response_id != ""
+        alike = is_same_id or "" in {outer.response_id, inner.response_id}
     elif isinstance(outer, ToolRun) and isinstance(inner, ToolRun):
-        named, alike = False, outer.name == inner.name
+        is_same_id, alike = False, outer.name == inner.name
         if not alike or (outer.call_id and inner.call_id):
             return outer.call_id == inner.call_id != ""
     else:
@@ -236,7 +238,7 @@ def _is_same(outer: Step, inner: Step) -> bool:
     if not (any(equal) if equal else alike):
         return False
     end, started, ended = outer.ended, inner.started or 0, inner.ended or 0
-    return end is None or (named and not equal) or (started <= end and (named or ended <= end + _ROUNDING))
+    return end is None or (is_same_id and not equal) or (started <= end and (is_same_id or ended <= end + _ROUNDING))
 
 
 def _has_content(step: Step) -> bool:

@@ -73,7 +73,7 @@ _IDENTITIES = (
 """What a row is told from another one by: its own id, or its time."""
 
 
-def once(rows: Iterable[Json]) -> list[Json]:
+def drop_repeated(rows: Iterable[Json]) -> list[Json]:
     """Return the rows without those that repeat one exactly, its id or time included: exported twice, done once."""
     seen: set[int] = set()
     kept: list[Json] = []
@@ -83,7 +83,7 @@ def once(rows: Iterable[Json]) -> list[Json]:
             if written in seen:
                 continue
             seen.add(written)
-        kept.append(once(row) if isinstance(row, list) else row)
+        kept.append(drop_repeated(row) if isinstance(row, list) else row)
     return kept
 
 
@@ -97,37 +97,39 @@ def layers(opened: Opened) -> Iterator[Opened]:
     """The file as it is, then without what an answer of an API or a script has put around all that it holds."""
     yield opened
     for _ in range(_DEEPEST):
-        held = [_held(row) for row in opened.rows]
-        if not held or any(one is None for one in held):
+        contents = [_unwrap(row) for row in opened.rows]
+        if not contents or any(content is None for content in contents):
             return
-        opened = replace(opened, rows=tuple(row for one in held for row in one or ()))
+        opened = replace(opened, rows=tuple(row for content in contents for row in content or ()))
         yield opened
 
 
-def _held(row: Json) -> list[Json] | None:
+def _unwrap(row: Json) -> list[Json] | None:
     """Return what a list holds, or an object under the only name for it; None for any other object."""
     if isinstance(row, list):
         return row
-    told = row if isinstance(row, dict) else {}
-    found = [told[name] for name in _WRAPPERS if isinstance(told.get(name), list | dict)]
-    return None if len(found) != 1 else found[0] if isinstance(found[0], list) else found
+    fields = row if isinstance(row, dict) else {}
+    values = [fields[name] for name in _WRAPPERS if isinstance(fields.get(name), list | dict)]
+    return None if len(values) != 1 else values[0] if isinstance(values[0], list) else values
 
 
-def find_rows(rows: Iterable[Json], wanted: Callable[[JsonObject], bool], names: Iterable[str]) -> Iterator[JsonObject]:
+def find_rows(
+    rows: Iterable[Json], is_wanted: Callable[[JsonObject], bool], names: Iterable[str]
+) -> Iterator[JsonObject]:
     """Yield the rows that are `wanted`, also those in lists, and under any of `names` in other rows."""
     waiting = [*rows][::-1]
     while waiting:
         row = waiting.pop()
-        told = row if isinstance(row, dict) else {}
+        fields = row if isinstance(row, dict) else {}
         if isinstance(row, list):
             waiting += row[::-1]
-        elif wanted(told):
-            yield told
+        elif is_wanted(fields):
+            yield fields
         else:
-            waiting += [told[name] for name in names if isinstance(told.get(name), list | dict)]
+            waiting += [fields[name] for name in names if isinstance(fields.get(name), list | dict)]
 
 
-def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
+def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list[Item]]:
     """Return the items by the `key` of each, in the order in which they stand."""
     groups: dict[Key, list[Item]] = {}
     for item in items:
@@ -135,21 +137,33 @@ def grouped(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, list
     return groups
 
 
-def choose(opened: Opened, formats: Iterable[Format], wanted: str = "") -> Format:
+def choose(opened: Opened, formats: Iterable[Format], format_name: str = "") -> Format:
     """The format of `opened`, or the one called `wanted`. Raises TraceUnknown for none, or for several."""
-    known = sorted(formats, key=lambda one: one.rank)
-    if wanted:
-        if (named := next((one for one in known if one.name == wanted), None)) is not None:
-            return named
-        near = "".join(f": did you mean {name}?" for name in get_close_matches(wanted, [one.name for one in known], 1))
-        raise TraceUnknown(f"there is no format {wanted!r}{near or f'; {_listed(known)}'}", file=opened.file)
+    by_rank = sorted(formats, key=lambda candidate: candidate.rank)
+    if format_name:
+        if (by_name := next((candidate for candidate in by_rank if candidate.name == format_name), None)) is not None:
+            return by_name
+        near = "".join(
+            f": did you mean {name}?"
+            for name in get_close_matches(format_name, [candidate.name for candidate in by_rank], 1)
+        )
+        raise TraceUnknown(f"there is no format {format_name!r}{near or f'; {_join_names(by_rank)}'}", file=opened.file)
     begun = replace(opened, rows=tuple(_begun(row, 3) for row in opened.rows[:MOST]))
-    found = next((one for one in known if one.fits(begun)), None)
-    if found is None:
-        raise TraceUnknown(f"no format fits what it holds; name it with --from: {_listed(known)}", file=opened.file)
-    first = [found, *(one for one in known if one is not found and one.rank == found.rank and one.fits(begun))]
+    chosen = next((candidate for candidate in by_rank if candidate.fits(begun)), None)
+    if chosen is None:
+        raise TraceUnknown(
+            f"no format fits what it holds; name it with --from: {_join_names(by_rank)}", file=opened.file
+        )
+    first = [
+        chosen,
+        *(
+            candidate
+            for candidate in by_rank
+            if candidate is not chosen and candidate.rank == chosen.rank and candidate.fits(begun)
+        ),
+    ]
     if len(first) > 1:
-        raise TraceUnknown(f"several formats fit; name one with --from: {_listed(first)}", file=opened.file)
+        raise TraceUnknown(f"several formats fit; name one with --from: {_join_names(first)}", file=opened.file)
     return first[0]
 
 
@@ -162,5 +176,5 @@ def _begun(value: Json, depth: int) -> Json:
     return value
 
 
-def _listed(formats: Iterable[Format]) -> str:
-    return ", ".join(one.name for one in formats)
+def _join_names(formats: Iterable[Format]) -> str:
+    return ", ".join(candidate.name for candidate in formats)

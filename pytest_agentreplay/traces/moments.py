@@ -22,7 +22,7 @@ _DIGITS = 20
 def moment(value: Json) -> int | None:
     """ISO 8601 (without a zone: UTC), or a number of seconds, milli-, micro- or nanoseconds; None for all else."""
     if isinstance(value, str):
-        return _written(value.strip())
+        return _parse_date(value.strip())
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < _LATEST * 1e9:
         return None
     for factor in (10**9, 10**6, 10**3):
@@ -50,34 +50,34 @@ def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
     if isinstance(value, str):
         text = value.strip()
         if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-            return _written(text)
+            return _parse_date(text)
         value = int(text)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**_DIGITS:
         return None
-    return _known(int(value * unit))
+    return _check_range(int(value * unit))
 
 
-def after(start: int | None, milliseconds: Json) -> int | None:
+def add_milliseconds(start: int | None, milliseconds: Json) -> int | None:
     """Return the moment `milliseconds` later; None where either is not known."""
     if isinstance(milliseconds, bool) or not isinstance(milliseconds, int | float):
         return None
-    return _known(start + round(milliseconds * 1e6)) if start is not None and 0 <= milliseconds < 1e12 else None
+    return _check_range(start + round(milliseconds * 1e6)) if start is not None and 0 <= milliseconds < 1e12 else None
 
 
-def _known(moment: int) -> int | None:
+def _check_range(moment: int) -> int | None:
     """Return a moment that a snapshot can hold; None for one before 1970, as year 1 for unknown, or too late."""
     return moment if 0 <= moment < _LATEST * 10**9 else None
 
 
-def _written(text: str) -> int | None:
-    if (found := _ISO.match(text)) is None:
+def _parse_date(text: str) -> int | None:
+    if (match := _ISO.match(text)) is None:
         return None
-    *whole, fraction, _, sign, hours, minutes = found.groups()
+    *numbers, fraction, _, sign, hours, minutes = match.groups()
     offset = timedelta(hours=int(hours), minutes=int(minutes)) if sign else timedelta()
     try:
         zone = timezone(-offset if sign == "-" else offset)
-        there = datetime(*map(int, whole), tzinfo=zone)  # type: ignore[arg-type,misc]
+        there = datetime(*map(int, numbers), tzinfo=zone)  # type: ignore[arg-type,misc]
         seconds = (there - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(seconds=1)
     except (ValueError, OverflowError):
         return None
-    return _known(seconds * 10**9 + int((fraction or "").ljust(9, "0")[:9]))
+    return _check_range(seconds * 10**9 + int((fraction or "").ljust(9, "0")[:9]))

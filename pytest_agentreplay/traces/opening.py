@@ -48,16 +48,16 @@ _DOTTED = re.compile(r"""(?<![\w"'-])(?:(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*
 """A key of TOML with 64 dots: tomllib (Python 3.11 to 3.14) takes memory by the square of its parts."""
 
 
-def opened(data: bytes, *, file: str) -> Opened:
+def open_trace(data: bytes, *, file: str) -> Opened:
     """Return what `data` holds. Raises TraceError for a bomb, TraceUnknown for what nobody can read as rows."""
-    data, members = unpacked(data, file=file)
+    data, members = unpack_file(data, file=file)
     if members is not None:
         return Opened(file, data, members=members)
     text = text_of(data)
     if text is None:
         return Opened(file, data)
     # The lines between may be no JSON: here only how much there is can be counted, and not how deep.
-    if why := parsing.exceeded(data, deepest=len(data), fullest=FULLEST):
+    if why := parsing.explain_excess(data, deepest=len(data), fullest=FULLEST):
         raise TraceError(f"holds {why}", file=file)
     rows, junk = rows_of(text)
     if rows is None:
@@ -67,10 +67,10 @@ def opened(data: bytes, *, file: str) -> Opened:
     return Opened(file, data, tuple(rows), None, junk)
 
 
-def unpacked(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]:
+def unpack_file(data: bytes, *, file: str) -> tuple[bytes, dict[str, bytes] | None]:
     """Return the bytes of a file unpacked, and the files in it where it is an archive. Raises TraceError for a bomb."""
     most = min(LARGEST, max(SMALL, RATIO * len(data)))
-    data = _unpacked(data, file, most)
+    data = _unpack(data, file, most)
     return data, _members(data, file, most) if data.startswith(b"PK\x03\x04") else None
 
 
@@ -103,18 +103,18 @@ def _rows(text: str, decoder: json.JSONDecoder) -> tuple[list[Json] | None, int]
 
 def _json(text: str, decoder: json.JSONDecoder) -> Json:
     try:
-        found: Json = decoder.decode(text)
+        value: Json = decoder.decode(text)
     except RecursionError:
         msg = "nested too deeply"
         raise ValueError(msg) from None
-    return found
+    return value
 
 
 class _Doubled:
     """The objects of a file that give a name twice: what counts is what others say under it, else the last word."""
 
     def __init__(self) -> None:
-        self._found: dict[int, tuple[JsonObject, dict[str, list[Json]]]] = {}
+        self._objects: dict[int, tuple[JsonObject, dict[str, list[Json]]]] = {}
 
     def object_of(self, pairs: list[tuple[str, Json]]) -> JsonObject:
         """An object as Python reads it."""
@@ -123,24 +123,24 @@ class _Doubled:
             values: dict[str, list[Json]] = {}
             for name, value in pairs:
                 values.setdefault(name, []).append(value)
-            self._found[id(members)] = members, {name: said for name, said in values.items() if len(said) > 1}
+            self._objects[id(members)] = members, {name: texts for name, texts in values.items() if len(texts) > 1}
         return members
 
     def settle(self, rows: list[Json]) -> None:
         """Choose among the values, or a row whose id stands in it twice would be a run of its own."""
-        names = {name for _, doubled in self._found.values() for name in doubled}
+        names = {name for _, doubled in self._objects.values() for name in doubled}
         others: Counter[tuple[str, Json]] = Counter()
         waiting: list[Json] = [*rows] if names else []
         while waiting:
             value = waiting.pop()
             waiting += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-            if isinstance(value, dict) and id(value) not in self._found:
+            if isinstance(value, dict) and id(value) not in self._objects:
                 others.update((name, value[name]) for name in names & value.keys() if isinstance(value[name], str))
-        for members, doubled in self._found.values():
+        for members, doubled in self._objects.values():
             for name, values in doubled.items():
-                told = [value for value in reversed(values) if value not in (None, "", [], {})]
+                filled = [value for value in reversed(values) if value not in (None, "", [], {})]
                 members[name] = max(
-                    told, key=lambda value: others[name, value] if isinstance(value, str) else 0, default=values[-1]
+                    filled, key=lambda value: others[name, value] if isinstance(value, str) else 0, default=values[-1]
                 )
 
 
@@ -166,10 +166,10 @@ def _following(text: str, decoder: json.JSONDecoder) -> tuple[list[Json], int]:
 def _deeper(level: list[Json], most: int) -> bool:
     """Whether values hold each other in more than `most` levels."""
     for _ in range(most):
-        held = (
+        members = (
             value.values() if isinstance(value, dict) else value for value in level if isinstance(value, dict | list)
         )
-        level = list(chain.from_iterable(held))
+        level = list(chain.from_iterable(members))
         if not level:
             return False
     return True
@@ -191,20 +191,20 @@ def text_of(data: bytes) -> str | None:
     return text
 
 
-def _unpacked(data: bytes, file: str, most: int) -> bytes:
+def _unpack(data: bytes, file: str, most: int) -> bytes:
     """Return `data` without gzip and zstandard, also where it was packed again, up to `most` bytes."""
     for _ in range(_LAYERS):
         if data.startswith(_GZIP):
-            data = _gunzipped(data, file, most)
+            data = _gunzip(data, file, most)
         elif data.startswith(_ZSTD):
             data = _unpacked_zstd(data, most + 1, file)
-            _bounded(len(data), file, most)
+            _check_size(len(data), file, most)
         else:
             return data
     raise TraceError(f"is packed more than {_LAYERS - 1} times", file=file)
 
 
-def _gunzipped(data: bytes, file: str, most: int) -> bytes:
+def _gunzip(data: bytes, file: str, most: int) -> bytes:
     """Return the bytes of all gzip members in `data`: log shippers append one behind the other."""
     if data.count(_GZIP_DEFLATE) > MEMBERS:
         raise TraceError(f"more than {MEMBERS:,} files in one are not read", file=file)
@@ -214,7 +214,7 @@ def _gunzipped(data: bytes, file: str, most: int) -> bytes:
         raise TraceError("the gzip file ends too early", file=file) from None
     except (OSError, zlib.error) as error:
         raise TraceError(f"is no gzip file that can be unpacked: {error}", file=file) from None
-    _bounded(len(data), file, most)
+    _check_size(len(data), file, most)
     return data
 
 
@@ -224,7 +224,7 @@ def _members(data: bytes, file: str, most: int) -> dict[str, bytes]:
             listed = [info for info in archive.infolist() if not info.is_dir()]
             if len(listed) > MEMBERS:
                 raise TraceError(f"an archive of more than {MEMBERS:,} files is not read", file=file)
-            _bounded(sum(info.file_size for info in listed), file, most)
+            _check_size(sum(info.file_size for info in listed), file, most)
             return {info.filename: _member(archive, info, file) for info in listed}
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, ValueError, zlib.error, OSError, EOFError) as error:
         raise TraceError(f"is no archive that can be unpacked: {error}", file=file) from None
@@ -266,7 +266,7 @@ def _unpacked_zstd(data: bytes, most: int, file: str) -> bytes:
         raise TraceError(f"is not packed by zstandard so that it can be unpacked: {error}", file=file) from None
 
 
-def _bounded(size: int, file: str, most: int) -> None:
+def _check_size(size: int, file: str, most: int) -> None:
     if size > most:
         raise TraceError(f"unpacked, more than {most:,} bytes are not read", file=file)
 
@@ -289,7 +289,7 @@ PLAIN_FILE = 0o100644 << 16
 UNIX = 3
 
 
-def packed(members: Mapping[str, bytes]) -> bytes:
+def pack_archive(members: Mapping[str, bytes]) -> bytes:
     """Return the archive that holds `members`, in order of their names."""
     out = io.BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as archive:  # what is packed tells which library has packed it

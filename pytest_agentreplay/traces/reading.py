@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.traces import logs, platforms, spans
-from pytest_agentreplay.traces.formats import Format, choose, layers, once
-from pytest_agentreplay.traces.opening import opened
+from pytest_agentreplay.traces.formats import Format, choose, drop_repeated, layers
+from pytest_agentreplay.traces.opening import open_trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -27,39 +27,39 @@ GROUP = "agentreplay.formats"
 OURS: tuple[Format, ...] = (*spans.FORMATS, *platforms.FORMATS, *logs.FORMATS)
 
 
-def traces(files: Sequence[tuple[str, bytes]], wanted: str = "") -> list[Trace]:
+def traces(files: Sequence[tuple[str, bytes]], format_name: str = "") -> list[Trace]:
     """Every run in `files` (name as shown, bytes), in order; `wanted` names a format, "" takes the one that fits.
 
     Files whose formats belong together (the logs of some spans) are read as one. Raises TraceError.
     """
-    known = formats()
+    known_formats = formats()
     together: dict[object, list[tuple[Format, Opened]]] = {}
     for number, (file, data) in enumerate(files):
-        held = _unwrapped(opened(data, file=file), known, wanted)
-        held = replace(held, rows=tuple(once(held.rows)))
-        chosen = choose(held, known, wanted)
-        together.setdefault(chosen.together or number, []).append((chosen, held))
-    return [trace for group in together.values() for trace in _read(group)]
+        file_rows = _unwrap(open_trace(data, file=file), known_formats, format_name)
+        file_rows = replace(file_rows, rows=tuple(drop_repeated(file_rows.rows)))
+        chosen = choose(file_rows, known_formats, format_name)
+        together.setdefault(chosen.together or number, []).append((chosen, file_rows))
+    return [trace for group in together.values() for trace in _read_group(group)]
 
 
 def formats() -> tuple[Format, ...]:
     """Ours, and those of other packages whose name is none of ours."""
-    taken = {one.name for one in OURS}
-    return (*OURS, *(one for one in _others() if one.name not in taken))
+    taken = {ours.name for ours in OURS}
+    return (*OURS, *(theirs for theirs in _others() if theirs.name not in taken))
 
 
-def _unwrapped(held: Opened, known: Sequence[Format], wanted: str) -> Opened:
+def _unwrap(opened_file: Opened, known_formats: Sequence[Format], format_name: str) -> Opened:
     """Return the innermost layer of the file that a format fits, and the file as it is where none does."""
-    asked = [one.fits for one in known if wanted in ("", one.name)]
-    return next((layer for layer in layers(held) if any(fits(layer) for fits in asked)), held)
+    checks = [candidate.fits for candidate in known_formats if format_name in ("", candidate.name)]
+    return next((layer for layer in layers(opened_file) if any(fits(layer) for fits in checks)), opened_file)
 
 
-def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
-    (chosen, first), *rest = sorted(group, key=lambda one: one[0].rank)
+def _read_group(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
+    (chosen, first), *rest = sorted(group, key=lambda member: member[0].rank)
     try:
-        beside = [tuple(held for _, held in rest)] if chosen.together else []
-        found = list(chosen.read(first, *beside))
-        for trace in found:
+        beside = [tuple(other for _, other in rest)] if chosen.together else []
+        runs = list(chosen.read(first, *beside))
+        for trace in runs:
             yield trace if trace.source.file else replace(trace, source=replace(trace.source, file=first.file))
     except RecursionError:
         raise TraceError("is nested too deeply to be read", file=first.file) from None
@@ -68,30 +68,30 @@ def _read(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
             raise
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         raise TraceError(f"the format {chosen.name} failed to read it: {reason}", file=first.file) from error
-    if not found:
+    if not runs:
         raise TraceError(f"holds no run ({chosen.title})", file=first.file)
 
 
-def _fits(one: Format, opened: Opened) -> bool:
+def _is_format(candidate: Format, opened: Opened) -> bool:
     """Return whether a format of another package fits; one that fails does not."""
     try:
-        return one.fits(opened)
+        return candidate.fits(opened)
     except Exception as error:
-        warnings.warn(f"the trace format {one.name} is left out: {error!r}", stacklevel=2)
+        warnings.warn(f"the trace format {candidate.name} is left out: {error!r}", stacklevel=2)
         return False
 
 
 @cache
 def _others() -> tuple[Format, ...]:
-    found = []
+    others = []
     for entry in entry_points(group=GROUP):
         try:
-            one = entry.load()
+            loaded = entry.load()
         except Exception as error:
             warnings.warn(f"the trace format {entry.name} cannot be loaded: {error!r}", stacklevel=2)
             continue
-        if isinstance(one, Format):
-            found.append(replace(one, fits=partial(_fits, one)))
+        if isinstance(loaded, Format):
+            others.append(replace(loaded, fits=partial(_is_format, loaded)))
         else:
-            warnings.warn(f"the trace format {entry.name} is no Format but {type(one).__name__}", stacklevel=2)
-    return tuple(found)
+            warnings.warn(f"the trace format {entry.name} is no Format but {type(loaded).__name__}", stacklevel=2)
+    return tuple(others)

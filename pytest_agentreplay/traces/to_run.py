@@ -58,12 +58,12 @@ class ConversionNotes:
 
 def frozen_run(trace: Trace, *, test: str = "") -> Run:
     """The run that `trace` tells of, as a snapshot of the test id `test` holds it."""
-    told = ConversionNotes(dict.fromkeys(trace.losses), dict.fromkeys(trace.missing))
+    notes = ConversionNotes(dict.fromkeys(trace.losses), dict.fromkeys(trace.missing))
     numbered = zip(trace.steps, _numbers(trace.steps), strict=True)
-    kept = [(step, nth) for step, nth in numbered if _crosses(step, nth, trace, told)]
+    kept = [(step, nth) for step, nth in numbered if _crosses(step, nth, trace, notes)]
     places = _positions([step for step, _ in kept])
-    exchanges = [_exchange(step, nth, seat, told) for (step, nth), seat in zip(kept, places, strict=True)]
-    return Run(_header(trace, told, test), tuple(sorted(exchanges, key=lambda exchange: exchange.start)))
+    exchanges = [_exchange(step, nth, seat, notes) for (step, nth), seat in zip(kept, places, strict=True)]
+    return Run(_header(trace, notes, test), tuple(sorted(exchanges, key=lambda exchange: exchange.start)))
 
 
 def _numbers(steps: Sequence[Step]) -> list[int]:
@@ -77,21 +77,21 @@ def _numbers(steps: Sequence[Step]) -> list[int]:
     return numbers
 
 
-def _crosses(step: Step, nth: int, trace: Trace, told: ConversionNotes) -> bool:
+def _crosses(step: Step, nth: int, trace: Trace, notes: ConversionNotes) -> bool:
     """Whether the step went through a boundary, as far as is known, and can be written."""
     if isinstance(step, ModelCall):
         if step.request is not None or step.operation in SPEAKING or step.messages:
             return True
-        told.losses[f"calls of {step.operation} are left out: what was sent is not kept"] = None
+        notes.losses[f"calls of {step.operation} are left out: what was sent is not kept"] = None
         return False
     if step.executed or step.replayable != UNKNOWN:
         return True
     result = f"result of {step.name}, call {nth}"
     if (trace.limits or trace.fault is not None) and step.call_id in _asked_last(trace):
-        told.missing.pop(result, None)
-        told.losses[f"{step.name} was asked for last, and the run was stopped before anything is known of it"] = None
+        notes.missing.pop(result, None)
+        notes.losses[f"{step.name} was asked for last, and the run was stopped before anything is known of it"] = None
     else:
-        told.missing[result] = None
+        notes.missing[result] = None
     return False
 
 
@@ -101,8 +101,8 @@ def _asked_last(trace: Trace) -> set[str]:
     return {str(part.get("id")) for _, part in parts(replies) if part.get("type") == "tool_call"}
 
 
-def _exchange(step: Step, nth: int, seat: RunPosition, told: ConversionNotes) -> Exchange:
-    call, outcome = _model(step, nth, told) if isinstance(step, ModelCall) else _tool(step, nth, told)
+def _exchange(step: Step, nth: int, seat: RunPosition, notes: ConversionNotes) -> Exchange:
+    call, outcome = _model(step, nth, notes) if isinstance(step, ModelCall) else _tool(step, nth, notes)
     return Exchange(
         call,
         outcome,
@@ -116,13 +116,13 @@ def _exchange(step: Step, nth: int, seat: RunPosition, told: ConversionNotes) ->
     )
 
 
-def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, Outcome | None]:
+def _model(call: ModelCall, nth: int, notes: ConversionNotes) -> tuple[HttpCall, Outcome | None]:
     """One call of a model on the wire, and what came back."""
     dialect = call.dialect
     if call.request is None and dialect not in encode.SPOKEN:
         dialect = ASSUMED
         spoke = f"{call.dialect}, which is not written yet" if call.dialect else "not told by the trace"
-        told.losses[f"the API that was spoken is {spoke}: requests and replies are written as {ASSUMED}"] = None
+        notes.losses[f"the API that was spoken is {spoke}: requests and replies are written as {ASSUMED}"] = None
     request = call.request or encode.request(
         dialect,
         model=call.model or call.response_model,
@@ -134,7 +134,7 @@ def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, 
     if call.response is not None:
         return request, call.response
     if call.fault is not None and call.reply is None:
-        return request, _refused(call.fault, call.status, told)
+        return request, _make_refusal(call.fault, call.status, notes)
     reply = call.reply and encode.reply(
         request,
         call.reply,
@@ -144,15 +144,15 @@ def _model(call: ModelCall, nth: int, told: ConversionNotes) -> tuple[HttpCall, 
         fingerprint=call.fingerprint,
     )
     if not reply:
-        told.missing[f"reply of model call {nth}"] = None
+        notes.missing[f"reply of model call {nth}"] = None
     return request, reply or None
 
 
-def _refused(fault: TraceFault, status: int, told: ConversionNotes) -> Outcome:
+def _make_refusal(fault: TraceFault, status: int, notes: ConversionNotes) -> Outcome:
     """Return the outcome of a failed call of a model whose answer was not kept."""
     if status < ERROR_STATUS:
         return failure_of(fault, fault.message)
-    told.losses["the bodies of error replies are not kept: they are written from the message alone"] = None
+    notes.losses["the bodies of error replies are not kept: they are written from the message alone"] = None
     body = compact({"error": {"message": fault.message, "type": fault.type or None}})
     return HttpReply(status, headers=(("content-type", "application/json"),), body=Body(body), cuts=(len(body),))
 
@@ -160,28 +160,28 @@ def _refused(fault: TraceFault, status: int, told: ConversionNotes) -> Outcome:
 def failure_of(fault: TraceFault, message: str) -> Failure:
     """The exception that a source tells of, whose class may stand in its message: "KeyError: 7"."""
     kind = fault.type
-    if not kind and (found := NAMED.match(message)):
-        kind, message = found[1], found[2]
+    if not kind and (match := NAMED.match(message)):
+        kind, message = match[1], match[2]
     kind = kind or "Exception"
     if isinstance(getattr(builtins, kind, None), type):
         kind = f"builtins.{kind}"
     return Failure(kind, message, (message,) if message else ())
 
 
-def _tool(tool: ToolRun, nth: int, told: ConversionNotes) -> tuple[ToolCall, Outcome | None]:
+def _tool(tool: ToolRun, nth: int, notes: ConversionNotes) -> tuple[ToolCall, Outcome | None]:
     """One run of a tool, and what came of it."""
     call = ToolCall(tool.name, freeze_arguments(_by_name(tool.arguments)))
     if tool.fault is not None:
         seen = tool.replayable
-        said = tool.fault.message or (seen if isinstance(seen, str) and seen != UNKNOWN else "")
-        return call, failure_of(tool.fault, said)
-    if (value := returned(tool)) == UNKNOWN:
-        told.missing[f"result of {tool.name}, call {nth}"] = None
+        message = tool.fault.message or (seen if isinstance(seen, str) and seen != UNKNOWN else "")
+        return call, failure_of(tool.fault, message)
+    if (value := choose_result(tool)) == UNKNOWN:
+        notes.missing[f"result of {tool.name}, call {nth}"] = None
         return call, None
     return call, ToolReply(freeze_arguments({"": value})[""])
 
 
-def returned(tool: ToolRun) -> Json:
+def choose_result(tool: ToolRun) -> Json:
     """Return the result of the tool; UNKNOWN where there is none.
 
     What the model saw counts. The tool's own record only gives its type, where both mean the
@@ -194,13 +194,13 @@ def returned(tool: ToolRun) -> Json:
 
 def _by_name(arguments: Json) -> JsonObject:
     """A tool's arguments by name; what has no names stands under ""."""
-    found = genai.parsed(arguments)
-    if isinstance(found, dict):
-        return found
-    return {} if found is None or found == "" else {"": found}
+    value = genai.parsed(arguments)
+    if isinstance(value, dict):
+        return value
+    return {} if value is None or value == "" else {"": value}
 
 
-def _header(trace: Trace, told: ConversionNotes, test: str) -> Header:
+def _header(trace: Trace, notes: ConversionNotes, test: str) -> Header:
     began = trace.started or next((step.started for step in trace.steps if step.started), 0)
     recorded = datetime.fromtimestamp(began / 1e9, UTC).isoformat(timespec="seconds") if began else ""
     fault = trace.fault
@@ -210,16 +210,16 @@ def _header(trace: Trace, told: ConversionNotes, test: str) -> Header:
     elif trace.status == "ok":
         outcome = {"status": "passed"}
     kit: JsonObject = {
-        "case": _case(trace, told),
-        "annotations": _filled({"user": trace.user, "session": trace.session, "tenant": trace.tenant}),
+        "case": _case(trace, notes),
+        "annotations": _drop_empty({"user": trace.user, "session": trace.session, "tenant": trace.tenant}),
     }
-    return Header(test, recorded, began, outcome=_filled(outcome), kit=_filled(kit))
+    return Header(test, recorded, began, outcome=_drop_empty(outcome), kit=_drop_empty(kit))
 
 
-def _case(trace: Trace, told: ConversionNotes) -> JsonObject:
+def _case(trace: Trace, notes: ConversionNotes) -> JsonObject:
     """What a case has to know of the run and no exchange tells."""
     source = trace.source
-    return _filled(
+    return _drop_empty(
         {
             "name": trace.name,
             "input": trace.input,
@@ -232,15 +232,15 @@ def _case(trace: Trace, told: ConversionNotes) -> JsonObject:
             "session": trace.session,
             "tenant": trace.tenant,
             "tags": [*trace.tags],
-            "source": _filled({"format": source.format, "version": source.version, "id": source.id or trace.id}),
+            "source": _drop_empty({"format": source.format, "version": source.version, "id": source.id or trace.id}),
             "fidelity": source.fidelity,
-            "losses": [*told.losses],
-            "missing": [*told.missing],
+            "losses": [*notes.losses],
+            "missing": [*notes.missing],
         }
     )
 
 
-def _filled(fields: JsonObject) -> JsonObject:
+def _drop_empty(fields: JsonObject) -> JsonObject:
     """Return the fields that are not empty."""
     return {name: value for name, value in fields.items() if value not in (None, "", [], {})}
 
@@ -263,7 +263,7 @@ def _positions(steps: Sequence[Step]) -> list[RunPosition]:
     """The place of each step, in their order."""
     causes = list(_causes(steps))
     spans = _spans(steps, causes)
-    starts, finishes = _counted(spans)
+    starts, finishes = _count_readings(spans)
     first = min((begin for begin, _ in spans), default=0)
     parents = _parents(steps, spans)
     lanes = _lanes(steps, causes, starts, finishes, parents)
@@ -281,16 +281,18 @@ def _positions(steps: Sequence[Step]) -> list[RunPosition]:
 
 def _causes(steps: Sequence[Step]) -> Iterator[set[int]]:
     """For each step, the earlier ones that it cannot have come before."""
-    asked: dict[str, int] = {}
+    asked_by: dict[str, int] = {}
     answered: dict[str, int] = {}
     for at, step in enumerate(steps):
         if isinstance(step, ToolRun):
-            yield {asked[step.call_id]} if step.call_id in asked else set()
+            yield {asked_by[step.call_id]} if step.call_id in asked_by else set()
             answered |= {step.call_id: at} if step.call_id else {}
         else:
-            told = {part.get("id") for _, part in parts(step.messages) if part.get("type") == "tool_call_response"}
-            yield {answered[known] for known in told if isinstance(known, str) and known in answered}
-            asked |= {
+            answered_ids = {
+                part.get("id") for _, part in parts(step.messages) if part.get("type") == "tool_call_response"
+            }
+            yield {answered[call_id] for call_id in answered_ids if isinstance(call_id, str) and call_id in answered}
+            asked_by |= {
                 str(part.get("id")): at for _, part in parts((step.reply or {},)) if part.get("type") == "tool_call"
             }
 
@@ -308,7 +310,7 @@ def _spans(steps: Sequence[Step], causes: Sequence[set[int]]) -> list[tuple[int,
     return spans
 
 
-def _counted(spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
+def _count_readings(spans: Sequence[tuple[int, int]]) -> tuple[list[int], list[int]]:
     """Return readings at which each span starts and finishes. What ends at one moment ends before what begins there."""
     events = []
     for at, (begin, end) in enumerate(spans):
@@ -357,7 +359,7 @@ def _lanes(
         for at in together if len(together) > 1 else ():
             free = [lane for lane, other in last.items() if finishes[other] < starts[at]]
             caused = [lane for lane in free if last[lane] in causes[at]]
-            mine = [lane for lane in free if _of(steps[last[lane]]) == _of(steps[at])]
+            mine = [lane for lane in free if _owner_of(steps[last[lane]]) == _owner_of(steps[at])]
             if lane := next(iter(caused or mine), ""):
                 lanes[at] = lane
             else:
@@ -367,7 +369,7 @@ def _lanes(
     return lanes
 
 
-def _of(step: Step) -> tuple[str, str]:
+def _owner_of(step: Step) -> tuple[str, str]:
     return step.agent, step.parent
 
 

@@ -152,5 +152,5 @@ class Trace:
     @property
     def faults(self) -> tuple[TraceFault, ...]:
         """Every error in the run, in order, the root's last."""
-        found = [step.fault for step in self.steps if step.fault is not None]
-        return (*found, self.fault) if self.fault is not None else tuple(found)
+        faults = [step.fault for step in self.steps if step.fault is not None]
+        return (*faults, self.fault) if self.fault is not None else tuple(faults)

@@ -64,29 +64,31 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
     A `dialect` among them is that of a body which leaves out what its API demands, and so is not known by its looks.
     """
     url = redact_url(request.url, lambda *_: _HIDDEN)
-    request, response = replace(request, url=url, headers=kept(request.headers)), _kept_reply(response)
-    asked, told = READER.read_call(request), READER.read_reply(request, response)
-    if asked.kind == "http" and facts.get("dialect"):
-        asked, told = _in(facts["dialect"], request, response, told)
-    answered = isinstance(response, HttpReply) and bool(told.text or told.tool_uses or not told.error)
-    answered = answered and not _unread(response, told)
+    request, response = replace(request, url=url, headers=keep_headers(request.headers)), _kept_reply(response)
+    call_reading, reply_reading = READER.read_call(request), READER.read_reply(request, response)
+    if call_reading.kind == "http" and facts.get("dialect"):
+        call_reading, reply_reading = _read_in_dialect(facts["dialect"], request, response, reply_reading)
+    answered = isinstance(response, HttpReply) and bool(
+        reply_reading.text or reply_reading.tool_uses or not reply_reading.error
+    )
+    answered = answered and not _is_unread(response, reply_reading)
     read = ModelCall(
-        provider=asked.provider,
-        dialect=asked.dialect if asked.kind in MODEL_KINDS else "",
-        operation=asked.operation or "chat",
-        model=asked.model,
-        parameters=asked.parameters,
-        messages=genai.conversation(asked),
-        tools=genai.tools(asked.tools),
-        reply=genai.reply(told) if answered else None,
-        response_model=told.model,
-        response_id=told.response_id,
-        fingerprint=told.fingerprint,
-        finish_reasons=told.finish_reasons,
-        usage=told.usage,
-        fault=_fault(response, told.error) or _cut(response, told),
+        provider=call_reading.provider,
+        dialect=call_reading.dialect if call_reading.kind in MODEL_KINDS else "",
+        operation=call_reading.operation or "chat",
+        model=call_reading.model,
+        parameters=call_reading.parameters,
+        messages=genai.conversation(call_reading),
+        tools=genai.tools(call_reading.tools),
+        reply=genai.reply(reply_reading) if answered else None,
+        response_model=reply_reading.model,
+        response_id=reply_reading.response_id,
+        fingerprint=reply_reading.fingerprint,
+        finish_reasons=reply_reading.finish_reasons,
+        usage=reply_reading.usage,
+        fault=_fault(response, reply_reading.error) or _find_cut(response, reply_reading),
         status=response.status if isinstance(response, HttpReply) else 0,
-        stream=asked.stream,
+        stream=call_reading.stream,
         request=request,
         response=response,
     )
@@ -99,8 +101,8 @@ def json_call(where: str, body: Json, reply_body: Json, *, status: int = 200, **
     No reply came where `reply_body` is None. A reply that is a list holds the events of a stream.
     """
     if "://" not in where:
-        told = body if isinstance(body, dict) else {}
-        where = address(where, model=str(told.get("model", "")), stream=told.get("stream") is True)
+        fields = body if isinstance(body, dict) else {}
+        where = address(where, model=str(fields.get("model", "")), stream=fields.get("stream") is True)
     if isinstance(body, dict):
         body = without_absent({**rest(body, *_ARGUMENTS), **obj(body.get("extra_body"))})
     reply = None if reply_body is None else HttpReply(status, headers=JSON, body=Body(compact(reply_body)))
@@ -127,51 +129,57 @@ def without_absent(fields: JsonObject) -> JsonObject:
     return {name: without_absent(value) if isinstance(value, dict) else value for name, value in present.items()}
 
 
-def kept(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
+def keep_headers(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> Headers:
     """Return the headers that a snapshot keeps, too."""
     if reply:
         return tuple(
             (name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), value, frozenset())
         )
-    return tuple((name, value) for name, value in headers if header_rules.use(name.lower(), frozenset()) == "keep")
+    return tuple(
+        (name, value) for name, value in headers if header_rules.choose_use(name.lower(), frozenset()) == "keep"
+    )
 
 
-def _in(
-    name: str, request: HttpCall, response: HttpReply | Failure | None, told: ReplyReading
+def _read_in_dialect(
+    name: str, request: HttpCall, response: HttpReply | Failure | None, reply_reading: ReplyReading
 ) -> tuple[CallReading, ReplyReading]:
     """Return a call and its reply, in one piece, as this dialect reads them."""
-    dialect = next(one for one in all_dialects() if one.name == name)
+    dialect = next(known for known in all_dialects() if known.name == name)
     url = split(request.url)
-    asked = dialect.read_call({"messages": [], **obj(content(request.headers, request.body).tree)}, url)
-    asked = replace(asked, dialect=name, provider=provider(url.host) or asked.provider or dialect.provider)
+    call_reading = dialect.read_call({"messages": [], **obj(content(request.headers, request.body).tree)}, url)
+    call_reading = replace(
+        call_reading, dialect=name, provider=provider(url.host) or call_reading.provider or dialect.provider
+    )
     if isinstance(response, HttpReply):
-        told = replace(dialect.read_reply(obj(content(response.headers, response.body).tree)), error=told.error)
-    return asked, told
+        reply_reading = replace(
+            dialect.read_reply(obj(content(response.headers, response.body).tree)), error=reply_reading.error
+        )
+    return call_reading, reply_reading
 
 
 def _kept_reply(response: HttpReply | Failure | None) -> HttpReply | Failure | None:
     if not isinstance(response, HttpReply):
         return response
     cuts = response.cuts or ((len(response.body),) if len(response.body) else ())
-    return replace(response, headers=kept(response.headers, reply=True), cuts=cuts)
+    return replace(response, headers=keep_headers(response.headers, reply=True), cuts=cuts)
 
 
-def _cut(response: HttpReply | Failure | None, told: ReplyReading) -> TraceFault | None:
+def _find_cut(response: HttpReply | Failure | None, reading: ReplyReading) -> TraceFault | None:
     """Return the error of a reply that breaks off: JSON that is none, or a stream without an end of the reply in it."""
-    if not isinstance(response, HttpReply) or set(told.finish_reasons) - _GOING_ON:
+    if not isinstance(response, HttpReply) or set(reading.finish_reasons) - _GOING_ON:
         return None
-    kind, held = header(response.headers, "content-type"), content(response.headers, response.body)
+    kind, body = header(response.headers, "content-type"), content(response.headers, response.body)
     if kind.startswith(_STREAM):
         return TraceFault("", "the stream ends before the reply in it does")
-    broken = "json" in kind and held.kind == "bytes" and held.data[:1] in {b"{", b"["}
+    broken = "json" in kind and body.kind == "bytes" and body.data[:1] in {b"{", b"["}
     return TraceFault("", "the reply is JSON that breaks off") if broken else None
 
 
-def _unread(response: HttpReply | Failure | None, told: ReplyReading) -> bool:
+def _is_unread(response: HttpReply | Failure | None, reading: ReplyReading) -> bool:
     """Return whether the body of a reply is neither JSON nor a stream of it, as its type says."""
     if not isinstance(response, HttpReply) or not len(response.body) or response.status >= _ERROR_STATUS:
         return False
-    if told.text or told.tool_uses or told.finish_reasons or told.model or told.response_id:
+    if reading.text or reading.tool_uses or reading.finish_reasons or reading.model or reading.response_id:
         return False
     kind = header(response.headers, "content-type").partition(";")[0]
     typed = not kind or kind.endswith(("json", "octet-stream", _STREAM))

@@ -16,7 +16,7 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.values import hints, tags
 from pytest_agentreplay.values.arguments import ArgumentContent, FrozenCall, freeze_arguments, freeze_call
 from pytest_agentreplay.values.deserializer import load
-from pytest_agentreplay.values.objects import Codec, same
+from pytest_agentreplay.values.objects import Codec, is_same
 from pytest_agentreplay.values.serializer import Serializer, comes_back, unequal
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Json
 
-__all__ = ["ArgumentContent", "Codec", "FrozenCall", "freeze", "freeze_arguments", "freeze_call", "load", "same"]
+__all__ = ["ArgumentContent", "Codec", "FrozenCall", "freeze", "freeze_arguments", "freeze_call", "is_same", "load"]
 
 
 def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Json:
@@ -34,7 +34,7 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
     with the path, the type, and the line to paste that makes the value freezable.
     """
     try:
-        return tags.copied(value)  # type: ignore[no-any-return]
+        return tags.copy_plain(value)  # type: ignore[no-any-return]
     except (tags.NotPlain, RecursionError):
         pass
     walker = Serializer(value, codecs)
@@ -43,7 +43,7 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
         if walker.trusted or comes_back(value, data, hint, codecs):
             return data
     except RecursionError:
-        kind = hints.dotted(type(value))
+        kind = hints.dotted_name(type(value))
         raise CannotFreeze("the value is nested too deeply to be frozen", path="$", kind=kind) from None
     # Once more, comparing at each instance, so that the innermost one that does not come back is the one blamed.
     Serializer(value, codecs, blame=True).walk(value, hint, None)

@@ -24,11 +24,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.model.canonical_json import canonical, digest
 from pytest_agentreplay.values import hints, tags
-from pytest_agentreplay.values.deserializer import at_key, shown
+from pytest_agentreplay.values.deserializer import at_key, format_path
 from pytest_agentreplay.values.objects import PRIVATE, UNSET, shape_of
-from pytest_agentreplay.values.rows import row_apart, unloaded
+from pytest_agentreplay.values.rows import list_unloaded, row_apart
 from pytest_agentreplay.values.serializer import Serializer
-from pytest_agentreplay.values.state import attributes_of, base_of, has_hidden_state, reduced
+from pytest_agentreplay.values.state import attributes_of, base_of, has_hidden_state, reduce_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -112,12 +112,12 @@ def freeze_call(
     frozen = FrozenCall()
     for name, value in arguments.items():
         try:
-            frozen.arguments[name] = tags.copied(value)
+            frozen.arguments[name] = tags.copy_plain(value)
         except (tags.NotPlain, RecursionError):
-            frozen.arguments[name] = _ArgumentReader(value, frozen, codecs, content, changed).whole(value, name)
+            frozen.arguments[name] = _ArgumentReader(value, frozen, codecs, content, changed).freeze_value(value, name)
     if receiver is not None:
         reader = _ArgumentReader(receiver, frozen, codecs, content, changed, is_reading=is_reading, hidden=hidden)
-        frozen.receiver = reader.whole(receiver, "self")
+        frozen.receiver = reader.freeze_value(receiver, "self")
     return frozen
 
 
@@ -150,7 +150,7 @@ class _ArgumentReader(Serializer):
         self.hidden = hidden
         self.count = 0
 
-    def whole(self, value: Any, name: str) -> Json:
+    def freeze_value(self, value: Any, name: str) -> Json:
         """Return one value, or its class alone where all of it is too much or cannot be looked at."""
         return self._within_bounds(value, at_key(None, name))
 
@@ -176,7 +176,7 @@ class _ArgumentReader(Serializer):
         if type(value) is str and self.open and " at 0x" in value:
             value = _ADDRESS.sub(" at 0x...", value)  # a repr that was kept: another one in each process
         if self.is_reading is not None and type(value) in _TIMES and self.is_reading(value):
-            return {"$state": [hints.dotted(type(value)), "now"]}
+            return {"$state": [hints.dotted_name(type(value)), "now"]}
         return super().walk(value, hint, place)
 
     def _walk_into(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
@@ -185,30 +185,30 @@ class _ArgumentReader(Serializer):
             raise _TooLarge
         return super()._walk_into(value, kind, hint, place)
 
-    def _coded(self, value: Any, codec: Codec, place: Any) -> Json:
+    def _write_coded(self, value: Any, codec: Codec, place: Any) -> Json:
         if self.receiver and getattr(value, "nbytes", 0) > LARGEST_ARRAY:
             return self._gap(value, place, f"holds more than {LARGEST_ARRAY:,} bytes")
         try:
             parts = codec.freeze(value)
         except Exception:
             return self._instance(value, type(value), None, place)
-        return {"$codec": [hints.dotted(type(value)), self.walk(parts, None, place)]}
+        return {"$codec": [hints.dotted_name(type(value)), self.walk(parts, None, place)]}
 
-    def _again(self, value: Any, place: Any) -> Json:
+    def _write_cycle(self, value: Any, place: Any) -> Json:
         del place
         levels = len(self.open) - [*self.open].index(id(value))
-        return {"$cycle": [hints.dotted(type(value)), levels]}
+        return {"$cycle": [hints.dotted_name(type(value)), levels]}
 
-    def _refused(self, value: Any, place: Any, why: str = "") -> Json:
+    def _refuse(self, value: Any, place: Any, why: str = "") -> Json:
         """A container or leaf that a result could not be made of is written by its state."""
         del why
         return self._state(value, type(value), place)
 
     def _row(self, value: Any, place: Any) -> Json:
         """A row by what is loaded of it, which is not always all; nothing is loaded to compare it."""
-        if missing := unloaded(value):
+        if missing := list_unloaded(value):
             why = f"is a row with expired columns ({', '.join(missing)}): call session.refresh(row) before"
-            self.frozen.gaps.append(Gap(shown(place), hints.dotted(type(value)), why))
+            self.frozen.gaps.append(Gap(format_path(place), hints.dotted_name(type(value)), why))
         parts, stands = row_apart(value)
         if "identity" in stands:
             parts["__identity__"] = stands["identity"]
@@ -219,9 +219,9 @@ class _ArgumentReader(Serializer):
 
     def _instance(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
         del hint
-        known = self.content(value)
-        if known is not None:
-            return self._content(kind, known, place)
+        content = self.content(value)
+        if content is not None:
+            return self._content(kind, content, place)
         shape = shape_of(kind)
         if shape is None:
             return self._state(value, kind, place)
@@ -230,36 +230,36 @@ class _ArgumentReader(Serializer):
         parts = shape.apart(value)
         if shape.tag == "$object" and isinstance(parts, dict):
             return {"$object": self._attributes(value, kind, parts, place)}
-        return {shape.tag: [hints.dotted(kind), self.walk(parts, None, place)]}
+        return {shape.tag: [hints.dotted_name(kind), self.walk(parts, None, place)]}
 
     def _member(self, value: Any, kind: type, shape: ObjectShape, place: Any) -> Json:
         """A member by its name and its value: a name stays when someone changes what stands behind it."""
         state = {name: part for name, part in attributes_of(value).items() if name not in _MEMBER}
         inner = enum.Enum.__dict__["value"].__get__(value, kind)
-        found: list[Json] = [hints.dotted(kind), shape.apart(value), self.walk(inner, None, place)]
+        member: list[Json] = [hints.dotted_name(kind), shape.apart(value), self.walk(inner, None, place)]
         if state:
-            found.append({name: self.walk(part, None, at_key(place, name)) for name, part in state.items()})
-        return {"$enum": found}
+            member.append({name: self.walk(part, None, at_key(place, name)) for name, part in state.items()})
+        return {"$enum": member}
 
-    def _content(self, kind: type, known: ArgumentContent, place: Any) -> Json:
-        inner, shown_kind = self.receiver and len(self.open) > 1, known.kind or hints.dotted(kind)
-        if known.gap and not (known.service and inner):
-            self.frozen.gaps.append(Gap(shown(place), shown_kind, known.gap))
-        if known.parts is None:
+    def _content(self, kind: type, content: ArgumentContent, place: Any) -> Json:
+        inner, shown_kind = self.receiver and len(self.open) > 1, content.kind or hints.dotted_name(kind)
+        if content.gap and not (content.service and inner):
+            self.frozen.gaps.append(Gap(format_path(place), shown_kind, content.gap))
+        if content.parts is None:
             return {"$opaque": shown_kind}
-        return {"$state": [shown_kind, self.walk(known.parts, None, place)]}
+        return {"$state": [shown_kind, self.walk(content.parts, None, place)]}
 
     def _state(self, value: Any, kind: type, place: Any) -> Json:
         if isinstance(value, type):
-            return {"$state": ["type", hints.dotted(value)]}
+            return {"$state": ["type", hints.dotted_name(value)]}
         if kind in _CODE:
-            return {"$state": [hints.dotted(kind), self._code(value, place)]}
+            return {"$state": [hints.dotted_name(kind), self._code(value, place)]}
         base = base_of(value)
         if base is None and has_hidden_state(kind):
-            made = reduced(value)
+            made = reduce_instance(value)
             if made is None:
                 return self._gap(value, place, "has a state that cannot be read")
-            return {"$state": [hints.dotted(kind), self._items(made, None, place)]}
+            return {"$state": [hints.dotted_name(kind), self._items(made, None, place)]}
         attributes = attributes_of(value)
         if base is not None:
             attributes["__items__"] = base.value
@@ -278,12 +278,12 @@ class _ArgumentReader(Serializer):
                 continue
             below = at_key(place, name)
             key = "$" + name if name[:1] == "$" else name
-            written[key] = _shortened(self._within_bounds(part, below)) if top else self.walk(part, None, below)
-        found: list[Any] = [hints.dotted(kind), written]
+            written[key] = _shorten(self._within_bounds(part, below)) if top else self.walk(part, None, below)
+        node: list[Any] = [hints.dotted_name(kind), written]
         if changed:
-            found.append({"changed": sorted(changed)})
-        self.frozen.instances.append((value, found))
-        return found
+            node.append({"changed": sorted(changed)})
+        self.frozen.instances.append((value, node))
+        return node
 
     def _class(self, value: type, place: Any) -> Json:
         """A class that a method is called on: its name, and its data; methods and descriptors are code."""
@@ -293,7 +293,7 @@ class _ArgumentReader(Serializer):
             for name, part in vars(base).items():
                 if not name.startswith("_") and _is_data(part):
                     data[name] = self.walk(part, None, at_key(place, name))
-        return {"$state": ["type", {"class": hints.dotted(value), **data}]}
+        return {"$state": ["type", {"class": hints.dotted_name(value), **data}]}
 
     def _code(self, value: Any, place: Any) -> Json:
         """A function by its name and what it has bound; its body is code, which is not compared."""
@@ -307,7 +307,7 @@ class _ArgumentReader(Serializer):
             name = f"{value.__module__}.{value.__qualname__}"
             if "<" not in value.__qualname__:
                 return name
-            self.frozen.gaps.append(Gap(shown(place), "function", "is compared by its name, not by its code"))
+            self.frozen.gaps.append(Gap(format_path(place), "function", "is compared by its name, not by its code"))
             bound = {"closure": _closure(value), "defaults": value.__defaults__, "keywords": value.__kwdefaults__}
             return {"name": name, **{key: self.walk(part, None, place) for key, part in bound.items() if part}}
         owner = value.__self__  # a builtin: its module, or the object that it is a method of
@@ -316,8 +316,8 @@ class _ArgumentReader(Serializer):
         return [value.__qualname__, self.walk(owner, None, place)]
 
     def _gap(self, value: Any, place: Any, why: str) -> Json:
-        self.frozen.gaps.append(Gap(shown(place), hints.dotted(type(value)), why))
-        return {"$opaque": hints.dotted(type(value))}
+        self.frozen.gaps.append(Gap(format_path(place), hints.dotted_name(type(value)), why))
+        return {"$opaque": hints.dotted_name(type(value))}
 
 
 def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
@@ -328,7 +328,7 @@ def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any
     return {**kept, PRIVATE: shown_private} if shown_private else kept
 
 
-def _shortened(written: Json) -> Json:
+def _shorten(written: Json) -> Json:
     """Return an attribute of a receiver, which stands in every call: a catalogue of rows by its size and digest."""
     if not isinstance(written, list | dict):
         return written
@@ -347,14 +347,14 @@ def _is_data(value: Any) -> bool:
 
 def _closure(function: FunctionType) -> dict[str, Any]:
     """What a function has bound, by name, without itself."""
-    found: dict[str, Any] = {}
+    variables: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             if cell.cell_contents is not function:
-                found[name] = cell.cell_contents
+                variables[name] = cell.cell_contents
         except ValueError:
             continue  # a cell that is not filled yet
-    return found
+    return variables
 
 
 _CODE = frozenset({FunctionType, MethodType, BuiltinFunctionType, ModuleType, functools.partial})

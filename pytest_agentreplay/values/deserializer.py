@@ -29,7 +29,7 @@ def load(data: Json, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Any:
     Raises CannotFreeze when the data does not fit the code of today; `path` says where.
     """
     try:
-        return tags.copied(data)
+        return tags.copy_plain(data)
     except (tags.NotPlain, RecursionError):
         pass
     try:
@@ -40,7 +40,7 @@ def load(data: Json, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Any:
         ) from None
 
 
-def shown(place: Any) -> str:
+def format_path(place: Any) -> str:
     """Return a place as a JSON path: "$.orders[0].total"."""
     steps: list[str] = []
     while place is not None:
@@ -58,7 +58,7 @@ class _Thawer:
     __slots__ = ("codecs", "rows")
 
     def __init__(self, codecs: Sequence[Codec]) -> None:
-        self.codecs = {hints.dotted(codec.type): codec for codec in codecs}
+        self.codecs = {hints.dotted_name(codec.type): codec for codec in codecs}
         self.rows: list[Any] = []
 
     def walk(self, data: Any, hint: Any, place: Any) -> Any:
@@ -70,27 +70,27 @@ class _Thawer:
         if len(data) == 1:
             ((tag, payload),) = data.items()
             if tag[:1] == "$" and tag[1:2] != "$":
-                return self._tagged(tag, payload, hints.narrow(hint), place)
+                return self._load_tagged(tag, payload, hints.narrow(hint), place)
         return self._fields(data, hints.narrow(hint), place)
 
     def _fields(self, data: dict[str, Any], hint: Any, place: Any) -> dict[str, Any]:
         by_key, (_, rest) = hints.of_keys(hint), hints.of_pairs(hint)
-        found = {}
+        fields = {}
         for raw, part in data.items():
             key = raw[1:] if raw[:2] == "$$" else raw
-            found[key] = self.walk(part, by_key.get(key) if by_key else rest, at_key(place, key))
-        return found
+            fields[key] = self.walk(part, by_key.get(key) if by_key else rest, at_key(place, key))
+        return fields
 
-    def _tagged(self, tag: str, payload: Any, hint: Any, place: Any) -> Any:
+    def _load_tagged(self, tag: str, payload: Any, hint: Any, place: Any) -> Any:
         try:
-            if tags.reads(tag):
-                return tags.read({tag: payload})
+            if tags.is_leaf_tag(tag):
+                return tags.read_leaf({tag: payload})
             if tag in SHAPE_TAGS:
                 return self._instance(tag, payload, hint, place)
             if tag == "$row":
                 return self._row(payload, hint, place)
             if tag == "$codec":
-                return self._coded(payload, place)
+                return self._load_coded(payload, place)
             if tag == "$arm":
                 return self._arm(payload, hint, place)
             return self._container(tag, payload, hint, place)
@@ -125,20 +125,20 @@ class _Thawer:
 
     def _pairs(self, payload: Any, hint: Any, place: Any) -> list[tuple[Any, Any]]:
         for_key, for_value = hints.of_pairs(hint)
-        found = []
+        pairs = []
         for raw, part in payload:
             key = self.walk(raw, for_key, place)
-            found.append((key, self.walk(part, for_value, (place, f"[{key!r}]"))))
-        return found
+            pairs.append((key, self.walk(part, for_value, (place, f"[{key!r}]"))))
+        return pairs
 
     def _arm(self, payload: Any, hint: Any, place: Any) -> Any:
         index, name, data = payload
         arm = hint.find(index, name) if isinstance(hint, hints.Arms) else hint
         if arm is None:
-            raise _misfit(f"{name} is no longer one of {hints.spelled(hint)}", place, name)
+            raise _misfit(f"{name} is no longer one of {hints.spell_hint(hint)}", place, name)
         return self.walk(data, arm, place)
 
-    def _coded(self, payload: Any, place: Any) -> Any:
+    def _load_coded(self, payload: Any, place: Any) -> Any:
         name, data = payload
         codec = self.codecs.get(name)
         if codec is None:
@@ -163,13 +163,13 @@ class _Thawer:
         root = hints.class_of(hint)
         if root is None:
             raise _misfit(f"no annotation names its class{name and f' ({name})'} any more; add returns=", place, name)
-        cls = hints.named(root, name) if name else root
+        cls = hints.find_class(root, name) if name else root
         if cls is None:
-            raise _misfit(f"{name} is not a loaded subclass of {hints.dotted(root)}", place, name)
+            raise _misfit(f"{name} is not a loaded subclass of {hints.dotted_name(root)}", place, name)
         shape = shape_of(cls)
         if shape is None or shape.tag != tag:
-            raise _misfit(f"{hints.dotted(cls)} is no longer the kind of class that was recorded", place, tag)
-        if tag != "$object" or type(parts) is not dict or (len(parts) == 1 and tags.reads(next(iter(parts)))):
+            raise _misfit(f"{hints.dotted_name(cls)} is no longer the kind of class that was recorded", place, tag)
+        if tag != "$object" or type(parts) is not dict or (len(parts) == 1 and tags.is_leaf_tag(next(iter(parts)))):
             return shape.together(cls, self.walk(parts, None, place))
         return shape.together(cls, self._parts(parts, hints.of_fields(hint, cls, shape.hints(cls)), place))
 
@@ -179,20 +179,20 @@ class _Thawer:
 
 
 def _misfit(message: str, place: Any, kind: str) -> CannotFreeze:
-    return CannotFreeze(f"at {shown(place)}: {message}", path=shown(place), kind=kind)
+    return CannotFreeze(f"at {format_path(place)}: {message}", path=format_path(place), kind=kind)
 
 
-def plain(data: Json) -> object:
+def to_plain(data: Json) -> object:
     """The value behind frozen `data`. Standard-library values come back exactly; what does not fit stays as it is."""
     match data:
         case list():
-            return [plain(item) for item in data]
+            return [to_plain(item) for item in data]
         case dict():
             if len(data) == 1:
                 ((tag, payload),) = data.items()
                 if tag[:1] == "$" and tag[1:2] != "$":
                     try:
-                        return untagged(tag, payload)
+                        return tagged_to_plain(tag, payload)
                     except (TypeError, ValueError, LookupError, AttributeError, ArithmeticError):
                         return data
             return fields(data)
@@ -200,32 +200,32 @@ def plain(data: Json) -> object:
             return data
 
 
-def untagged(tag: str, payload: Json) -> object:
+def tagged_to_plain(tag: str, payload: Json) -> object:
     """Return the value of one tagged form. Raises what a payload that does not fit its tag makes Python raise."""
-    if tags.reads(tag):
-        return tags.read({tag: payload})
+    if tags.is_leaf_tag(tag):
+        return tags.read_leaf({tag: payload})
     match tag, payload:
         case "$tuple", list():
-            return tuple(plain(item) for item in payload)
+            return tuple(to_plain(item) for item in payload)
         case "$set" | "$frozenset", list():
-            return {plain(item) for item in payload}
+            return {to_plain(item) for item in payload}
         case "$deque", [items, _]:
-            return plain(items)
+            return to_plain(items)
         case "$dict" | "$ordereddict" | "$counter", list():
             return pairs(payload)
         case "$defaultdict", [_, list(items)]:
             return pairs(items)
         case "$object" | "$enum" | "$secret" | "$state", [_, parts, *_]:
             # A subclass of a built-in container or scalar may have nothing but its content.
-            return plain(parts["__items__"] if isinstance(parts, dict) and parts.keys() == {"__items__"} else parts)
+            return to_plain(parts["__items__"] if isinstance(parts, dict) and parts.keys() == {"__items__"} else parts)
         case "$row", [_, parts, *_]:
-            return plain(parts)
+            return to_plain(parts)
         case "$cycle", [name, *_]:
             return f"<{name}>"
         case "$object" | "$enum" | "$secret", _:
-            return plain(payload)
+            return to_plain(payload)
         case ("$codec", [_, inner]) | ("$arm", [_, _, inner]):
-            return plain(inner)
+            return to_plain(inner)
         case "$opaque", _:
             return f"<{payload}>"
         case _:
@@ -234,13 +234,13 @@ def untagged(tag: str, payload: Json) -> object:
 
 def pairs(items: list[Json]) -> dict[object, object]:
     """A dict from its list of pairs."""
-    return {plain(key): plain(value) for key, value in items}  # type: ignore[str-unpack,misc]
+    return {to_plain(key): to_plain(value) for key, value in items}  # type: ignore[str-unpack,misc]
 
 
 def fields(data: dict[str, Json]) -> dict[str, object]:
     """A dict with its own keys, without what pydantic keeps beside its fields."""
     return {
-        key[1:] if key[:2] == "$$" else key: plain(value)
+        key[1:] if key[:2] == "$$" else key: to_plain(value)
         for key, value in data.items()
         if not key.startswith("__pydantic_")
     }

@@ -42,7 +42,7 @@ def failure_of(error: BaseException, codecs: Sequence[Codec] = ()) -> Failure:
         message = str(error)
     except Exception:
         message = ""  # a broken __str__ is the agent's, and no reason to lose the exchange
-    return Failure(_dotted(kind), message, _arguments(error, codecs), tuple(map(_dotted, kind.__mro__[1:-1])))
+    return Failure(_dotted_name(kind), message, _arguments(error, codecs), tuple(map(_dotted_name, kind.__mro__[1:-1])))
 
 
 def raise_able(failure: Failure, find: Callable[[str], type | None], codecs: Sequence[Codec] = ()) -> BaseException:
@@ -51,7 +51,7 @@ def raise_able(failure: Failure, find: Callable[[str], type | None], codecs: Seq
     `find` gives the loaded class of a dotted name, or None. A stand-in derives from the nearest loaded base and is
     one class per type: `except` and `isinstance` work between two of them.
     """
-    args, attributes = _thawed(failure, find, codecs)
+    args, attributes = _thaw(failure, find, codecs)
     kind = _exception(failure.type, find)
     if kind is not None:
         try:
@@ -77,7 +77,7 @@ def _stand_in_for(failure: Failure, base: Any, args: tuple[Any, ...]) -> BaseExc
     raise AssertionError  # BaseException is among them
 
 
-def _dotted(cls: type) -> str:
+def _dotted_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
@@ -88,9 +88,9 @@ def _arguments(error: BaseException, codecs: Sequence[Codec]) -> tuple[Json, ...
         args = (error.message, {_MEMBERS: [[m.type, m.message, [*m.args], [*m.bases]] for m in members]})
     else:
         # OSError keeps its file names apart from its args; only its own __reduce__ has all of them.
-        given = OSError.__reduce__(error)[1] if isinstance(error, OSError) else _lines(error) or error.args
+        parts = OSError.__reduce__(error)[1] if isinstance(error, OSError) else _lines(error) or error.args
         try:
-            args = tuple(freeze(argument, codecs=codecs) for argument in given)
+            args = tuple(freeze(argument, codecs=codecs) for argument in parts)
         except CannotFreeze:
             args = ()
     attributes: dict[str, Json] = {}
@@ -118,7 +118,7 @@ def _lines(error: Any) -> tuple[Any, ...]:
     return error.title, lines
 
 
-def _thawed(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+def _thaw(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     args, attributes = list(failure.args), {}
     if args and isinstance(args[-1], dict) and args[-1].keys() == {_ATTRIBUTES}:
         attributes = {name: load(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]

@@ -25,19 +25,19 @@ _PORTS = re.compile(r'((?:127\.0\.0\.1|0\.0\.0\.0|localhost|::1\]?)(?::|",)|["_]
 _STATEFUL = frozenset({"$state", "$object"})
 
 
-def fitted(recorded: ToolCall, now: ToolCall, *, receivers: bool = True) -> ToolCall:
+def fit_call(recorded: ToolCall, now: ToolCall, *, receivers: bool = True) -> ToolCall:
     """Return `now` with the parts of `recorded` that are not compared in place of its own.
 
     `receivers` says whether the recording holds those of its calls.
     """
-    arguments = cast("JsonObject", _fit(recorded.arguments, now.arguments))
+    arguments = cast("JsonObject", _fit_value(recorded.arguments, now.arguments))
     facts = now.facts
     closure = _read_closure(facts.get(SELF))
     if closure is not None and _read_closure(recorded.facts.get(SELF)) is None:
         facts = {name: closure.get(SELF) if name == SELF else fact for name, fact in facts.items()}
         facts = {name: fact for name, fact in facts.items() if name != SELF or SELF in recorded.facts}
     if SELF in facts and (SELF in recorded.facts or not receivers):
-        kept = {SELF: _fit(recorded.facts[SELF], facts[SELF])} if SELF in recorded.facts else {}
+        kept = {SELF: _fit_value(recorded.facts[SELF], facts[SELF])} if SELF in recorded.facts else {}
         if kept and _PORTS.sub(r"\1", canonical(kept)) == _PORTS.sub(r"\1", canonical({SELF: recorded.facts[SELF]})):
             kept = {SELF: recorded.facts[SELF]}
         facts = {**{name: fact for name, fact in facts.items() if name != SELF}, **kept}
@@ -70,24 +70,24 @@ def _node(data: Json) -> tuple[str, list[Any]] | None:
     return None
 
 
-def _fit(recorded: Json, now: Json) -> Json:
+def _fit_value(recorded: Json, now: Json) -> Json:
     was, here = _node(recorded), _node(now)
     if was is not None and here is not None and was[0] == here[0] and was[1][0] == here[1][0]:
         return {was[0]: _fit_instance(was[1], here[1])}
     if isinstance(recorded, list) and isinstance(now, list) and len(recorded) == len(now):
-        return [_fit(a, b) for a, b in zip(recorded, now, strict=True)]
+        return [_fit_value(a, b) for a, b in zip(recorded, now, strict=True)]
     if isinstance(recorded, dict) and isinstance(now, dict):
-        return {name: _fit(recorded[name], part) if name in recorded else part for name, part in now.items()}
+        return {name: _fit_value(recorded[name], part) if name in recorded else part for name, part in now.items()}
     return now
 
 
 def _fit_instance(recorded: list[Any], now: list[Any]) -> list[Any]:
     """Both states without what has changed on either side: that stands in both as it was recorded."""
-    changed = {name for side in (recorded, now) for name in _changed(side)}
+    changed = {name for side in (recorded, now) for name in _list_changed(side)}
     if recorded[0] == CLOSURE:
         changed |= now[1].keys() - recorded[1].keys()
     parts = {
-        name: _fit(recorded[1][name], part) if name in recorded[1] else part
+        name: _fit_value(recorded[1][name], part) if name in recorded[1] else part
         for name, part in now[1].items()
         if name not in changed
     }
@@ -95,6 +95,6 @@ def _fit_instance(recorded: list[Any], now: list[Any]) -> list[Any]:
     return [recorded[0], parts, *recorded[2:]]
 
 
-def _changed(node: list[Any]) -> list[str]:
-    told = node[2].get("changed") if len(node) > 2 and isinstance(node[2], dict) else None
-    return [name for name in told if isinstance(name, str)] if isinstance(told, list) else []
+def _list_changed(node: list[Any]) -> list[str]:
+    changed = node[2].get("changed") if len(node) > 2 and isinstance(node[2], dict) else None
+    return [name for name in changed if isinstance(name, str)] if isinstance(changed, list) else []

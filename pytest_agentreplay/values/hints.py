@@ -35,7 +35,7 @@ class Arms:
         The name goes first: `Cat | Dog` equals `Dog | Cat`, and typing's caches hand out either order.
         """
         for arm in self.hints:
-            if spelled(arm) == name:
+            if spell_hint(arm) == name:
                 return arm
         return self.hints[index] if 0 <= index < len(self.hints) else None
 
@@ -116,13 +116,13 @@ def of_keys(hint: Any) -> dict[str, Any] | None:
     cls = get_origin(hint) or hint
     if not typing.is_typeddict(cls):
         return None
-    return {name: _filled(part, _arguments(hint)) for name, part in annotations_of(cls).items()}
+    return {name: _fill_hint(part, _arguments(hint)) for name, part in annotations_of(cls).items()}
 
 
 def of_fields(hint: Any, cls: type, declared: dict[str, Any]) -> dict[str, Any]:
     """`declared` (the field hints of `cls`) with the type arguments of a generic hint filled in."""
     arguments = _arguments(hint) if get_origin(hint) is cls else {}
-    return {name: _filled(part, arguments) for name, part in declared.items()} if arguments else declared
+    return {name: _fill_hint(part, arguments) for name, part in declared.items()} if arguments else declared
 
 
 @functools.lru_cache(maxsize=512)
@@ -132,10 +132,10 @@ def annotations_of(cls: type) -> dict[str, Any]:
         return typing.get_type_hints(cls)
     except Exception:
         # A name imported for type checkers only spoils get_type_hints for the whole class.
-        found: dict[str, Any] = {}
+        evaluated: dict[str, Any] = {}
         for base in reversed(cls.__mro__):
-            found.update({k: v for k, v in vars(base).get("__annotations__", {}).items() if not isinstance(v, str)})
-        return found
+            evaluated.update({k: v for k, v in vars(base).get("__annotations__", {}).items() if not isinstance(v, str)})
+        return evaluated
 
 
 def _arguments(hint: Any) -> dict[Any, Any]:
@@ -143,7 +143,7 @@ def _arguments(hint: Any) -> dict[Any, Any]:
     return dict(zip(parameters, get_args(hint), strict=False))
 
 
-def _filled(hint: Any, arguments: dict[Any, Any]) -> Any:
+def _fill_hint(hint: Any, arguments: dict[Any, Any]) -> Any:
     if isinstance(hint, TypeVar):
         return arguments.get(hint)
     parameters = getattr(hint, "__parameters__", ())
@@ -152,36 +152,36 @@ def _filled(hint: Any, arguments: dict[Any, Any]) -> Any:
     return hint
 
 
-def named(root: type, name: str) -> type | None:
+def find_class(root: type, name: str) -> type | None:
     """Return `root` or the loaded subclass of it that is called `name`; the newest when there are several."""
-    return next((cls for cls in _below(root) if dotted(cls) == name), None)
+    return next((cls for cls in _walk_classes(root) if dotted_name(cls) == name), None)
 
 
-def _below(root: type) -> Iterator[type]:
+def _walk_classes(root: type) -> Iterator[type]:
     subclasses: list[type] = type.__subclasses__(root)
     for cls in reversed(subclasses):
-        yield from _below(cls)
+        yield from _walk_classes(cls)
     yield root
 
 
-def dotted(cls: type) -> str:
+def dotted_name(cls: type) -> str:
     """Return the name of a class as snapshots and messages give it: "shop.Order", "ValueError"."""
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def spelled(hint: Any) -> str:
+def spell_hint(hint: Any) -> str:
     """Return a hint as one would write it: "list[shop.Order]"."""
     if hint is None or hint is Any:
         return "Any"
     if hint is ...:
         return "..."
     if isinstance(hint, Arms):
-        return " | ".join(map(spelled, hint.hints))
+        return " | ".join(map(spell_hint, hint.hints))
     origin, args = get_origin(hint), get_args(hint)
     if origin is Union or origin is types.UnionType:
-        return " | ".join(map(spelled, args))
+        return " | ".join(map(spell_hint, args))
     if isinstance(origin, type):
-        return f"{dotted(origin)}[{', '.join(map(spelled, args))}]"
+        return f"{dotted_name(origin)}[{', '.join(map(spell_hint, args))}]"
     if isinstance(hint, type):
-        return "None" if hint is type(None) else dotted(hint)
+        return "None" if hint is type(None) else dotted_name(hint)
     return str(hint)

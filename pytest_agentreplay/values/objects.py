@@ -96,11 +96,11 @@ ITEMS = "__items__"
 """The part that holds what an instance is as the built-in class that it derives from: the items of a list."""
 
 
-def _attributes_apart(value: Any, known: Iterable[str]) -> dict[str, Any]:
+def _attributes_apart(value: Any, names: Iterable[str]) -> dict[str, Any]:
     """The known attributes first, and whatever else the instance holds and cannot be computed again."""
     state = attributes_of(value)
     parts: dict[str, Any] = {}
-    for name in known:
+    for name in names:
         if name in state:
             parts[name] = state.pop(name)
         elif hasattr(value, name):  # a default that stands in the class, or a descriptor
@@ -176,13 +176,13 @@ UNSET, _EXTRA, PRIVATE = "__pydantic_unset__", "__pydantic_extra__", "__pydantic
 
 
 def _model_apart(model: Any) -> dict[str, Any]:
-    known = type(model).model_fields
+    fields = type(model).model_fields
     parts = {
         name: part
         for name, part in vars(model).items()
-        if name in known or not isinstance(getattr(type(model), name, None), functools.cached_property)
+        if name in fields or not isinstance(getattr(type(model), name, None), functools.cached_property)
     }
-    unset = [name for name in known if name not in model.__pydantic_fields_set__]
+    unset = [name for name in fields if name not in model.__pydantic_fields_set__]
     base = base_of(model)
     if base is not None:
         parts[ITEMS] = base.value
@@ -191,16 +191,16 @@ def _model_apart(model: Any) -> dict[str, Any]:
 
 
 def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
-    held = {name: part for name, part in parts.items() if not name.startswith("__")}
+    values = {name: part for name, part in parts.items() if not name.startswith("__")}
     made = _blank(cls, parts)
     for name, field in cls.model_fields.items():
-        if name not in held:
+        if name not in values:
             if field.is_required():
                 raise ValueError(f"nothing was recorded for its field {name}")
-            held[name] = field.get_default(call_default_factory=True)
+            values[name] = field.get_default(call_default_factory=True)
     extra = parts.get(_EXTRA) or ({} if cls.model_config.get("extra") == "allow" else None)
     private = parts.get(PRIVATE) or ({} if cls.__private_attributes__ else None)
-    object.__setattr__(made, "__dict__", held)
+    object.__setattr__(made, "__dict__", values)
     names = {name for name in cls.model_fields if name not in parts.get(UNSET, ())}
     object.__setattr__(made, "__pydantic_fields_set__", names | set(extra or ()))
     object.__setattr__(made, _EXTRA, extra)
@@ -216,9 +216,9 @@ def _model_hints(cls: Any) -> dict[str, Any]:
 
 
 def _named_apart(value: Any) -> dict[str, Any]:
-    held = dict(zip(value._fields, tuple.__iter__(value), strict=True))
+    fields = dict(zip(value._fields, tuple.__iter__(value), strict=True))
     attributes = attributes_of(value)
-    return {**held, _ATTRIBUTES: attributes} if attributes else held
+    return {**fields, _ATTRIBUTES: attributes} if attributes else fields
 
 
 def _named_together(cls: Any, parts: dict[str, Any]) -> Any:
@@ -244,7 +244,7 @@ def _derived_together(cls: Any, parts: Any) -> Any:
 
 def _derived_hints(cls: Any) -> dict[str, Any]:
     """What its items are, where a class says it: `class Orders(list[Order])`."""
-    bases = (base for known in cls.__mro__ for base in vars(known).get("__orig_bases__", ()))
+    bases = (base for ancestor in cls.__mro__ for base in vars(ancestor).get("__orig_bases__", ()))
     items = next((base for base in bases if get_origin(base) in EXACT), None)
     return {**annotations_of(cls), ITEMS: items}
 
@@ -258,13 +258,13 @@ _NAMEDTUPLE = ObjectShape("$object", _named_apart, _named_together, annotations_
 _DERIVED = ObjectShape("$object", _derived_apart, _derived_together, _derived_hints)
 
 
-def same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
+def is_same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
     """Return whether `b` could stand for `a`: equal, and of the same types all the way down.
 
     Dicts and sets are compared without order. Instances of a codec's type are compared by what it freezes them to,
     other instances by their fields, and what has neither by its own `==`.
     """
-    return _ValueComparison({codec.type: codec for codec in codecs}).same(a, b)
+    return _ValueComparison({codec.type: codec for codec in codecs}).is_same(a, b)
 
 
 class _ValueComparison:
@@ -274,7 +274,7 @@ class _ValueComparison:
         self.codecs = codecs
         self.open: set[tuple[int, int]] = set()
 
-    def same(self, a: Any, b: Any) -> bool:
+    def is_same(self, a: Any, b: Any) -> bool:
         kind = type(a)
         if kind is not type(b):
             return False
@@ -292,36 +292,36 @@ class _ValueComparison:
     def _same_parts(self, kind: Any, a: Any, b: Any) -> bool:
         codec = self.codecs.get(kind)
         if codec is not None:
-            return self.same(codec.freeze(a), codec.freeze(b))
+            return self.is_same(codec.freeze(a), codec.freeze(b))
         if kind is float:
             return (a == b and copysign(1, a) == copysign(1, b)) or (a != a and b != b)  # noqa: PLR0124  nan
         if kind is complex:
-            return self.same(a.real, b.real) and self.same(a.imag, b.imag)
+            return self.is_same(a.real, b.real) and self.is_same(a.imag, b.imag)
         if kind is Decimal:
             return bool(a.as_tuple() == b.as_tuple())  # 1.0 is not 1.00, and nan is nan
         if kind is datetime or kind is time:
-            return bool(a == b) and a.fold == b.fold and self.same(a.tzinfo, b.tzinfo)
+            return bool(a == b) and a.fold == b.fold and self.is_same(a.tzinfo, b.tzinfo)
         if kind is timezone:
             return bool(a.__getinitargs__() == b.__getinitargs__())
         if kind is list or kind is tuple or kind is collections.deque:
             alike = getattr(a, "maxlen", None) == getattr(b, "maxlen", None)
-            return alike and len(a) == len(b) and all(map(self.same, a, b))
+            return alike and len(a) == len(b) and all(map(self.is_same, a, b))
         if kind is set or kind is frozenset:
             return self._same_members(a, b)
         if is_row_class(kind):
-            return self.same(row_apart(a), row_apart(b))
+            return self.is_same(row_apart(a), row_apart(b))
         shape = shape_of(kind)
         if issubclass(kind, dict) and shape is None:
             return self._same_dicts(a, b)
         if shape is not None:
-            return self.same(shape.apart(a), shape.apart(b))
+            return self.is_same(shape.apart(a), shape.apart(b))
         return self._same_others(kind, a, b)
 
     def _same_dicts(self, a: dict[Any, Any], b: dict[Any, Any]) -> bool:
         if len(a) != len(b) or getattr(a, "default_factory", None) is not getattr(b, "default_factory", None):
             return False
-        if all(map(self.same, a, b)):
-            return all(map(self.same, a.values(), b.values()))
+        if all(map(self.is_same, a, b)):
+            return all(map(self.is_same, a.values(), b.values()))
         if isinstance(a, collections.OrderedDict):
             return False
         return self._same_members(a.items(), b.items())
@@ -332,14 +332,14 @@ class _ValueComparison:
             return False
         try:
             waiting = {member: member for member in b}
-            if all(member in waiting and self.same(member, waiting[member]) for member in a):
+            if all(member in waiting and self.is_same(member, waiting[member]) for member in a):
                 return True
         except TypeError:  # an item of a dict may hold what has no hash, on either side
             pass
         left = list(b)
         for member in a:
             for i, other in enumerate(left):
-                if self.same(member, other):
+                if self.is_same(member, other):
                     del left[i]
                     break
             else:
@@ -350,5 +350,5 @@ class _ValueComparison:
         if kind.__eq__ is not object.__eq__:
             return bool(a == b)
         if hasattr(a, "__dict__"):
-            return self.same(vars(a), vars(b))
+            return self.is_same(vars(a), vars(b))
         return a is b

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.values.hints import class_of, named
+from pytest_agentreplay.values.hints import class_of, find_class
 from pytest_agentreplay.values.state import attributes_of, base_of
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def row_class(name: str, hint: Any) -> type | None:
     """
     root = class_of(hint)
     if root is not None and is_row_class(root):
-        return named(root, name) or root
-    found = named(object, name)
-    return found if found is not None and is_row_class(found) else None
+        return find_class(root, name) or root
+    mapped = find_class(object, name)
+    return mapped if mapped is not None and is_row_class(mapped) else None
 
 
-def unloaded(row: Any) -> Collection[str]:
+def list_unloaded(row: Any) -> Collection[str]:
     """Return the columns that the open session would load when somebody asks for them, after a commit mostly."""
     if not _is_sqlalchemys(type(row)):
         return ()
@@ -58,7 +58,7 @@ def unloaded(row: Any) -> Collection[str]:
 
 def load_columns(row: Any) -> None:
     """Load the expired columns of a row that is a result: whoever got it would, in the next line."""
-    for name in unloaded(row):
+    for name in list_unloaded(row):
         try:
             getattr(row, name)
         except Exception:

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.values import hints, tags
-from pytest_agentreplay.values.deserializer import FACTORIES, at_key, load, shown
-from pytest_agentreplay.values.objects import Codec, ObjectShape, same, shape_of
-from pytest_agentreplay.values.rows import is_row_class, load_columns, row_apart, unloaded
+from pytest_agentreplay.values.deserializer import FACTORIES, at_key, format_path, load
+from pytest_agentreplay.values.objects import Codec, ObjectShape, is_same, shape_of
+from pytest_agentreplay.values.rows import is_row_class, list_unloaded, load_columns, row_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> bool:
     """Return whether `data` thaws to what `value` is."""
     try:
-        return same(value, load(data, hint=hint, codecs=codecs), codecs=codecs)
+        return is_same(value, load(data, hint=hint, codecs=codecs), codecs=codecs)
     except RecursionError:
         raise
     except Exception:
@@ -32,17 +32,17 @@ def comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> bo
 
 
 def _kind(value: Any) -> str:
-    return hints.dotted(type(value))
+    return hints.dotted_name(type(value))
 
 
 class Serializer:
     """One walk over one value. `trusted` stays true while only JSON values have been met: they need no proof."""
 
-    __slots__ = ("blame", "codecs", "given", "lenient", "open", "root", "rows", "trusted")
+    __slots__ = ("blame", "codec_list", "codecs", "lenient", "open", "root", "rows", "trusted")
 
     def __init__(self, root: Any, codecs: Sequence[Codec], *, lenient: bool = False, blame: bool = False) -> None:
         self.root = root
-        self.given = codecs
+        self.codec_list = codecs
         self.codecs = {codec.type: codec for codec in codecs}
         self.lenient = lenient
         self.blame = blame
@@ -62,15 +62,15 @@ class Serializer:
         if id(value) in self.rows:
             return {"$row": self.rows[id(value)]}
         if id(value) in self.open:
-            return self._again(value, place)
+            return self._write_cycle(value, place)
         self.open[id(value)] = None
         try:
             return self._walk_into(value, kind, hints.narrow(hint), place)
         finally:
             self.open.pop(id(value), None)
 
-    def _again(self, value: Any, place: Any) -> Json:
-        return self._refused(value, place, "contains itself")
+    def _write_cycle(self, value: Any, place: Any) -> Json:
+        return self._refuse(value, place, "contains itself")
 
     def _walk_into(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
         if isinstance(hint, hints.Arms):
@@ -81,12 +81,12 @@ class Serializer:
             return self._dict(value, hint, place)
         self.trusted = False
         if kind in self.codecs:
-            return self._coded(value, self.codecs[kind], place)
+            return self._write_coded(value, self.codecs[kind], place)
         if kind in tags.TAG_OF:
             try:
-                return tags.write(value)
+                return tags.write_leaf(value)
             except ValueError as error:
-                return self._refused(value, place, f"has no exact form: {error}")
+                return self._refuse(value, place, f"has no exact form: {error}")
         if kind in _CONTAINERS:
             return self._container(value, kind, hint, place)
         if is_row_class(kind):
@@ -96,15 +96,15 @@ class Serializer:
     def _row(self, value: Any, place: Any) -> Json:
         """A row of a database: its class is looked up among those that are mapped, so that it needs no hint."""
         load_columns(value)
-        if missing := unloaded(value):
-            text = f"{_kind(value)} at {shown(place)} has columns that a commit has expired: {', '.join(missing)}"
+        if missing := list_unloaded(value):
+            text = f"{_kind(value)} at {format_path(place)} has columns that a commit has expired: {', '.join(missing)}"
             advice = "await session.refresh(row) before you return it, or make the session with expire_on_commit=False"
-            raise CannotFreeze(f"{text}\n    {advice}", path=shown(place), kind=_kind(value))
+            raise CannotFreeze(f"{text}\n    {advice}", path=format_path(place), kind=_kind(value))
         self.rows[id(value)] = len(self.rows)
         parts, stands = row_apart(value)
         below = {name: self.walk(part, None, at_key(place, name)) for name, part in parts.items()}
-        found: list[Json] = [_kind(value), below]
-        return {"$row": [*found, self.walk(stands, None, place)] if stands else found}
+        row: list[Json] = [_kind(value), below]
+        return {"$row": [*row, self.walk(stands, None, place)] if stands else row}
 
     def _items(self, value: Iterable[Any], below: Any, place: Any) -> list[Json]:
         return [self.walk(item, below, (place, f"[{i}]")) for i, item in enumerate(value)]
@@ -114,11 +114,11 @@ class Serializer:
             self.trusted = False
             return {"$dict": self._pairs(value, hint, place)}
         by_key, (_, rest) = hints.of_keys(hint), hints.of_pairs(hint)
-        found: JsonObject = {}
+        fields: JsonObject = {}
         for key, part in value.items():
             below = by_key.get(key) if by_key else rest
-            found["$" + key if key[:1] == "$" else key] = self.walk(part, below, at_key(place, key))
-        return found
+            fields["$" + key if key[:1] == "$" else key] = self.walk(part, below, at_key(place, key))
+        return fields
 
     def _pairs(self, value: dict[Any, Any], hint: Any, place: Any) -> list[Json]:
         for_key, for_value = hints.of_pairs(hint)
@@ -140,7 +140,7 @@ class Serializer:
         if kind is collections.defaultdict:
             factory = value.default_factory
             if factory is not None and FACTORIES.get(getattr(factory, "__name__", "")) is not factory:
-                return self._refused(value, place, "has a default_factory of its own; return a dict")
+                return self._refuse(value, place, "has a default_factory of its own; return a dict")
             return {tag: [factory and factory.__name__, self._pairs(value, hint, place)]}
         return {tag: self._pairs(value, hint, place)}
 
@@ -148,7 +148,7 @@ class Serializer:
         """The arm of a union whose class the value has; what needs no class is written as it is."""
         failures: list[CannotFreeze] = []
         for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, *pair)):
-            fresh = Serializer(self.root, self.given, blame=True)
+            fresh = Serializer(self.root, self.codec_list, blame=True)
             fresh.rows = dict(self.rows)
             fresh.open = {key: None for key in self.open if key != id(value)}
             try:
@@ -158,33 +158,33 @@ class Serializer:
                 continue
             self.trusted = self.trusted and fresh.trusted
             self.rows = fresh.rows
-            return data if arm is None or fresh.trusted else {"$arm": [index, hints.spelled(arm), data]}
+            return data if arm is None or fresh.trusted else {"$arm": [index, hints.spell_hint(arm), data]}
         raise failures[0]
 
-    def _coded(self, value: Any, codec: Codec, place: Any) -> Json:
+    def _write_coded(self, value: Any, codec: Codec, place: Any) -> Json:
         try:
             parts = codec.freeze(value)
         except Exception as error:
-            return self._refused(value, place, f"is refused by its codec: {type(error).__name__}: {error}")
-        return self._proved(value, {"$codec": [_kind(value), self.walk(parts, None, place)]}, None, place)
+            return self._refuse(value, place, f"is refused by its codec: {type(error).__name__}: {error}")
+        return self._prove(value, {"$codec": [_kind(value), self.walk(parts, None, place)]}, None, place)
 
     def _instance(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
         root, shape = hints.class_of(hint), shape_of(kind)
         if shape is None or not (self.lenient or (root is not None and issubclass(kind, root))):
-            return self._refused(value, place)
-        if kind is not root and root is not None and hints.named(root, _kind(value)) is not kind:
-            return self._refused(value, place, "shares its name with a class loaded later")
+            return self._refuse(value, place)
+        if kind is not root and root is not None and hints.find_class(root, _kind(value)) is not kind:
+            return self._refuse(value, place, "shares its name with a class loaded later")
         try:
             parts = shape.apart(value)
         except Exception as error:
-            return self._refused(value, place, f"does not come apart: {type(error).__name__}: {error}")
+            return self._refuse(value, place, f"does not come apart: {type(error).__name__}: {error}")
         data = self._parts(parts, shape, kind, hint, place)
         # A list is the form of a subclass: the name that is looked up below the hint, and the parts.
-        named = kind is not root or isinstance(data, list)
-        return self._proved(value, {shape.tag: [_kind(value), data] if named else data}, hint, place)
+        is_named = kind is not root or isinstance(data, list)
+        return self._prove(value, {shape.tag: [_kind(value), data] if is_named else data}, hint, place)
 
-    def _proved(self, value: Any, data: JsonObject, hint: Any, place: Any) -> JsonObject:
-        if self.blame and not comes_back(value, data, hint, self.given):
+    def _prove(self, value: Any, data: JsonObject, hint: Any, place: Any) -> JsonObject:
+        if self.blame and not comes_back(value, data, hint, self.codec_list):
             raise unequal(self.root, value, place)
         return data
 
@@ -194,7 +194,7 @@ class Serializer:
         below = hints.of_fields(hint, kind, shape.hints(kind))
         return {name: self.walk(part, below.get(name), at_key(place, name)) for name, part in parts.items()}
 
-    def _refused(self, value: Any, place: Any, why: str = "") -> Json:
+    def _refuse(self, value: Any, place: Any, why: str = "") -> Json:
         if self.lenient:
             return {"$opaque": _kind(value)}
         raise refusal_of(self.root, value, place, why)
@@ -225,7 +225,7 @@ _MOST_ARMS = 6
 
 def refusal_of(root: Any, value: Any, place: Any, why: str = "") -> CannotFreeze:
     """The error for `value`, met at `place` inside `root`."""
-    kind, where = _kind(value), shown(place)
+    kind, where = _kind(value), format_path(place)
     if not why and any(hasattr(value, name) for name in ("__next__", "__anext__", "__await__")):
         text = "can be used only once, so it cannot be kept"
         advice = "return list(...) of it, or write the tool as a generator: those are kept item by item"
@@ -244,10 +244,10 @@ def unequal(root: Any, value: Any, place: Any) -> CannotFreeze:
 def _advise(root: Any, value: Any, why: str) -> str:
     kind: Any = type(value)
     if not why and shape_of(kind) is not None:
-        met: set[int] = set()
-        expression = _spell(root, met, 0)
+        reached: set[int] = set()
+        expression = _spell(root, reached, 0)
         # Below a field of another class `returns=` does not reach: the field's own annotation decides there.
-        if id(value) in met:
+        if id(value) in reached:
             return f"agentreplay.tool(fn, returns={expression})"
     name = _code_name(kind)
     return f"agentreplay.codec({name}, {_pair(value, name)})"
@@ -270,10 +270,10 @@ def _pair(value: Any, name: str) -> str:
 
 def _code_name(cls: type) -> str:
     """The class as code near it would name it; a class made inside a function has its last name only."""
-    return hints.dotted(cls) if "<locals>" not in cls.__qualname__ else cls.__name__
+    return hints.dotted_name(cls) if "<locals>" not in cls.__qualname__ else cls.__name__
 
 
-def _spell(value: Any, met: set[int], depth: int) -> str:
+def _spell(value: Any, reached: set[int], depth: int) -> str:
     """A hint that fits `value`. `met` takes the ids of the instances that the hint reaches."""
     kind = type(value)
     if value is None:
@@ -281,15 +281,15 @@ def _spell(value: Any, met: set[int], depth: int) -> str:
     if depth > 6:
         return "Any"
     if kind is tuple:
-        return f"tuple[{', '.join(_spell(part, met, depth + 1) for part in value)}]" if value else "tuple[()]"
+        return f"tuple[{', '.join(_spell(part, reached, depth + 1) for part in value)}]" if value else "tuple[()]"
     if kind in (list, set, frozenset):
-        return f"{kind.__name__}[{_union(value, met, depth)}]" if value else kind.__name__
+        return f"{kind.__name__}[{_union(value, reached, depth)}]" if value else kind.__name__
     if kind is dict:
-        return f"dict[{_union(value, met, depth)}, {_union(value.values(), met, depth)}]" if value else "dict"
-    met.add(id(value))
+        return f"dict[{_union(value, reached, depth)}, {_union(value.values(), reached, depth)}]" if value else "dict"
+    reached.add(id(value))
     return _code_name(kind)
 
 
-def _union(values: Iterable[Any], met: set[int], depth: int) -> str:
-    arms = dict.fromkeys(_spell(value, met, depth + 1) for value in values)
+def _union(values: Iterable[Any], reached: set[int], depth: int) -> str:
+    arms = dict.fromkeys(_spell(value, reached, depth + 1) for value in values)
     return " | ".join(arms) if len(arms) <= _MOST_ARMS else "Any"

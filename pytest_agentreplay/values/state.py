@@ -77,7 +77,7 @@ def remade(cls: Any, base: Any, value: Any) -> Any:
     if base in (dt.datetime, dt.date, dt.time, dt.timedelta):
         return base.__new__(cls, *value.__reduce__()[1])
     if base is dict:
-        made = next(one for one in cls.__mro__ if one in _DICTS).__new__(cls)
+        made = next(ancestor for ancestor in cls.__mro__ if ancestor in _DICTS).__new__(cls)
         dict.update(made, value)
         return made
     if base is collections.deque:
@@ -97,15 +97,15 @@ def attributes_of(value: Any) -> dict[str, Any]:
     Left out are dunder names and what a `cached_property` has stored: that is computed again when it is asked for.
     """
     cls: Any = type(value)
-    found: dict[str, Any] = {}
+    attributes: dict[str, Any] = {}
     for name, member in members_of(cls):
         try:
-            found[name] = member.__get__(value, cls)
+            attributes[name] = member.__get__(value, cls)
         except AttributeError:
             continue  # a slot that is not filled
     cached = cached_of(cls)
     kept = dict_of(value).items()
-    return found | {n: part for n, part in kept if type(n) is str and not n.startswith("__") and n not in cached}
+    return attributes | {n: part for n, part in kept if type(n) is str and not n.startswith("__") and n not in cached}
 
 
 def dict_of(value: Any) -> dict[str, Any]:
@@ -154,7 +154,7 @@ def has_hidden_state(cls: Any) -> bool:
     return False
 
 
-def reduced(value: Any) -> tuple[Any, ...] | None:
+def reduce_instance(value: Any) -> tuple[Any, ...] | None:
     """Return what an instance of a class of C's is made of, by its own pickling; None where that does not show it.
 
     `re.compile` gives its pattern and flags. Never asked of a class that pickles by Python code.
@@ -165,9 +165,9 @@ def reduced(value: Any) -> tuple[Any, ...] | None:
     for name in ("__reduce_ex__", "__reduce__", "__getstate__"):
         if isinstance(getattr(cls, name, None), FunctionType):
             return None
-    known = vars(copy)["dispatch_table"].get(cls)  # that of copyreg, where re.Pattern is registered
+    reducer = vars(copy)["dispatch_table"].get(cls)  # that of copyreg, where re.Pattern is registered
     try:
-        made = value.__reduce_ex__(4) if known is None else known(value)
+        made = value.__reduce_ex__(4) if reducer is None else reducer(value)
     except Exception:
         return None  # "cannot pickle": a socket, a lock, a handle of a library
     if not isinstance(made, tuple) or len(made) < 2:

@@ -57,7 +57,7 @@ class NotPlain(Exception):
     """The value is not JSON through and through."""
 
 
-def copied(value: Any) -> Any:
+def copy_plain(value: Any) -> Any:
     """Return a copy of a value that is JSON through and through and needs no tag: most are, so this is kept quick.
 
     Raises NotPlain (or RecursionError) for any other, keys that begin with "$" included.
@@ -67,15 +67,17 @@ def copied(value: Any) -> Any:
         if value.isascii() or is_plain_str(value):
             return value
     elif kind is dict:
-        found = {}
+        fields = {}
         for key, part in value.items():
             if type(key) is not str or key[:1] == "$" or not (key.isascii() or is_plain_str(key)):
                 raise NotPlain
             inner = type(part)
-            found[key] = part if part is None or inner is bool or (inner is str and part.isascii()) else copied(part)
-        return found
+            fields[key] = (
+                part if part is None or inner is bool or (inner is str and part.isascii()) else copy_plain(part)
+            )
+        return fields
     elif kind is list:
-        return [copied(part) for part in value]
+        return [copy_plain(part) for part in value]
     elif kind is int:
         if _INT_LOW <= value < _INT_HIGH:
             return value
@@ -128,7 +130,7 @@ def _write_moment(value: datetime | time) -> Json:
         return value.isoformat()
     if zone is not None and type(zone) not in (timezone, ZoneInfo):
         raise ValueError(f"its tzinfo is a {type(zone).__module__}.{type(zone).__qualname__}")
-    return [value.replace(tzinfo=None, fold=0).isoformat(), None if zone is None else write(zone), value.fold]
+    return [value.replace(tzinfo=None, fold=0).isoformat(), None if zone is None else write_leaf(zone), value.fold]
 
 
 def _read_moment(kind: Any) -> Callable[[Any], Any]:
@@ -136,7 +138,7 @@ def _read_moment(kind: Any) -> Callable[[Any], Any]:
         if isinstance(data, str):
             return kind.fromisoformat(data)
         text, zone, fold = data
-        return kind.fromisoformat(text).replace(tzinfo=zone and read(zone), fold=fold)
+        return kind.fromisoformat(text).replace(tzinfo=zone and read_leaf(zone), fold=fold)
 
     return read_moment
 
@@ -178,18 +180,18 @@ TAG_OF: dict[type, Tag] = {
 _TAG_NAMED = {tag.name: tag for tag in TAG_OF.values()}
 
 
-def write(value: Any) -> dict[str, Json]:
+def write_leaf(value: Any) -> dict[str, Json]:
     """Return the tagged form of a leaf whose exact type is in the table."""
     tag = TAG_OF[type(value)]
     return {tag.name: tag.write(value)}
 
 
-def read(data: dict[str, Any]) -> Any:
+def read_leaf(data: dict[str, Any]) -> Any:
     """The leaf of a tagged form. Raises KeyError for a tag of another kind, ValueError or TypeError for bad text."""
     ((name, payload),) = data.items()
     return _TAG_NAMED[name].read(payload)
 
 
-def reads(name: str) -> bool:
+def is_leaf_tag(name: str) -> bool:
     """Return whether `name` is the tag of a leaf."""
     return name in _TAG_NAMED

@@ -35,7 +35,7 @@ def test_a_sample_is_never_touched_and_comes_back_in_the_newest_format(name):
     assert hashlib.sha256(data).hexdigest() == FROZEN[name], "a frozen sample was changed: restore it"
     old = sample(name)
     assert old.sealed
-    assert codec.edited(data.decode(), file=name) == []
+    assert codec.list_edits(data.decode(), file=name) == []
     again = codec.loads(codec.dumps(old.run), file="new")
     assert (again.run, again.version) == (old.run, "1.0")
 

@@ -207,7 +207,7 @@ def test_a_tool_behind_http_is_a_tool_and_its_fixture_is_told_over_the_wire():
     book = Book()
     book.add(over_http(1, id=7), HttpReply(200, body=Body(json.dumps(recorded).encode())))
     fixtures = Written({("look", ("id", 8)): "!mine"})
-    backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=json_rpc.spelled))
+    backend = casting(book.run(), AnswerPolicy(tools="arguments", fixtures=fixtures, spell=json_rpc.write_answer))
     told = json.loads(backend.decide(over_http(5, id=8), at()).exchange.outcome.body.data)
     assert (told["id"], told["result"]["content"][0]["text"], told["result"]["isError"]) == (5, "!mine", False)
     assert backend.summary == "tools 1 arguments (written)"

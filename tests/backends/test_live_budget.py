@@ -39,13 +39,13 @@ def test_no_use_within_the_bound_crosses_a_limit(calls, limits):
     for most, choices, read, written in calls:
         call = request(max_tokens=most, n=choices)
         bound = priced.upper_bound(call)
-        if Spending.total([spent, bound]).over(limits):
+        if Spending.total([spent, bound]).find_exceeded(limits):
             continue
         outcome = reply(int(read * len(call.body)), int(written * most * choices))
         used = priced.usage(call, outcome, bound)
         assert all(now <= most for now, most in zip(used, bound, strict=True))
         spent = Spending.total([spent, used])
-        assert not spent.over(limits)
+        assert not spent.find_exceeded(limits)
 
 
 def test_what_a_call_is_counted_with():

@@ -5,7 +5,7 @@ from itertools import pairwise, permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.backends.order_permutations import LIMIT, ReleasedAnswer, answers, orders, swapped
+from pytest_agentreplay.backends.order_permutations import LIMIT, ReleasedAnswer, answers, list_swapped, orders
 from pytest_agentreplay.model.exchanges import Exchange, HttpReply, Timing, ToolCall, ToolReply
 from pytest_agentreplay.model.release_order import END, ReleaseSchedule
 
@@ -48,14 +48,14 @@ def test_a_limit_is_filled_with_legal_orders_neighbours_that_change_places_first
     assert len(found) == len(set(found)) == min(limit, len(there))
     assert set(found) <= there
     assert found == orders(recorded, limit=limit, seed=seed)
-    distances = [len(swapped(came, order)) for order in found]
+    distances = [len(list_swapped(came, order)) for order in found]
     pairs = sum(a.there > b.start for a, b in pairwise(recorded))
     assert distances.count(1) == min(pairs, limit)
     assert distances[: min(pairs, limit)] == [1] * min(pairs, limit)
     assert len(there) > limit or distances == sorted(distances)
     for order in found[:20]:
-        assert swapped(came, order)
-        for first, then in swapped(came, order):
+        assert list_swapped(came, order)
+        for first, then in list_swapped(came, order):
             assert order.index(first) < order.index(then), "named as they come"
             assert came.index(first) > came.index(then)
 
@@ -69,7 +69,7 @@ def test_few_overlapping_calls_are_tried_in_every_order_and_many_are_no_work():
     assert len(orders(overlapping(6))) == LIMIT
     found = orders(overlapping(600))
     assert len(set(found)) == LIMIT
-    assert all(len(swapped(starts(overlapping(600)), order)) == 1 for order in found[:3])
+    assert all(len(list_swapped(starts(overlapping(600)), order)) == 1 for order in found[:3])
     assert orders([ReleasedAnswer(1, 2), ReleasedAnswer(3, 4), ReleasedAnswer(5, 6)]) == orders([]) == []
 
 

@@ -52,7 +52,7 @@ def main(folder, count):
     for number in range(count):
         kill(folder, number)
     entries = list(store.list_runs())
-    torn = [entry.where for entry in entries if entry.problem or not codec.loads(store.read(entry), file="").sealed]
+    torn = [entry.where for entry in entries if entry.problem or not codec.loads(store.read_run(entry), file="").sealed]
     others = [path.name for path in Path(folder).rglob("*") if path.is_file() and not path.name.endswith(".run.json")]
     services = {str(entry.head["id"]).partition("-")[0] for entry in entries}
     print(json.dumps({"runs": len(entries), "services": len(services), "torn": torn, "others": others}))

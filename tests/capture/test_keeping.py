@@ -114,7 +114,7 @@ def test_a_run_that_is_too_large_is_kept_as_its_head_and_failure(tmp_path):
     keeper.take(end("large", size=2_001, failure="no such order", input={"q": "where"}, output="x" * 100_000))
     assert {"kept": 1, "too_large": 1}.items() <= close(keeper).items()
     [entry] = RunStore(tmp_path).list_runs()
-    run = codec.loads(RunStore(tmp_path).read(entry), file="").run
+    run = codec.loads(RunStore(tmp_path).read_run(entry), file="").run
     assert run.exchanges == ()
     assert run.header.outcome == {"status": "failed", "type": "ValueError", "message": "no such order"}
     assert entry.head["cold"] == "it is too large: its calls take 2,001 bytes, and max_bytes is 2,000"

@@ -55,7 +55,7 @@ def test_runs_are_written_listed_by_their_heads_and_read(bucket):
     entries = list(find_runs([bucket]))
     assert sorted(int(entry.head["id"]) for entry in entries) == list(range(30))
     assert {entry.problem for entry in entries} == {""}
-    assert b'"integrity"' in RunStore(bucket).read(entries[0])
+    assert b'"integrity"' in RunStore(bucket).read_run(entries[0])
     [alone] = find_runs([entries[7].where])
     assert alone.head == entries[7].head
     RunStore(bucket).delete(entries[0])
@@ -77,7 +77,7 @@ def test_services_at_once_write_over_nothing(bucket):
         thread.join()
     assert len({*places}) == 8
     entries = list(RunStore(bucket).list_runs())
-    assert {RunStore(bucket).read(entry) for entry in entries} == {b"%d" % n for n in range(8)}
+    assert {RunStore(bucket).read_run(entry) for entry in entries} == {b"%d" % n for n in range(8)}
 
 
 def test_a_store_that_is_not_there_says_so(bucket):

@@ -41,12 +41,18 @@ def test_what_is_written_is_listed_by_its_head_and_read_whole(where):
     assert (second.where, second.name, second.day, second.id, second.size) == (written, "refund", DAY, "a1", len(data))
     assert second.head["tools"] == ["lookup_order"]
     assert (second.head["outcome"], second.head["recorded"][:10]) == ({"status": "passed"}, DAY)
-    assert store.read(second) == data
+    assert store.read_run(second) == data
     assert (first.name[:14], first.id[:4], first.head["id"]) == ("get-orders-id-", "etc-", "../../etc")
     assert list(RunStore(where).list_runs(since=DAY)) == [second]
     assert list(find_runs([where])) == [first, second]
     [alone] = find_runs([written])
-    assert (alone.name, alone.day, alone.id, alone.head, store.read(alone)) == ("refund", DAY, "a1", second.head, data)
+    assert (alone.name, alone.day, alone.id, alone.head, store.read_run(alone)) == (
+        "refund",
+        DAY,
+        "a1",
+        second.head,
+        data,
+    )
     assert is_store(where)
     assert not is_store(written)
     store.delete(second)
@@ -74,7 +80,7 @@ def test_another_run_of_the_same_id_stays(where):
     stores = RunStore(where), RunStore(where)
     places = {store.write("refund", DAY, "a1", text_of(n=n)) for n, store in enumerate(stores)}
     assert len(places) == 2
-    assert {codec.loads(stores[0].read(entry), file="").run.header.kit["n"] for entry in stores[1].list_runs()} == {
+    assert {codec.loads(stores[0].read_run(entry), file="").run.header.kit["n"] for entry in stores[1].list_runs()} == {
         0,
         1,
     }
@@ -115,7 +121,7 @@ def test_links_in_a_store_are_neither_followed_nor_written_through(tmp_path):
     assert entries == []
     for place in ("linked", "refund/2026-11-27", "refund"):
         with pytest.raises(SnapshotError):
-            RunStore(root).read(RunEntry(f"{root}/{place}/{DAY}/s.run.json"))
+            RunStore(root).read_run(RunEntry(f"{root}/{place}/{DAY}/s.run.json"))
     with pytest.raises(CannotWrite, match="link"):
         RunStore(root).write("linked", DAY, "a", b"x")
     assert [*(tmp_path / "secret").rglob("*.json")] == [tmp_path / "secret" / DAY / "s.run.json"]
@@ -141,7 +147,7 @@ def test_what_killed_services_have_left_is_removed_and_folders_are_not_listed_fo
         (folder / name).write_text("", encoding="utf-8")
     os.utime(folder / ".ar-old.tmp", (1, 1))
     listed = []
-    monkeypatch.setattr(files, "names_in", lambda *args, real=files.names_in: listed.append(1) or real(*args))
+    monkeypatch.setattr(files, "list_names", lambda *args, real=files.list_names: listed.append(1) or real(*args))
     store = RunStore(tmp_path)
     for n in range(50):
         store.write("refund", DAY, str(n), text_of())
@@ -197,7 +203,7 @@ def test_a_list_reads_the_heads_of_files_and_nothing_else(tmp_path, monkeypatch)
     (folder := tmp_path / "runs" / "refund" / DAY).mkdir(parents=True)
     for n in range(20):
         (folder / f"{n}.run.json").write_bytes(data)
-    monkeypatch.setattr(files, "read", None)
+    monkeypatch.setattr(files, "read_file", None)
     monkeypatch.setattr(files, "head", lambda path, size: sizes.append(size) or head(path, size))
     assert len([*store.list_runs()]) == 20
     assert sizes == [codec.HEAD] * 20

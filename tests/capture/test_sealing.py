@@ -74,7 +74,7 @@ def test_a_secret_reaches_no_place_of_the_store_and_no_log(tmp_path, caplog, cap
         assert not [text for text in everything if form.encode() in text]
     store = RunStore(tmp_path / "runs")
     assert all(
-        "[[redacted:" in store.read(entry).decode() for entry in store.list_runs() if entry.head["id"] != "plain"
+        "[[redacted:" in store.read_run(entry).decode() for entry in store.list_runs() if entry.head["id"] != "plain"
     )
 
 
@@ -111,7 +111,7 @@ def test_what_the_last_scan_refuses_is_cut_out_and_the_rest_is_cold(tmp_path, mo
     assert {"kept": 1, "refused": 2, "dropped": 0}.items() <= keeper.stats().items()
     [entry] = RunStore(tmp_path).list_runs()
     assert entry.head["cold"] == "what the last scan refused of it was cut out"
-    text = RunStore(tmp_path).read(entry).decode()
+    text = RunStore(tmp_path).read_run(entry).decode()
     assert "CANARY" not in text
     assert len(codec.loads(text, file="").run.exchanges) == 4
     assert len(caplog.records) == 1

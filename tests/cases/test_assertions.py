@@ -12,7 +12,7 @@ from pytest_agentreplay.cases.assertions import assert_same_run, first_divergenc
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.model.exchanges import Failure, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.values.deserializer import plain
+from pytest_agentreplay.values.deserializer import to_plain
 from tests.support.chat_runs import QUESTION, ask, result_of, run, say, tool
 from tests.support.tables import words
 
@@ -193,7 +193,7 @@ def test_equals_needs_a_path_and_another_lane_has_turns_of_its_own(view):
     ],
 )
 def test_frozen_values_are_seen_plain(frozen, value):
-    assert plain(frozen) == value
+    assert to_plain(frozen) == value
 
 
 KINDS = words("tuple set frozenset dict counter deque defaultdict object enum codec arm decimal uuid")
@@ -208,7 +208,7 @@ def marked(inner):
 
 @given(st.recursive(st.none() | st.integers(-2, 2) | st.sampled_from(["", "a", "1.5"]), marked, max_leaves=10))
 def test_no_frozen_value_is_too_odd_to_be_seen(data):
-    plain(data)
+    to_plain(data)
 
 
 def test_generators_are_seen_as_lists():

@@ -46,7 +46,7 @@ x-ticket: {number: 7}
 
 def read(text, **more):
     data = text if isinstance(text, bytes) else text.encode()
-    return parse.read(data, file="case.yaml", folder=Path("lost-order"), **more)
+    return parse.read_case(data, file="case.yaml", folder=Path("lost-order"), **more)
 
 
 def refused(text, *told, **more):

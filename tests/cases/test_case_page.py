@@ -29,18 +29,18 @@ def rows(heading):
 
 
 def case_of(text):
-    return parse.read(text.encode(), file="case.yaml", folder=Path("some"))
+    return parse.read_case(text.encode(), file="case.yaml", folder=Path("some"))
 
 
 def judged(case):
-    return [result.held for half in LIST_NAMES for result in judge(case, half, EVIDENCE).results]
+    return [result.holds for half in LIST_NAMES for result in judge(case, half, EVIDENCE).results]
 
 
 def test_every_example_is_read_and_the_first_reproduces_and_is_not_fixed():
     for title, text in BLOCKS:
         assert yaml.safe_load(text), "YAML of everybody"
         if "fixtures/" in title:
-            told = fixtures.read({title: text.encode()})
+            told = fixtures.read_fixtures({title: text.encode()})
             written = next(answer for answer in told.fixtures[0].answers if answer.written)
             assert told.answer(told.tools[0], written.arguments) is written
         else:

@@ -38,7 +38,7 @@ answers:
 
 
 def read(*texts):
-    return fixtures.read({f"fixtures/f-{n}.yaml": text.encode() for n, text in enumerate(texts, 1)})
+    return fixtures.read_fixtures({f"fixtures/f-{n}.yaml": text.encode() for n, text in enumerate(texts, 1)})
 
 
 def test_a_tool_answers_by_the_arguments_that_count():
@@ -186,7 +186,7 @@ CALLS = st.lists(st.tuples(st.dictionaries(NAMES, st.integers(-9, 9), max_size=2
 @given(NAMES, CALLS)
 def test_any_result_that_json_has_comes_back(tool, calls):
     told = of_answers(tool, calls)
-    again = fixtures.read({name: text.encode() for name, text in render.fixture_files([told]).items()})
+    again = fixtures.read_fixtures({name: text.encode() for name, text in render.fixture_files([told]).items()})
     seen: dict[str, int] = {}
     for arguments, outcome in calls:
         key = json.dumps(arguments, sort_keys=True)
@@ -198,4 +198,4 @@ def test_what_no_text_can_hold_and_too_many_files_are_refused():
     with pytest.raises(CaseError, match="the answers of a cannot be written"):
         render.fixture_text(of_answers("a", [({"x": "\ud800"}, ToolReply(1))]))
     with pytest.raises(CaseError, match="more than 2,000"):
-        fixtures.read({f"{n}.yaml": b"" for n in range(2001)})
+        fixtures.read_fixtures({f"{n}.yaml": b"" for n in range(2001)})

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.cases.checks.identity import WordingWeight, places, weight
 from pytest_agentreplay.cases.checks.records import records
 from pytest_agentreplay.cases.evidence import CaseEvidence
-from pytest_agentreplay.cases.judging import hold
+from pytest_agentreplay.cases.judging import check_word
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.model.exchanges import Header, Run
 
@@ -30,7 +30,7 @@ def evidence(output, *results, given=BY_FIELD, recorded=()):
 
 
 def held(output, *results, wanted="$.user_id", **more):
-    return hold("no_identity_but", wanted, evidence(output, *results, **more)).held
+    return check_word("no_identity_but", wanted, evidence(output, *results, **more)).holds
 
 
 def test_own_and_common_words_may_be_told():
@@ -63,8 +63,8 @@ TOLD = [
 
 def test_what_belongs_to_somebody_else_may_not():
     for output, told in TOLD:
-        result = hold("no_identity_but", "$.user_id", evidence(output))
-        assert result.held is False, output
+        result = check_word("no_identity_but", "$.user_id", evidence(output))
+        assert result.holds is False, output
         assert told in "\n".join(result.lines)
         assert "of user_id u-9" in "\n".join(result.lines)
         assert len(result.lines) == 4
@@ -129,7 +129,10 @@ def test_whose_the_own_records_are_is_in_the_input():
     assert held("A-1001", given={"messages": [{"role": "user", "content": "Where?"}]}) is None
     assert held("A-1001", given=None) is None
     annotated = Run(Header("t", kit={"annotations": {"user_id": "u-7"}}))
-    assert hold("no_identity_but", "$.user_id", replace(evidence("A-2002", given=None), run=annotated)).held is False
+    assert (
+        check_word("no_identity_but", "$.user_id", replace(evidence("A-2002", given=None), run=annotated)).holds
+        is False
+    )
 
 
 def test_what_the_frozen_run_saw_is_known_today():

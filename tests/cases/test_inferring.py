@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.cases.case import Case
-from pytest_agentreplay.cases.check_inference import claim, inferred
+from pytest_agentreplay.cases.check_inference import find_claim, infer_checks
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.judging import judge
 from pytest_agentreplay.model.exchanges import Body, Failure, Header, HttpReply, Run, ToolCall, ToolReply
@@ -35,11 +35,11 @@ def run_of(*crossed, **case):
 def checks(run):
     """What is inferred of a run, held against it: observed, desired, semantic."""
     evidence = frozen(run)
-    found = inferred(evidence)
+    found = infer_checks(evidence)
     assert json.dumps([check.wanted for check in (*found.observed, *found.desired)]), "plain data"
     case = Case(file="c", folder=Path(), id="c", observed=found.observed, desired=found.desired)
     assert judge(case, "observed", evidence).holds
-    assert not [result for result in judge(case, "desired", evidence).results if result.held]
+    assert not [result for result in judge(case, "desired", evidence).results if result.holds]
     return (
         [{check.word: check.wanted} for check in found.observed],
         [{check.word: check.wanted} for check in found.desired],
@@ -180,7 +180,7 @@ CLAIMS = [
 
 
 def test_what_counts_as_a_claim():
-    assert [(answer, tool, claim(answer, tool)) for answer, tool, _ in CLAIMS] == CLAIMS
+    assert [(answer, tool, find_claim(answer, tool)) for answer, tool, _ in CLAIMS] == CLAIMS
 
 
 @pytest.mark.parametrize(

@@ -28,15 +28,15 @@ EVIDENCE = frozen(refund())
 
 
 def case(text=CASE, **more):
-    return parse.read(text.encode(), file="case.yaml", folder=Path("lost-order"), **more)
+    return parse.read_case(text.encode(), file="case.yaml", folder=Path("lost-order"), **more)
 
 
 def test_a_half_holds_when_all_of_it_does():
     observed, desired = judge(case(), "observed", EVIDENCE), judge(case(), "desired", EVIDENCE)
     assert observed.holds
-    assert [result.held for result in observed.results] == [True, True]
+    assert [result.holds for result in observed.results] == [True, True]
     assert not desired.holds
-    assert [(result.held, result.check.place) for result in desired.results] == [(False, "8:5"), (True, "9:5")]
+    assert [(result.holds, result.check.place) for result in desired.results] == [(False, "8:5"), (True, "9:5")]
     assert desired.results[0].lines[0] == "output says it"
 
 
@@ -61,7 +61,7 @@ def test_judges_are_asked_until_one_says_something():
     result = judge(case(), "desired", EVIDENCE, judges=(first, second, pytest.fail))
     assert asked[0] == ("lost-order", "the answer is polite", "I have refunded order A-1001.")
     assert result.human == ()
-    assert [(one.check.word, one.held, one.lines, one.check.place) for one in result.results[2:]] == [
+    assert [(one.check.word, one.holds, one.lines, one.check.place) for one in result.results[2:]] == [
         ("semantic", True, (), "10:12"),
         ("semantic", False, ("it has", "100 words"), "10:34"),
     ]
@@ -70,7 +70,7 @@ def test_judges_are_asked_until_one_says_something():
 def test_a_judge_that_says_nothing_sensible_makes_nothing_pass():
     for odd in (lambda *_: 0, lambda *_: object(), lambda *_: {}["no model"]):
         result = judge(case(), "desired", EVIDENCE, judges=(odd,))
-        assert [one.held for one in result.results[2:]] == [None, None]
+        assert [one.holds for one in result.results[2:]] == [None, None]
         assert result.results[2].lines[0].startswith("cannot say: the judge ")
 
 
@@ -84,10 +84,10 @@ def test_other_packages_add_words():
 
     added = case(text, words={"polite"})
     result = judge(added, "desired", EVIDENCE, words={"polite": polite}).results[1]
-    assert (result.held, result.lines) == (False, ("no \\x1b[31mplease",))
+    assert (result.holds, result.lines) == (False, ("no \\x1b[31mplease",))
     assert seen == [({"least": 2}, "ok")]
-    assert judge(added, "desired", EVIDENCE, words={"polite": lambda *_: None}).results[1].held is None
-    assert judge(added, "desired", EVIDENCE, words={"polite": lambda *_: True}).results[1].held is True
+    assert judge(added, "desired", EVIDENCE, words={"polite": lambda *_: None}).results[1].holds is None
+    assert judge(added, "desired", EVIDENCE, words={"polite": lambda *_: True}).results[1].holds is True
     with pytest.raises(CaseError, match=r"^case.yaml:9:5: 'polite' is no word of a check"):
         judge(added, "desired", EVIDENCE)
 

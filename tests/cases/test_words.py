@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.cases.checks.values import same
+from pytest_agentreplay.cases.checks.values import is_same
 from pytest_agentreplay.cases.evidence import CaseEvidence, frozen, meets_tools
-from pytest_agentreplay.cases.judging import WORDS, hold
+from pytest_agentreplay.cases.judging import WORDS, check_word
 from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.cases.turn import ToolCallView
 from pytest_agentreplay.cases.view import RunView
@@ -138,12 +138,12 @@ CANNOT_SAY = [
 
 
 def test_it_holds():
-    assert [row for row in HOLDS if hold(*row) != (True, ())] == []
+    assert [row for row in HOLDS if check_word(*row) != (True, ())] == []
 
 
 def test_it_does_not_hold_and_says_what_was_there():
     for word, wanted, evidence, told in FAILS:
-        held, lines = hold(word, wanted, evidence)
+        held, lines = check_word(word, wanted, evidence)
         assert held is False, (word, wanted)
         assert told in "\n".join(lines)
         assert len(lines) <= 6
@@ -152,7 +152,7 @@ def test_it_does_not_hold_and_says_what_was_there():
 
 def test_nobody_can_say():
     for word, wanted, evidence in CANNOT_SAY:
-        held, lines = hold(word, wanted, evidence)
+        held, lines = check_word(word, wanted, evidence)
         assert held is None, (word, wanted)
         assert lines[0].startswith("cannot say: ")
 
@@ -259,7 +259,7 @@ def test_tools_that_no_boundary_met_are_those_that_the_model_asked_for():
     evidence = frozen(run(asked, (ask({"role": "user", "content": "?"}, results), say("x"))))
     (call,) = evidence.tool_calls
     assert (call.name, call.arguments, call.result, call.turn) == ("look", {"q": 1}, {"user_id": 7}, 1)
-    assert frozen(evidence.run, asked=False).tool_calls == ()
+    assert frozen(evidence.run, with_requested=False).tool_calls == ()
     assert meets_tools(refund())
     assert not meets_tools(evidence.run)
 
@@ -268,9 +268,9 @@ def test_an_error_in_an_object_is_a_failed_call():
     def told(result):
         return CaseEvidence(tool_calls=(ToolCallView("pay", {}, result),))
 
-    assert hold("tool_failed", "pay", told({"error": "declined"})).held
-    assert hold("tool_failed", "pay", told({"is_error": True})).held
-    assert hold("tool_failed", "pay", told({"error": None, "status": "failed"})).held is False
+    assert check_word("tool_failed", "pay", told({"error": "declined"})).holds
+    assert check_word("tool_failed", "pay", told({"is_error": True})).holds
+    assert check_word("tool_failed", "pay", told({"error": None, "status": "failed"})).holds is False
 
 
 # Properties
@@ -288,8 +288,8 @@ def test_equal_means_the_same_json(a, b):
     def plain(value):
         return json.dumps(value, sort_keys=True).replace("-0.0", "0.0").replace(".0", "")
 
-    assert same(a, a)
-    assert same(a, b) == same(b, a) == (plain(a) == plain(b))
+    assert is_same(a, a)
+    assert is_same(a, b) == is_same(b, a) == (plain(a) == plain(b))
 
 
 @given(st.lists(st.tuples(TOOLS, st.integers(0, 2)), max_size=6), TOOLS, st.integers(0, 4))
@@ -297,17 +297,17 @@ def test_calls_are_counted(calls, name, bound):
     evidence = CaseEvidence(tool_calls=tuple(ToolCallView(tool, {"n": n}) for tool, n in calls))
     count = [tool for tool, _ in calls].count(name)
     most = max((calls.count(call) for call in calls if call[0] == name), default=0)
-    assert hold("tool_called", {"name": name, "times": bound}, evidence).held is (count == bound)
-    assert hold("tool_called", {"name": name, "at_least": bound}, evidence).held is (count >= bound)
-    assert hold("tool_not_called", name, evidence).held is (count == 0)
-    assert hold("forbidden_tools", [name], evidence).held is (count == 0)
-    assert hold("repeated_call", {"name": name, "at_least": bound}, evidence).held is (most >= bound)
-    assert hold("repeated_call", {"name": name, "at_most": bound}, evidence).held is (most <= bound)
+    assert check_word("tool_called", {"name": name, "times": bound}, evidence).holds is (count == bound)
+    assert check_word("tool_called", {"name": name, "at_least": bound}, evidence).holds is (count >= bound)
+    assert check_word("tool_not_called", name, evidence).holds is (count == 0)
+    assert check_word("forbidden_tools", [name], evidence).holds is (count == 0)
+    assert check_word("repeated_call", {"name": name, "at_least": bound}, evidence).holds is (most >= bound)
+    assert check_word("repeated_call", {"name": name, "at_most": bound}, evidence).holds is (most <= bound)
     names = [tool for tool, _ in calls]
     for how in ("equal", "subsequence", "multiset"):
-        assert hold("tool_order", {how: names}, evidence).held
-    assert hold("tool_order", {"equal": [*names, name]}, evidence).held is False
-    assert hold("tool_order", {"multiset": [*names, name]}, evidence).held is False
+        assert check_word("tool_order", {how: names}, evidence).holds
+    assert check_word("tool_order", {"equal": [*names, name]}, evidence).holds is False
+    assert check_word("tool_order", {"multiset": [*names, name]}, evidence).holds is False
 
 
 def test_a_run_of_any_depth_makes_no_word_raise():
@@ -316,4 +316,4 @@ def test_a_run_of_any_depth_makes_no_word_raise():
         deep = [deep]
     evidence = CaseEvidence(output=deep, tool_calls=(ToolCallView("a", {"x": deep}, deep),), input=deep)  # type: ignore[arg-type]
     for word, wanted in (row[:2] for row in HOLDS):
-        assert hold(word, wanted, evidence).held in {True, False, None}
+        assert check_word(word, wanted, evidence).holds in {True, False, None}

@@ -20,7 +20,7 @@ from pytest_agentreplay.report import terminal
 from pytest_agentreplay.runs.case_files.bundling import text_copy
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.traces.opening import packed
+from pytest_agentreplay.traces.opening import pack_archive
 from tests.support.kept_files import contents
 
 pytestmark = pytest.mark.usefixtures("root")  # an empty project, as the working directory
@@ -47,7 +47,7 @@ def scaffolded(root, typed):
 
 def read_case(folder):
     folder = Path(folder)
-    return parse.read((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
+    return parse.read_case((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
 
 
 def test_a_trace_becomes_a_case_and_so_does_a_snapshot(typed, scaffolded):
@@ -269,12 +269,12 @@ def test_a_hostile_or_changed_bundle_writes_nothing(typed):
     typed("export", "--to", "bundle", CASE, "-o", "good.zip")
     with zipfile.ZipFile("good.zip") as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
-    bad = {f"the name {name}": packed({**members, name: b"x"}) for name in HOSTILE.split()}
+    bad = {f"the name {name}": pack_archive({**members, name: b"x"}) for name in HOSTILE.split()}
     bad["a link"] = zipped(members, linked="notes.md")
     bad["a bomb"] = zipped(members | {"fixtures/big.yaml": b"0" * (65 << 20)})
-    bad["another content"] = packed(members | {"notes.md": b"other"})
+    bad["another content"] = pack_archive(members | {"notes.md": b"other"})
     for missing in ("notes.md", "bundle.json"):
-        bad[f"no {missing}"] = packed({name: data for name, data in members.items() if name != missing})
+        bad[f"no {missing}"] = pack_archive({name: data for name, data in members.items() if name != missing})
     bad["no archive"] = b"PK\x03\x04 no archive"
     before = contents(Path())
     for what, data in bad.items():
@@ -326,7 +326,7 @@ def test_a_bar_goes_with_many_files_on_a_terminal_alone(monkeypatch):
 
 def test_of_many_fixtures_the_number_is_told():
     files = ("case.yaml", *(f"fixtures/look-{number}.yaml" for number in range(casework.MANY + 1)), "notes.md")
-    assert casework.summary(files, ()) == "wrote case.yaml, notes.md, 21 files in fixtures/"
+    assert casework.describe_files(files, ()) == "wrote case.yaml, notes.md, 21 files in fixtures/"
 
 
 def test_json_that_is_nested_in_strings_deeper_than_redaction_sees_is_refused_by_what_it_is(typed):

@@ -12,7 +12,7 @@ import pytest
 from pytest_agentreplay.cli import main
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.plugin.cases import is_our_case
-from pytest_agentreplay.runs.case_files.case_writer import lay
+from pytest_agentreplay.runs.case_files.case_writer import write_files
 from pytest_agentreplay.runs.case_files.export import write
 from pytest_agentreplay.runs.cases.command_agent import Artifacts
 from pytest_agentreplay.snapshots.store import files, locks
@@ -37,11 +37,11 @@ def quick(monkeypatch):
 
 
 def laid(folder):
-    lay(folder, CASE)
+    write_files(folder, CASE)
 
 
 def forced(folder):
-    lay(folder, CASE, force=True)
+    write_files(folder, CASE, force=True)
 
 
 def exported(folder):
@@ -130,7 +130,7 @@ def test_what_a_killed_process_left_is_no_case_and_goes_with_the_next_run(tmp_pa
     monkeypatch.chdir(tmp_path)
     assert (names[0] / "case.yaml").exists()
     assert not is_our_case(names[0] / "case.yaml", tmp_path), "pytest takes it for none, whatever norecursedirs says"
-    assert files.below(tmp_path, "case.yaml") == []
+    assert files.list_below(tmp_path, "case.yaml") == []
     assert [*locks.snapshots(tmp_path)] == []
     assert main(["stats", "--cold", "cases"]) == 5
     assert main(["lint", "cases"]) != 0, "there is no case"
@@ -143,7 +143,7 @@ def test_two_that_make_one_case_at_once_make_it_once(tmp_path):
     told = []
 
     def work():
-        told.append(lay(tmp_path / "x", CASE).written)
+        told.append(write_files(tmp_path / "x", CASE).written)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

@@ -62,7 +62,7 @@ def project(shop, monkeypatch):
 
 
 def case_in(folder):
-    case = parse.read((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
+    case = parse.read_case((folder / "case.yaml").read_bytes(), file="case.yaml", folder=folder)
     return case, codec.loads((folder / "run.snapshot.json").read_bytes(), file="run").run
 
 

@@ -674,14 +674,14 @@ def test_a_link_is_not_followed_and_a_read_only_file_stops_everything(root, type
 @pytest.mark.usefixtures("in_git")
 def test_a_disk_that_takes_only_some_files_gets_none(root, typed, monkeypatch):
     put(root, "pytest.ini", "[pytest]\n")
-    was, put_one = contents(root), files.put
+    was, put_one = contents(root), files.write_unsynced
 
     def full(path, text):
         if path.name == ".gitattributes":
             raise CannotWrite(f"{path}: no space left")
         put_one(path, text)
 
-    monkeypatch.setattr(files, "put", full)
+    monkeypatch.setattr(files, "write_unsynced", full)
     assert typed("init", "--yes").code == USAGE
     assert contents(root) == was
 

@@ -110,7 +110,7 @@ def test_verify_shows_who_has_resealed_and_why(root, typed):
     edit(root / ONE, "and again", "and again by Bob")
     assert typed("verify", ONE) == (DAMAGED, "", f"agentreplay: {ONE}: edited after it was recorded: the revisions\n")
     doc = json.loads((root / ONE).read_text("utf-8"))
-    sealed = seal_digest.sealed(doc, doc.pop("integrity")["revisions"][::-1])
+    sealed = seal_digest.write_sealed(doc, doc.pop("integrity")["revisions"][::-1])
     (root / ONE).write_text(sealed, encoding="utf-8", newline="")
     told = typed("verify", ONE)
     assert (told.code, "revision 1 does not lead to the next one" in told.err) == (DAMAGED, True)

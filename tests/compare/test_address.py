@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.compare.matching.address import boundary, content, decoded, is_loopback, split
+from pytest_agentreplay.compare.matching.address import boundary, content, decode_body, is_loopback, split
 from pytest_agentreplay.model.exchanges import Body
 
 HERE = ["localhost", "api.localhost", "127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]
@@ -67,19 +67,19 @@ def held(data, kind=None, coding=None):
     ],
 )  # fmt: skip
 def test_codings_are_undone(coding, data):
-    assert decoded(data, coding) == (PLAIN, True)
+    assert decode_body(data, coding) == (PLAIN, True)
     found = held(data, "application/json", coding)
     assert (found.kind, found.tree) == ("json", {"text": "abc" * 200})
 
 
 def test_of_a_broken_body_what_came_is_read_and_what_is_beyond_bounds_stays_as_it_is():
-    text, whole = decoded(ZIPPED[:-12], "gzip")
+    text, whole = decode_body(ZIPPED[:-12], "gzip")
     assert not whole
     assert text
     assert PLAIN.startswith(text)
     bomb = gzip.compress(b"\0" * (65 * 1024 * 1024), 9, mtime=0)
     for coding, data in (("compress", b"xx"), ("gzip", b"no gzip"), ("gzip", bomb)):
-        assert decoded(data, coding) == (data, False)
+        assert decode_body(data, coding) == (data, False)
         found = held(data, coding=coding)
         assert (found.kind, found.tree, found.data) == ("bytes", None, data)
 

@@ -76,7 +76,7 @@ def test_a_handoff_in_one_lane_counts_each_agent(writing):
         book.tool("look")
     named(book, "billing", said="then")
     named(book, "triage", said="again")
-    told = [(turn.agent, turn.number, len(turn.exchanges), turn.told) for turn in turns(book.run(), READER)]
+    told = [(turn.agent, turn.number, len(turn.exchanges), turn.title) for turn in turns(book.run(), READER)]
     assert told == [
         ("triage", 0, 1, "triage turn 0"),
         ("triage", 1, 2, "triage turn 1"),
@@ -96,23 +96,23 @@ def test_a_handoff_stays_in_order_and_one_agent_alone_is_counted_as_ever(writing
     book = writing.Book()
     named(book, "researcher")
     named(book, "researcher", said="then")
-    assert [turn.told for turn in turns(book.run(), READER)] == ["turn 1", "turn 2"]
+    assert [turn.title for turn in turns(book.run(), READER)] == ["turn 1", "turn 2"]
 
 
 def test_one_name_in_two_lanes_is_told_with_the_lane(writing):
-    told = [turn.told for turn in turns(team(writing, "worker", "worker"), READER)]
+    told = [turn.title for turn in turns(team(writing, "worker", "worker"), READER)]
     assert told == ["worker main.1 turn 1", "worker main.1 turn 2", "worker main.2 turn 1", "worker main.2 turn 2"]
-    told = [turn.told for turn in turns(team(writing, "", ""), READER)]
+    told = [turn.title for turn in turns(team(writing, "", ""), READER)]
     assert told[:3] == ["turn 1 of lane main.1", "turn 2 of lane main.1", "turn 1 of lane main.2"]
 
 
 def test_a_task_around_each_call_of_an_agent_is_no_lane_of_its_own(writing):
     run = team(writing)
     later = [replace(x, lane=f"main.{at + 1}") for at, x in enumerate(run.exchanges)]
-    told = [turn.told for turn in turns(replace(run, exchanges=tuple(later)), READER)]
+    told = [turn.title for turn in turns(replace(run, exchanges=tuple(later)), READER)]
     assert told == ["researcher turn 1", "researcher turn 2", "writer turn 1", "writer turn 2"]
     later[3] = replace(later[3], start=5, finish=8, agent="researcher")
-    told = [turn.told for turn in turns(replace(run, exchanges=tuple(later)), READER)]
+    told = [turn.title for turn in turns(replace(run, exchanges=tuple(later)), READER)]
     assert "researcher main.3 turn 1" in told, "two of one name that overlap are two"
 
 

@@ -104,7 +104,7 @@ def test_values_that_are_equal_are_drift_and_not_watched():
     rules = matching("host: *.example.com", r"$.at ~ \d+")
     one, other = call("https://a.example.com/", {"at": "eu 1"}), call("https://b.example.com/", {"at": "eu 2"})
     assert {difference.path for difference in rules.drift(one, other)} == {"url", "$.at"}
-    assert rules.watched(one, other) == ()
+    assert rules.list_reported(one, other) == ()
     changed = call("https://b.example.com/", {"at": "us 2"})
     assert {difference.path for difference in rules.drift(one, changed)} == {"url"}, "$.at differs beside its number"
 

@@ -183,11 +183,11 @@ FILES = {
 
 
 def test_what_is_a_file_and_what_is_text():
-    assert {text: str(media.encoded(text)) for text in FILES} == FILES
+    assert {text: str(media.read_media(text)) for text in FILES} == FILES
     document = {"source": {"type": "text", "media_type": "text/plain", "data": "abcd"}}
-    assert media.told(document) == document, "plain text beside a type is no file"
-    assert media.told("plain") == "plain"
-    assert str(media.of(b"x" * 2_500_000, "Image/PNG; q=1")).startswith("<image/png 2.5 MB sha256:")
+    assert media.mark_media(document) == document, "plain text beside a type is no file"
+    assert media.mark_media("plain") == "plain"
+    assert str(media.make_media(b"x" * 2_500_000, "Image/PNG; q=1")).startswith("<image/png 2.5 MB sha256:")
     assert media.swap("<image/png 3 B sha256:00000000>", "text") == ""
     assert media.swap("<image/png 3 B sha256:00000000>", "<application/pdf 3 B sha256:11111111>") == (
         "image/png -> application/pdf: another file (sha256:00000000 recorded, sha256:11111111 now)"

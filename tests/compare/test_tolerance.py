@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.compare.tolerance import TolerancePolicy, parse, view
-from pytest_agentreplay.compare.tolerance.comparing import matched
+from pytest_agentreplay.compare.tolerance.comparing import match_elements
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.canonical_json import canonical
 
@@ -27,7 +27,7 @@ def rules(*rows):
 
 
 def near(recorded, now, *rows):
-    return rules(*rows).near("search", recorded, now)
+    return rules(*rows).is_near("search", recorded, now)
 
 
 ROWS = [
@@ -38,9 +38,9 @@ ROWS = [
 @given(JSON, JSON, st.lists(st.sampled_from(ROWS), max_size=4))
 def test_what_is_settled_is_near_when_it_is_equal_and_settling_again_changes_nothing(recorded, now, rows):
     tolerances = rules(*rows)
-    settled = tolerances.settled("search", recorded, now)
-    assert tolerances.near("search", recorded, now) == (canonical(settled) == canonical(recorded))
-    assert canonical(tolerances.settled("search", recorded, settled)) == canonical(settled) or rows
+    settled = tolerances.settle("search", recorded, now)
+    assert tolerances.is_near("search", recorded, now) == (canonical(settled) == canonical(recorded))
+    assert canonical(tolerances.settle("search", recorded, settled)) == canonical(settled) or rows
     assert near(recorded, recorded, *rows), "everything is near itself under any tolerance"
     assert near(recorded, now) == (canonical(recorded) == canonical(now)), "without tolerances near is equal"
 
@@ -68,7 +68,7 @@ def test_as_many_pairs_are_found_as_there_can_be(old, new):
     def close(at, to):
         return abs(old[at] - new[to]) <= 1
 
-    found = matched([str(one) for one in old], [str(one) for one in new], close)
+    found = match_elements([str(one) for one in old], [str(one) for one in new], close)
     assert len({*found.values()}) == len(found)
     assert all(close(at, to) for at, to in found.items())
     padded = [*new, *[99] * max(0, len(old) - len(new))]
@@ -118,7 +118,7 @@ def test_tolerances_hold_together_and_the_last_one_wins():
 
 
 def test_what_is_left_differs_alone_and_a_view_leads_through_classes_and_tuples():
-    settled = rules("search $[*].s = 0.1", "search $ = unordered").settled(
+    settled = rules("search $[*].s = 0.1", "search $ = unordered").settle(
         "search", [{"id": 1, "s": 0.5}, {"id": 2, "s": 0.4}], [{"id": 3, "s": 0.4}, {"id": 1, "s": 0.55}]
     )
     assert settled == [{"id": 1, "s": 0.5}, {"id": 3, "s": 0.4}]

@@ -149,10 +149,10 @@ def test_a_tool_means_its_results_in_a_project_and_its_arguments_in_a_case():
     assert TolerancePolicy([result]).compare(before, after)
     assert not TolerancePolicy([argument]).compare(before, after)
     anywhere = policy("$.tools[*].arguments.limit = ignore")
-    assert anywhere.near("search", {"limit": 5}, {"limit": 9}, "arguments")
-    assert not anywhere.near("search", {"limit": 5}, {"limit": 9})
+    assert anywhere.is_near("search", {"limit": 5}, {"limit": 9}, "arguments")
+    assert not anywhere.is_near("search", {"limit": 5}, {"limit": 9})
     third = policy("$.tools[0].arguments = ignore")
-    assert not third.near("search", {"limit": 5}, {"limit": 9}, "arguments"), "one call alone has no number"
+    assert not third.is_near("search", {"limit": 5}, {"limit": 9}, "arguments"), "one call alone has no number"
 
 
 def test_what_is_forbidden_and_what_is_too_much_holds_beside_every_other_tolerance():
@@ -189,7 +189,7 @@ def test_judges_and_embeddings_are_asked_about_what_differs_and_what_they_say_is
     assert drift.summary.endswith("(the cosine is 0.71)")
     with pytest.raises(RunnerError, match="ZeroDivisionError"):
         drifts(shows(), shows(final="No."), line, hooks={"help": lambda **_: 1 / 0})
-    assert policy("search $ = judge(help, good)").near("search", "a", "b") is False, "a verified result asks nobody"
+    assert policy("search $ = judge(help, good)").is_near("search", "a", "b") is False, "a verified result asks nobody"
 
 
 REACHED = [

@@ -22,7 +22,7 @@ from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.transcript import write_transcript
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import journal
-from pytest_agentreplay.snapshots.kit import kit_of
+from pytest_agentreplay.snapshots.kit import make_kit
 
 SAMPLES = Path(__file__).parents[1] / "snapshots" / "samples"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SAMPLES.glob("*.json"))]
@@ -160,7 +160,7 @@ def looked_at(run: Run) -> None:
     run_view.format_run(run, terminal.open_console(width=80))
     list(run_view.spell_run(run))
     run_data.describe_run(run)
-    kits.format_kit(kit_of(run, READER))
+    kits.format_kit(make_kit(run, READER))
     divergences(run, run, READER, matching=Matching(READER, RULES))
 
 
@@ -180,7 +180,7 @@ def journal_of(seed: int) -> bytes:
 def journal_is_legal(data: bytes) -> None:
     """A journal gives a run that can be written, or none."""
     began = time.process_time()
-    run, torn_off = journal.read(data)
+    run, torn_off = journal.read_journal(data)
     assert 0 <= torn_off <= len(data)
     if run is not None:
         try:

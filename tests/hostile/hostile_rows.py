@@ -369,7 +369,7 @@ def schema(row: Row, folder: Path) -> None:
         doc.pop("integrity")
         snapshot = codec.loads(json.dumps(doc), file="f")
         assert not snapshot.sealed, "what is served is told as edited, and refused where CI is set"
-        assert codec.edited(json.dumps(doc), file="f") == ["the seal is gone"]
+        assert codec.list_edits(json.dumps(doc), file="f") == ["the seal is gone"]
         return
     said = row["payload"].partition(":")[2].strip() or "999"
     for version in (said, '"999.0"', "999", '"2.0"', "1", "null", '"1.x"', '"1.0.0"', '"\\u0661.0"'):

@@ -56,7 +56,7 @@ def sealed(doc: dict[str, Any]) -> str:
     """The text of a document under a seal that fits: whoever writes a file can seal it, but for what is too deep."""
     doc.pop("integrity", None)
     try:
-        return seal_digest.sealed(doc)
+        return seal_digest.write_sealed(doc)
     except RecursionError:
         return json.dumps(doc)
 

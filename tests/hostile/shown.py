@@ -34,7 +34,7 @@ from pytest_agentreplay.report.summary import (
 )
 from pytest_agentreplay.report.transcript import write_transcript
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import kit_of
+from pytest_agentreplay.snapshots.kit import make_kit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -69,7 +69,7 @@ def of_the_printers(run: Run) -> Iterator[tuple[str, str]]:
         console = terminal.open_console(width=width)
         yield f"show, {width} columns", terminal.render(console, *run_view.format_run(run, console))
     yield "show --plain", escape.escape_output("\n".join(run_view.spell_run(run)))
-    yield "kit", escape.escape_output(kits.format_kit(kit_of(run, READER)))
+    yield "kit", escape.escape_output(kits.format_kit(make_kit(run, READER)))
     text = run.exchanges[1].call.name
     test = run.header.test
     for finding in (

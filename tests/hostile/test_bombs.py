@@ -92,7 +92,7 @@ def test_a_journal_cannot_unfold_without_end():
         body = {"parts": [[0, 10**12], [0, 10**12]] if n else ["xx"]}
         request = {"method": "GET", "url": "http://x/", "body": body}
         records.append(journal._record({"exchange": {"order": [2 * n, None], "request": request}}))
-    run, torn = journal.read(b"".join(records))
+    run, torn = journal.read_journal(b"".join(records))
     assert torn
     assert sum(len(x.call.body) for x in run.exchanges) <= 8 * LARGEST
 
@@ -105,5 +105,5 @@ def test_depth_is_counted_outside_of_strings():
         for inside in STRINGS:
             text = "[" * levels + inside + ", 1" + "]" * levels
             json.loads(text)
-            assert parsing.exceeded(text.encode()) == ""
-            assert parsing.exceeded(f"[{inside}, {'[' * parsing.DEEPEST}".encode()) == "nested too deep"
+            assert parsing.explain_excess(text.encode()) == ""
+            assert parsing.explain_excess(f"[{inside}, {'[' * parsing.DEEPEST}".encode()) == "nested too deep"

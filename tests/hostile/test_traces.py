@@ -11,14 +11,14 @@ from markdown_it import MarkdownIt
 from shown import forbidden
 
 from pytest_agentreplay.cases.case import FILE, NOTES, RUN
-from pytest_agentreplay.cases.render import code, written
+from pytest_agentreplay.cases.render import code, escape_sentence
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions, from_refusal, from_trace
-from pytest_agentreplay.runs.case_files.trace_import import imported
+from pytest_agentreplay.runs.case_files.trace_import import import_traces
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.traces.opening import opened
+from pytest_agentreplay.traces.opening import open_trace
 
 PATIENCE = 5.0
 """Seconds of processor time; all of these take a part of one, and took minutes where they were not bounded."""
@@ -50,7 +50,7 @@ def cases_of(data, folder):
     told = ScaffoldOptions(folder=folder / "cases" / "c", test="cases/c/case.yaml::c", today="2026-11-22")
     began, said = time.process_time(), ""
     try:
-        found = imported([file], Policy(), {})
+        found = import_traces([file], Policy(), {})
         made = [from_trace(trace, found, told) for trace in found.traces]
         made += [from_refusal(found.refusal, found, told)] if found.refusal is not None else []
     except AgentReplayError as error:
@@ -58,7 +58,7 @@ def cases_of(data, folder):
     assert time.process_time() - began < PATIENCE
     assert "\n" not in said
     for one in made:
-        parse.read(one.contents[FILE], file=FILE, folder=told.folder, words=None)
+        parse.read_case(one.contents[FILE], file=FILE, folder=told.folder, words=None)
         codec.loads(one.contents[RUN], file=RUN)
         assert not forbidden(one.contents[NOTES].decode())
     return made or said
@@ -89,7 +89,7 @@ def test_a_bomb_is_told_by_how_far_it_unpacks_and_a_file_of_today_is_read(tmp_pa
     for data in BOMBS:
         assert "unpacked, more than" in cases_of(data, tmp_path)
     said = " ".join(f"{number} of the orders were late" for number in range(20_000))
-    assert len(opened(gzip.compress(kit(*tool(output=said)).encode()), file="x").rows) == 1
+    assert len(open_trace(gzip.compress(kit(*tool(output=said)).encode()), file="x").rows) == 1
 
 
 ODD = [
@@ -120,10 +120,10 @@ MARKDOWN = [
 
 def test_notes_are_text_and_code_and_nothing_that_a_page_acts_on_and_what_is_harmless_stays():
     for text in MARKDOWN:
-        note = f"- {written(f'{text} with {code(text)} gave {code(text * 3)}.')}"
+        note = f"- {escape_sentence(f'{text} with {code(text)} gave {code(text * 3)}.')}"
         page = MarkdownIt("gfm-like", {"linkify": False}).parse(note)
         (inline,) = (token for token in page if token.type == "inline")
         assert {token.type for token in inline.children} <= {"text", "code_inline", "text_special"}
         assert [token.type for token in page if token.type.startswith(("heading", "html", "fence", "table"))] == []
     said = "issue_refund with `{}` gave [[redacted:email:1]] to a.b@c.test: a_b * 5 > 6"
-    assert written(said) == said
+    assert escape_sentence(said) == said

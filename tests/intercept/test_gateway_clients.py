@@ -9,7 +9,7 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from pytest_agentreplay.errors import CannotFreeze
-from pytest_agentreplay.intercept.gateway.server import signed_for
+from pytest_agentreplay.intercept.gateway.server import sign_for_upstream
 from pytest_agentreplay.model.exchanges import Body, HttpCall
 from tests.support.project import NOBODY
 from tests.support.small_projects import furnished, passed, recorded
@@ -111,7 +111,7 @@ def credentials(monkeypatch):
 def test_a_request_to_aws_is_signed_anew_for_its_real_host(credentials):
     credentials("AKIAMINE")
     call = aws_call("AKIAMINE", "secret")
-    sent = dict(signed_for(call).headers)
+    sent = dict(sign_for_upstream(call).headers)
     check = AWSRequest("POST", call.url, {"content-type": "application/json"}, call.body.data)
     auth = SigV4Auth(Credentials("AKIAMINE", "secret"), "bedrock", "eu-west-1")
     check.context["timestamp"] = check.headers["X-Amz-Date"] = sent["X-Amz-Date"]
@@ -126,6 +126,6 @@ def test_what_cannot_be_signed_anew_says_why_and_what_goes_to_no_aws_host_is_lef
     with pytest.raises(
         CannotFreeze, match="other credentials here than the child has used; call AWS in the test's own"
     ):
-        signed_for(call)
+        sign_for_upstream(call)
     elsewhere = HttpCall("POST", "http://127.0.0.1:9/model/a/converse", call.headers)
-    assert signed_for(elsewhere) is elsewhere
+    assert sign_for_upstream(elsewhere) is elsewhere

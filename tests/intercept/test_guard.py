@@ -344,7 +344,7 @@ class Proactor:
 
 def test_what_asyncio_reaches_on_windows_is_told():
     kind = type("Proactor", (Proactor,), {})
-    guard.report_proactor(kind, guard._meet)
+    guard.report_proactor(kind, guard._dispatch)
     proactor = kind()
     with socket.socket() as one, guarded("listen") as watch:
         assert proactor.connect(one, ("192.0.2.1", 443)) == ("connected", ("192.0.2.1", 443))

@@ -19,7 +19,7 @@ def pay(amount):
 
 def test_each_callback_of_an_ended_test_patches_each_of_its_tools_once(monkeypatch):
     patched = []
-    monkeypatch.setattr(redirections, "redirected", lambda tool: patched.append(tool) or redirect(tool))
+    monkeypatch.setattr(redirections, "redirect_again", lambda tool: patched.append(tool) or redirect(tool))
     ended = EndedTest()
     redirections.release(ended, [redirect(Tool("pay", pay))])
     for _ in range(10):

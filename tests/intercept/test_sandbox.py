@@ -62,7 +62,7 @@ def test_the_filter_refuses_sockets_that_lead_away_and_nothing_else(name):
 def test_a_system_without_such_a_filter_says_so(monkeypatch):
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
     assert sandbox.missing() == sandbox.close() == "darwin has no such filter, the network is closed at L1 only"
-    assert not sandbox.closed()
+    assert not sandbox.is_closed()
 
 
 @linux
@@ -77,7 +77,7 @@ def test_a_kernel_that_minds_no_filter_is_not_told_as_a_closed_one(monkeypatch):
     monkeypatch.setattr(sandbox, "_install", lambda machine: "")
     monkeypatch.setattr(sandbox.os, "uname", lambda: SimpleNamespace(machine="x86_64"), raising=False)
     assert sandbox.close() == "the kernel took the filter, and makes sockets all the same"
-    assert not sandbox.closed()
+    assert not sandbox.is_closed()
 
 
 def run(source):

@@ -30,7 +30,7 @@ URL = "wss://voice.example.com/v1/talk"
 
 
 def frames(*values, inner=False):
-    return FramesReply.of(Frame(json.dumps(value).encode(), inner=inner) for value in values)
+    return FramesReply.from_frames(Frame(json.dumps(value).encode(), inner=inner) for value in values)
 
 
 def message(value, connection=1):
@@ -68,7 +68,9 @@ def opened(run):
 def released(run, order, about=None):
     """The frames in the order in which they are released when the messages are made in `order` of their starts."""
     release = Release(connections(run)[1], about)
-    told = [[json.loads(f.data) for x in release.made(start) for f in release.frames(x.outcome)] for start in order]
+    told = [
+        [json.loads(f.data) for x in release.mark_made(start) for f in release.frames(x.outcome)] for start in order
+    ]
     assert release.complete
     return told
 
@@ -107,7 +109,7 @@ def test_what_answers_an_inner_message_is_kept_and_nothing_else():
 @given(st.lists(st.tuples(st.binary(max_size=12), st.booleans()), max_size=8))
 def test_a_reply_gives_back_the_frames_that_it_is_made_of(parts):
     given_frames = tuple(Frame(data, binary) for data, binary in parts)
-    reply = FramesReply.of(given_frames)
+    reply = FramesReply.from_frames(given_frames)
     assert tuple(reply.frames()) == given_frames
     assert sum(reply.sizes) == len(reply.body)
 

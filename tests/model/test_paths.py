@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.model.paths import near, quoted
+from pytest_agentreplay.model.paths import quote_word, relative_path
 
 WORDS = {
     "tests/test_a.py::test_b": "tests/test_a.py::test_b", "C:/shop/tests/x.json": "C:/shop/tests/x.json",
@@ -22,7 +22,7 @@ WORDS = {
 
 
 def test_a_word_is_quoted_where_it_has_to_be():
-    assert {text: quoted(text) for text in WORDS} == WORDS
+    assert {text: quote_word(text) for text in WORDS} == WORDS
 
 
 def by_windows(line):
@@ -52,7 +52,7 @@ PIECES = st.sampled_from([*"a[]()/\\\"'`$!%^&|<>;,@# ~*?{}=:é\u201c\u2019", "::
 
 @given(st.lists(PIECES, max_size=8).map("".join))
 def test_every_shell_reads_the_word_back(text):
-    word = quoted(text)
+    word = quote_word(text)
     assert shlex.split(word) == [text]
     if not word.startswith("'"):
         assert by_windows(word) == by_powershell(word) == text
@@ -72,4 +72,4 @@ def test_every_shell_reads_the_word_back(text):
     ],
 )
 def test_a_path_is_told_alike_on_every_system(kind, file, here, told):
-    assert near(kind(file), kind(here)) == told
+    assert relative_path(kind(file), kind(here)) == told

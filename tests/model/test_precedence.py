@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.backends.backend import Moment, Replayed
 from pytest_agentreplay.model.exchanges import Exchange, Failure, ToolCall, ToolReply
-from pytest_agentreplay.model.release_order import Label, Precedence, Started, above, late_lanes
+from pytest_agentreplay.model.release_order import Label, Precedence, Started, lanes_above, late_lanes
 from tests.support import backends
 
 DONE = ToolReply()
@@ -22,37 +22,37 @@ def call(lane, start, finish, outcome=DONE):
 def test_inside_a_lane_the_order_is_strict():
     first, second = call("main", 1, 2), call("main", 3, 4)
     order = Precedence([first, second])
-    assert order.early(second)
+    assert order.is_early(second)
     order.answer(first)
-    assert not order.early(second)
+    assert not order.is_early(second)
 
 
 def test_agents_and_jobs_side_by_side_are_free_of_each_other():
     a1, b1, a2 = call("main.1", 1, 4), call("main.2", 2, 3), call("main.1", 5, 6)
     order = Precedence([a1, b1, a2])
     order.answer(a1)
-    assert not order.early(a2), "main.2 had answered before a2 began, by chance"
+    assert not order.is_early(a2), "main.2 had answered before a2 began, by chance"
     jobs = [call(f"main.{n}", 2 * n, 2 * n + 1) for n in range(1, 5)]
-    assert not any(Precedence(jobs).early(job) for job in jobs)
+    assert not any(Precedence(jobs).is_early(job) for job in jobs)
 
 
 def test_a_begun_lane_comes_after_what_its_beginner_had_by_then():
     plan, inner, meanwhile, later = call("main", 1, 2), call("main.1.1", 3, 6), call("main", 4, 5), call("main.1", 7, 8)
     order = Precedence([plan, inner, meanwhile, later])
-    assert order.early(inner)
-    assert order.early(later)
+    assert order.is_early(inner)
+    assert order.is_early(later)
     assert order.binding(later) == [plan], "what its beginner did meanwhile does not bind"
     order.answer(plan)
-    assert not order.early(inner)
-    assert order.early(meanwhile) is False
-    assert not order.early(later)
+    assert not order.is_early(inner)
+    assert order.is_early(meanwhile) is False
+    assert not order.is_early(later)
 
 
 def test_calls_that_were_given_up_bind_nobody():
     gone = call("main", 1, 2, Failure("asyncio.exceptions.CancelledError"))
     never = call("main", 3, None, None)
-    assert not Precedence([gone, never, last := call("main", 4, 5)]).early(last)
-    assert ([*above("main.2.11")], [*above("main")]) == (["main.2", "main"], [])
+    assert not Precedence([gone, never, last := call("main", 4, 5)]).is_early(last)
+    assert ([*lanes_above("main.2.11")], [*lanes_above("main")]) == (["main.2", "main"], [])
 
 
 def test_what_its_beginner_was_answered_beside_a_job_does_not_bind_the_job():
@@ -62,7 +62,7 @@ def test_what_its_beginner_was_answered_beside_a_job_does_not_bind_the_job():
     order = Precedence([plan, beside, job], {"main.1": 2})
     assert order.binding(job) == [plan]
     order.answer(plan)
-    assert not order.early(job)
+    assert not order.is_early(job)
 
 
 @pytest.mark.parametrize("begun", [None, [], "x", {"main.1": "2"}, {"main.1": 10**9}, {"main.9": 0}])
@@ -90,10 +90,10 @@ def runs(draw):
 def test_the_quick_answer_is_the_plain_one_and_what_binds_a_call_had_ended_before_it(calls, chance):
     order, answered = Precedence(calls), []
     for x in chance.sample(calls, len(calls)):
-        assert order.early(x) == any(y not in answered for y in order.binding(x))
+        assert order.is_early(x) == any(y not in answered for y in order.binding(x))
         for y in order.binding(x):
             assert y.finish < x.start
-            assert y.lane == x.lane or y.lane in above(x.lane)
+            assert y.lane == x.lane or y.lane in lanes_above(x.lane)
         order.answer(x)
         answered.append(x)
 
@@ -129,7 +129,7 @@ def test_a_recording_keeps_the_labels_of_the_lanes_that_it_has():
     started = Started()
     for nth in (1, 2):
         started.note(f"main.{nth}", Label("shop.fetch", nth))
-    assert started.kept({"main", "main.2"}) == {"main.2": ["shop.fetch", 2]}
+    assert started.list_labels({"main", "main.2"}) == {"main.2": ["shop.fetch", 2]}
 
 
 def test_what_a_child_did_for_a_recorded_request_is_served_binds_nobody_and_is_not_missed():

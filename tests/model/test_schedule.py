@@ -105,7 +105,7 @@ def test_what_came_out_of_turn_or_was_given_up_is_passed_over(exchanges, dice):
             case 0:
                 schedule.drop(x.start)
             case 1:
-                schedule.come(ReleaseEvent(x.finish or x.start, x.start, END, 0))
+                schedule.mark_released(ReleaseEvent(x.finish or x.start, x.start, END, 0))
             case _:
                 left.append(x.start)
     schedule.drop(10_000)
@@ -120,9 +120,9 @@ def test_a_call_is_early_until_all_has_come_that_came_before_it(exchanges):
     schedule, came = ReleaseSchedule(exchanges), 0
     for x in exchanges:
         before = [event for event in telling(schedule.events) if came < event.reading < x.start]
-        while (event := schedule.early(x.start)) is not None:
+        while (event := schedule.find_early(x.start)) is not None:
             assert event == before.pop(0)
-            schedule.come(event)
+            schedule.mark_released(event)
             came = event.reading
         assert not before
 

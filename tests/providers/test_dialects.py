@@ -406,7 +406,7 @@ def reads(dialect, body, values, kind):
     for url in SOCKETS:
         message = FrameCall(url, 1, body=Body(json.dumps(body).encode()))
         assert READER.read_call(message).name
-        READER.read_reply(message, FramesReply.of(Frame(json.dumps(v).encode()) for v in values))
+        READER.read_reply(message, FramesReply.from_frames(Frame(json.dumps(v).encode()) for v in values))
     READER.read_chunks(ToolReply(body))
     READER.read_reply(ToolCall("m", boundary="model"), ToolReply(body))
     for boundary in ("model", "retrieval"):

@@ -20,7 +20,7 @@ def message(value, url=REALTIME):
 
 
 def read(asked, *came):
-    return READER.read_reply(asked, FramesReply.of(Frame(json.dumps(value).encode()) for value in came))
+    return READER.read_reply(asked, FramesReply.from_frames(Frame(json.dumps(value).encode()) for value in came))
 
 
 @pytest.mark.parametrize(

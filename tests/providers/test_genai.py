@@ -145,7 +145,7 @@ def test_a_reply_is_a_message_neighbours_of_one_role_are_one_and_what_is_no_json
     assert [genai.parsed(one) for one in ('{"q": ', 7)] == ['{"q": ', 7]
     one, other = text("user", "a"), text("user", "b")
     empty = {"role": "assistant", "parts": []}
-    assert genai.joined([one, empty, other]) == ({"role": "user", "parts": words("a", "b")},)
+    assert genai.join_neighbours([one, empty, other]) == ({"role": "user", "parts": words("a", "b")},)
 
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"

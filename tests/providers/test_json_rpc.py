@@ -99,20 +99,22 @@ def test_a_question_and_what_answers_it_have_one_subject(said, by_agent, same):
 
 
 def test_answers_and_progress_come_under_the_ids_of_today():
-    names = {json_rpc.plain(3): 7}
-    answer = json_rpc.renamed({"jsonrpc": "2.0", "id": 3, "result": {"id": 3}}, names)
+    names = {json_rpc.make_key(3): 7}
+    answer = json_rpc.rename_ids({"jsonrpc": "2.0", "id": 3, "result": {"id": 3}}, names)
     assert answer == {"jsonrpc": "2.0", "id": 7, "result": {"id": 3}}
-    progress = json_rpc.renamed({"method": "notifications/progress", "params": {"progressToken": 3, "total": 3}}, names)
+    progress = json_rpc.rename_ids(
+        {"method": "notifications/progress", "params": {"progressToken": 3, "total": 3}}, names
+    )
     assert progress["params"] == {"progressToken": 7, "total": 3}
     asked_back = {"id": 3, "method": "roots/list"}
-    assert json_rpc.renamed(asked_back, names) is asked_back
+    assert json_rpc.rename_ids(asked_back, names) is asked_back
 
 
 def test_an_answer_is_found_though_others_were_asked_meanwhile():
     frames = [Frame(data(id=number, result={"of": number})) for number in (2, 1)]
     opened = FrameCall("stdio:python orders.py", boundary="mcp")
     asked = [sent(id=number, method="tools/call", params={"name": "t"}) for number in (1, 2, 3)]
-    outcomes = [FramesReply(), FramesReply(), FramesReply.of(frames), FramesReply()]
+    outcomes = [FramesReply(), FramesReply(), FramesReply.from_frames(frames), FramesReply()]
     calls = zip([opened, *asked], outcomes, (1, 3, 5, 7), strict=True)
     found = json_rpc.answers([Exchange(one, outcome, start, start + 1) for one, outcome, start in calls])
     assert {start: answer["result"] for start, answer in found.items()} == {3: {"of": 1}, 5: {"of": 2}}
@@ -142,11 +144,11 @@ def test_lines_of_a_child_process_are_tied_by_their_request_ids():
     assert about is not None
     assert about == stream_json.subject(json.dumps(answer).encode(), by_agent=False)
     assert about != stream_json.subject(asked, by_agent=False)
-    assert stream_json.renamed(answer, {"req_1_ab": "req_1_cd"})["response"]["request_id"] == "req_1_cd"
+    assert stream_json.rename_ids(answer, {"req_1_ab": "req_1_cd"})["response"]["request_id"] == "req_1_cd"
     assert stream_json.subject(b'{"type": "user", "message": {}}', by_agent=True) is None
     for kind in ([], {}, ["control_request"], None, 1):
         line = {"type": kind, "request_id": "req_1_ab", "response": {"request_id": "req_1_ab"}}
         said = json.dumps(line).encode()
-        assert (stream_json.subject(said, by_agent=True), stream_json.asked(said)) == (None, "")
+        assert (stream_json.subject(said, by_agent=True), stream_json.read_question_id(said)) == (None, "")
         assert stream_json.client_ids(line) == ()
-        assert stream_json.renamed(line, {"req_1_ab": "req_1_cd"}) == line
+        assert stream_json.rename_ids(line, {"req_1_ab": "req_1_cd"}) == line

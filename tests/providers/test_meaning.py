@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.exchanges import Exchange, Header, HttpCall, Run, ToolCall
 from pytest_agentreplay.providers import READER, RULES, encode
-from pytest_agentreplay.providers.meaning import ByBody, ByMeaning, said
+from pytest_agentreplay.providers.meaning import ByBody, ByMeaning, normalize_call
 from pytest_agentreplay.providers.rules import Rule
 from tests.support.exchanges import call
 from tests.traces.neutral import asks, gives, text
@@ -61,7 +61,7 @@ def bodies(dialect):
 
 
 def meaning(url, body):
-    return said(READER.read_call(call(body, url)))
+    return normalize_call(READER.read_call(call(body, url)))
 
 
 def replaced(tree, old, new):
@@ -222,7 +222,7 @@ def conversation(system, steps, prefix):
 
 
 def means(dialect, messages):
-    return said(READER.read_call(encode.request(dialect, model="m-1", messages=messages)))
+    return normalize_call(READER.read_call(encode.request(dialect, model="m-1", messages=messages)))
 
 
 @given(system=WORDS, steps=STEPS, word=WORDS, data=st.data())

@@ -13,7 +13,7 @@ from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
 from pytest_agentreplay.providers import READER, bedrock, encode, genai
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import kit_of
+from pytest_agentreplay.snapshots.kit import make_kit
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
 from tests.traces.neutral import asks, gives, text
 
@@ -290,7 +290,7 @@ def test_what_the_kit_says_of_grouped_parameters_and_look_ups():
         {"options.temperature": 0.5, "think": False},
         {},
     ]
-    told = {field.name: field.value for field in kit_of(run_of(*asked), READER).fields}
+    told = {field.name: field.value for field in make_kit(run_of(*asked), READER).fields}
     assert (told["sampling seed"], told["retrievals"]) == ("7", "1 call")
 
 

@@ -255,7 +255,7 @@ def yielded(texts, write):
 
 def pushed(texts, write):
     frames = [Message(json.dumps(item).encode(), binary=False) for item in json.loads(write(texts))]
-    reply = Redaction(Places({})).redact_outcome(FrameCall("wss://api.test/", 1), FramesReply.of(frames))
+    reply = Redaction(Places({})).redact_outcome(FrameCall("wss://api.test/", 1), FramesReply.from_frames(frames))
     return json.dumps([json.loads(frame.data) for frame in reply.frames()])
 
 
@@ -338,7 +338,7 @@ def test_a_secret_in_the_messages_of_a_connection_is_gone(wrapped, binary):
     made = redaction()
     asked = made.redact_content(FrameCall("wss://api.test/", 1, body=Body(wrapped(KEY).encode())))
     assert "[[redacted:key:1]]" in asked.body.data.decode()
-    after = made.redact_outcome(asked, replace(FramesReply.of(frames), closed=Closed(1000, f"bye {KEY}")))
+    after = made.redact_outcome(asked, replace(FramesReply.from_frames(frames), closed=Closed(1000, f"bye {KEY}")))
     assert after.closed.reason == "bye [[redacted:key:1]]"
     kept = [frame.data.decode() for frame in after.frames()]
     assert len(kept) == len(frames)

@@ -18,7 +18,7 @@ from pytest_agentreplay.redaction.credentials import find_nearby, find_paths, fi
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.redaction import Redaction
-from pytest_agentreplay.redaction.secret_names import believed, is_stand_in, strength
+from pytest_agentreplay.redaction.secret_names import get_strength, is_believed, is_stand_in
 
 VALUE = "7Kd" + "x9Qm" + "2Lp4Tz"
 SPOKEN = "v9zs00ZE1" + "MKZXggWhJ5"
@@ -312,10 +312,13 @@ STAND_INS = [
 
 
 def test_how_much_a_name_says_which_values_are_believed_and_which_stand_for_another():
-    assert {name: strength(name) for name in STRENGTHS} == STRENGTHS
+    assert {name: get_strength(name) for name in STRENGTHS} == STRENGTHS
     for name, value, secret in BELIEVED:
-        said = strength(name)
-        assert (said not in {"", "parameter"} and believed(said, value.encode(), quoted=True)) is secret, (name, value)
+        said = get_strength(name)
+        assert (said not in {"", "parameter"} and is_believed(said, value.encode(), quoted=True)) is secret, (
+            name,
+            value,
+        )
     assert [value for value in (*STAND_INS, VALUE) if not is_stand_in(value.encode())] == [VALUE]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, HttpCall
 from pytest_agentreplay.redaction import known
-from pytest_agentreplay.redaction.known import Remembering
+from pytest_agentreplay.redaction.known import SpanMemory
 from pytest_agentreplay.redaction.placeholders import splice
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import Policy
@@ -46,7 +46,7 @@ def test_a_text_that_grows_and_changes_is_redacted_as_if_it_were_new(edits, seed
 
 def test_only_what_is_new_is_scanned_and_an_overlap_counts_nothing_twice():
     seen = []
-    remember = Remembering(lambda data: seen.append(len(data)) or [])
+    remember = SpanMemory(lambda data: seen.append(len(data)) or [])
     history = b'{"messages":['
     for turn in range(50):
         history += b'{"role":"user","content":"%d %s"},' % (turn, b"word " * 300)

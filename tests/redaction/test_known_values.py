@@ -21,7 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, Frame, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.redaction.encodings import JSON_DEPTH, in_strings, secret_guises, written
+from pytest_agentreplay.redaction.encodings import JSON_DEPTH, in_strings, list_written_forms, secret_guises
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
 
@@ -139,12 +139,12 @@ def test_json_inside_json_and_what_python_shows_are_found(value):
             for ascii_only in levels:
                 text = json.dumps({"held": text}, ensure_ascii=ascii_only)
             texts.append(text)
-    needles = written(value)
+    needles = list_written_forms(value)
     assert [text for text in texts if not any(needle in text.encode() for needle in needles)] == []
 
 
 def test_slashes_may_be_escaped_and_a_plain_value_costs_no_further_needle():
-    assert {b"a\\/b\\/c-secret", b"a\\\\/b\\\\/c-secret"} <= {*written("a/b/c-secret")}
+    assert {b"a\\/b\\/c-secret", b"a\\\\/b\\\\/c-secret"} <= {*list_written_forms("a/b/c-secret")}
     assert set(in_strings(PLAIN)) == {PLAIN}
     needles = [needle for guise in secret_guises(PLAIN) for needle in guise.needles]
     assert [needle for needle in needles if PLAIN.encode() in needle and len(needle) != len(PLAIN)] == []
@@ -220,7 +220,7 @@ def test_the_file_of_a_form_and_a_message_of_a_connection_are_opened():
     call = HttpCall("POST", "https://api.test/v1/files", body=Body(head + zipped(KEY.encode()) + b"\r\n--b--\r\n"))
     after = knowing().redact_content(call).body.data
     assert unzipped(after.removeprefix(head).removesuffix(b"\r\n--b--\r\n")).endswith("[[redacted:key:1]]")
-    frames = FramesReply.of([Frame(b"hello"), Frame(gzip.compress(KEY.encode()), binary=True)])
+    frames = FramesReply.from_frames([Frame(b"hello"), Frame(gzip.compress(KEY.encode()), binary=True)])
     kept = knowing().redact_outcome(POST, frames).frames()
     assert [gzip.decompress(frame.data) for frame in kept if frame.binary] == [b"[[redacted:key:1]]"]
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.redaction.personal_numbers import FORMS, luhn
+from pytest_agentreplay.redaction.personal_numbers import FORMS, is_luhn
 from pytest_agentreplay.redaction.pii import LENGTHS, find_addresses, find_pii, is_iban, names_a_person
 from pytest_agentreplay.redaction.policy import PERSONAL
 
@@ -26,7 +26,7 @@ def found(text, find=find_pii):
 def card(head, length=16):
     """A number of that issuer whose check digit holds."""
     body = head + "0817263549081726354"[: length - 1 - len(head)]
-    return next(body + digit for digit in "0123456789" if luhn((body + digit).encode()))
+    return next(body + digit for digit in "0123456789" if is_luhn((body + digit).encode()))
 
 
 def iban(country, body=None):

@@ -97,7 +97,7 @@ def test_a_policy_keeps_claims_of_a_token_redacted_as_other_values_and_the_rest_
 def test_no_placeholder_of_a_token_has_a_length_that_base64_has_not():
     places = Placeholders()
     for number in range(11):
-        text = places.of("jwt", f"eyJhbGciOiJIUzI1NiJ9.x{number}.y").decode()
+        text = places.get_placeholder("jwt", f"eyJhbGciOiJIUzI1NiJ9.x{number}.y").decode()
         assert len(text.rpartition(".")[2]) % 4 != 1
         assert places.inside(text.encode()) == [(0, len(text))]
 

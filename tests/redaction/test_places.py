@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.redaction import encodings
-from pytest_agentreplay.redaction.placeholders import disjoint, recut, splice
+from pytest_agentreplay.redaction.placeholders import merge_disjoint, recut, splice
 from pytest_agentreplay.redaction.places import Places
 
 VALUES = {
@@ -147,7 +147,9 @@ def test_reveal_undoes_mark(text, noise, values):
 )
 def test_recut_keeps_the_number_of_chunks_and_their_sum(cuts, raw):
     size = sum(cuts)
-    spans = disjoint([], [(start, min(start + length, size), text) for start, length, text in raw if start < size])
+    spans = merge_disjoint(
+        [], [(start, min(start + length, size), text) for start, length, text in raw if start < size]
+    )
     spans = [span for span in spans if span[0] < span[1]]
     moved = recut(cuts, spans)
     assert len(moved) == len(cuts)

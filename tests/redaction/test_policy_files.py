@@ -14,7 +14,7 @@ from jsonpath_ng.parser import JsonPathParser
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.model.rules import compile_path
 from pytest_agentreplay.redaction import policies
-from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, joined
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, join_policies
 
 CORPUS = Path(os.environ.get("AGENTREPLAY_CORPUS") or Path(__file__).parents[1] / "corpus") / "hostile_corpus.jsonl"
 PATHS = [row for row in map(json.loads, CORPUS.read_text("utf-8").splitlines()) if row["class"] == "policy-jsonpath"]
@@ -215,15 +215,15 @@ B = Policy(strict=True, names={"who": "user", "dob": "day"}, keep_headers=frozen
 
 
 def test_joining_adds():
-    both = joined(A, B)
+    both = join_policies(A, B)
     assert (both.pii, both.strict) == (True, True)
     assert dict(both.names) == {"who": "customer", "dob": "day"}
     assert both.headers == {"x-a"}
     assert both.keep_headers == {"x-b"}, "leaving out wins"
     assert both.digest not in {"a", "b", ""}
-    assert joined(PLAIN, A) == A
-    assert joined() == PLAIN
-    assert joined(A, A).digest == "a"
+    assert join_policies(PLAIN, A) == A
+    assert join_policies() == PLAIN
+    assert join_policies(A, A).digest == "a"
 
 
 COMPARED = [

@@ -297,19 +297,19 @@ def sent(data, coding, redaction=None):
 )
 def test_of_frames_for_s3_the_payload_is_kept(parts, signature, trailers):
     data, payload = framed(parts, signature, trailers), b"".join(parts)
-    assert content_coding.unchunked(data) == payload
+    assert content_coding.remove_chunks(data) == payload
     call = sent(data, "aws-chunked")
     assert (call.body.data, dict(call.headers)["Content-Length"]) == (payload, str(len(payload)))
     assert "Content-Encoding" not in dict(call.headers)
     for end in range(len(data) - len(b"".join(line + b"\r\n" for line in trailers)) - 4):
         with pytest.raises(content_coding.Opaque):
-            content_coding.unchunked(data[:end])
+            content_coding.remove_chunks(data[:end])
 
 
 @given(st.binary(max_size=60))
 def test_what_is_no_frame_for_s3_is_replaced_and_never_an_error(data):
     try:
-        kept = content_coding.unchunked(data)
+        kept = content_coding.remove_chunks(data)
     except content_coding.Opaque:
         kept = OPAQUE
     assert sent(data, "aws-chunked").body.data == (kept if data else b"")

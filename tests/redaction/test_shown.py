@@ -25,9 +25,9 @@ from pytest_agentreplay.model.exchanges import (
     ToolReply,
 )
 from pytest_agentreplay.redaction.encodings import secret_guises
-from pytest_agentreplay.redaction.known import Known, Seen
+from pytest_agentreplay.redaction.known import Known, SearchedText
 from pytest_agentreplay.redaction.places import Places
-from pytest_agentreplay.redaction.policy import shapes_of
+from pytest_agentreplay.redaction.policy import make_shapes
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.runs.run_session import Location
 
@@ -56,19 +56,19 @@ def knowing():
         ToolReply(SECRET, (SECRET,), FAILURE),
         Frame(SECRET.encode()),
         Closed(1, SECRET),
-        FramesReply.of([Frame(SECRET.encode())], headers=HEADERS, failure=FAILURE),
+        FramesReply.from_frames([Frame(SECRET.encode())], headers=HEADERS, failure=FAILURE),
         Exchange(HTTP, FAILURE, 0, 1),
         Header(SECRET, outcome={"message": SECRET}, kit={"a": SECRET}),
         Run(Header(SECRET), (Exchange(HTTP, FAILURE, 0, 1),)),
         Location("t", Path("p"), Path("r"), {"home": SECRET}, {"KEY": SECRET}),
         Routes({"a": SECRET}, {"b": SECRET}),
-        PendingRequest(None, (SECRET.encode(),), held=[SECRET.encode()]),
-        Seen(SECRET.encode(), [], 0),
+        PendingRequest(None, (SECRET.encode(),), held_back=[SECRET.encode()]),
+        SearchedText(SECRET.encode(), [], 0),
         secret_guises(SECRET),
         knowing(),
         knowing()._known.secrets,
         Known(),
-        list(shapes_of({"a": lambda text: [(0, len(text))]})[0].find(SECRET.encode())),
+        list(make_shapes({"a": lambda text: [(0, len(text))]})[0].find(SECRET.encode())),
     ],
     ids=lambda value: type(value).__name__,
 )

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.redaction.detecting import readings
-from pytest_agentreplay.redaction.encodings import DEEPEST, View, ViewTooDeep, below, squeezed, unescaped, widened
+from pytest_agentreplay.redaction.detecting import list_readings
+from pytest_agentreplay.redaction.encodings import (
+    DEEPEST,
+    View,
+    ViewTooDeep,
+    list_views_below,
+    squeeze,
+    undo_utf16,
+    unescape,
+)
 from pytest_agentreplay.redaction.known import Known
 
 WORD = b"Qz7wLp0xNeedle"
@@ -35,7 +43,7 @@ CODINGS = {
 
 def found(data):
     """Where the word is read."""
-    views = ((reading, reading.view.text.find(WORD)) for reading in readings(data, deep=True))
+    views = ((reading, reading.view.text.find(WORD)) for reading in list_readings(data, deep=True))
     return [reading.back(at, at + len(WORD)) for reading, at in views if at >= 0]
 
 
@@ -68,28 +76,28 @@ def test_every_coding_is_undone_once_and_inside_json():
 def test_one_layer_of_json_is_what_json_reads(text):
     for ascii_only in (False, True):
         body = json.dumps(text, ensure_ascii=ascii_only)[1:-1]
-        assert unescaped(body.encode()).decode("utf-8", "surrogatepass") == text
+        assert unescape(body.encode()).decode("utf-8", "surrogatepass") == text
 
 
 def test_readings_end_where_escapes_do_and_what_is_escaped_too_often_is_told():
-    assert [reading.view.text for reading in readings(b'{"a": "plain"}', deep=True)] == [b'{"a": "plain"}']
-    assert len(list(readings(b'{"a": "line\\nline"}', deep=False))) == 1
+    assert [reading.view.text for reading in list_readings(b'{"a": "plain"}', deep=True)] == [b'{"a": "plain"}']
+    assert len(list(list_readings(b'{"a": "line\\nline"}', deep=False))) == 1
     data = b'{"a": "x ' + b"\\u005c" + b"u005c" * (DEEPEST + 4) + b'u0041 y"}'
     with pytest.raises(ViewTooDeep) as told:
-        list(below(data))
+        list(list_views_below(data))
     assert data[told.value.start : told.value.end].startswith(b"\\u005c")
     deep = "x"
     for _ in range(5):
         deep = json.dumps(deep)
-    assert [view.text.count(b"\\") for view in below(deep.encode())][-1] == 0
+    assert [view.text.count(b"\\") for view in list_views_below(deep.encode())][-1] == 0
 
 
 def test_cut_words_are_joined():
-    assert squeezed(View(b"'Qz7w''Lp0x'\nNeedle")).text == b"Qz7wLp0xNeedle"
-    assert squeezed(View(b"nothing to join")) is None
-    wide = widened(View("Qz7wLp".encode("utf-16-le")))
-    assert (wide.text, wide.up(1, 3)) == (b"Qz7wLp", (2, 5))
-    assert widened(View(b"ab\0b")) is None
+    assert squeeze(View(b"'Qz7w''Lp0x'\nNeedle")).text == b"Qz7wLp0xNeedle"
+    assert squeeze(View(b"nothing to join")) is None
+    wide = undo_utf16(View("Qz7wLp".encode("utf-16-le")))
+    assert (wide.text, wide.map_up(1, 3)) == (b"Qz7wLp", (2, 5))
+    assert undo_utf16(View(b"ab\0b")) is None
     known = Known()
     known.learn("key", 'Qz7w"Lp0x' + "Needle")
     for cut in (b"'Qz7w\"''Lp0xNeedle'", b'Qz7w"Lp0\nxNeedle'):

@@ -18,7 +18,7 @@ from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
 from pytest_agentreplay.runs.cases.in_process_run import attempt
 from pytest_agentreplay.runs.cases.runners import Runners
-from pytest_agentreplay.runs.cases.stored_case import read
+from pytest_agentreplay.runs.cases.stored_case import read_case
 from pytest_agentreplay.snapshots import codec
 from tests.runs.shop import CLIENTS, NOBODY, Shop, by_hand, case, settings
 from tests.support import refund_calls
@@ -85,7 +85,7 @@ def evaluator(root, runner, *, expect="reproduces", **given):
 
 def verdict(root, runner, **given):
     made, file = evaluator(root, runner, **given)
-    return made.evaluate(read(file))
+    return made.evaluate(read_case(file))
 
 
 def answer(messages):
@@ -137,7 +137,7 @@ def test_a_command_may_ask_its_proxy_for_the_hosts_that_the_project_allows(tmp_p
 
     told = []
     made, file = evaluator(tmp_path, answer, allow_hosts=("db.example.com",))
-    made.evaluate(read(file), command=Command())
+    made.evaluate(read_case(file), command=Command())
     assert told[0]["NO_PROXY"] == "127.0.0.1,localhost,::1,db.example.com"
     assert told[0]["HTTPS_PROXY"].startswith("http://agentreplay:")
 

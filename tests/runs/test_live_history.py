@@ -34,7 +34,7 @@ def test_runs_are_read_as_they_were_appended_and_git_leaves_them_out(tmp_path):
     history.append(tmp_path, runs[:2], [{"test": RUN.test, "word": "drifted"}])
     history.append(tmp_path, runs[2:])
     history.append(tmp_path, [])
-    assert history.read([tmp_path / history.FILE]) == runs
+    assert history.read_runs([tmp_path / history.FILE]) == runs
     assert (tmp_path / ".agentreplay" / ".gitignore").read_text(encoding="utf-8") == "*\n"
     lines = (tmp_path / history.FILE).read_text(encoding="utf-8").splitlines()
     assert json.loads(lines[2]) == {"format": 1, "verdict": {"test": RUN.test, "word": "drifted"}}
@@ -45,7 +45,7 @@ def test_histories_of_shards_are_one_and_what_stands_twice_counts_once(tmp_path)
     (tmp_path / "shard-1" / "history.jsonl").write_text(text_of(made(3), made(1)), encoding="utf-8")
     other = made(1, changed={"model": "other"})
     (tmp_path / "second.jsonl").write_text(text_of(made(2), made(1), other, made(1, session="s2")), encoding="utf-8")
-    runs = history.read([tmp_path / "shard-1", tmp_path / "second.jsonl", tmp_path / "second.jsonl"])
+    runs = history.read_runs([tmp_path / "shard-1", tmp_path / "second.jsonl", tmp_path / "second.jsonl"])
     assert runs == [made(1), other, made(1, session="s2"), made(2), made(3)]
 
 
@@ -53,9 +53,9 @@ def test_what_a_killed_writer_has_left_does_not_count_and_spoils_no_later_line(t
     history.append(tmp_path, [made(1)])
     file = tmp_path / history.FILE
     file.write_bytes(file.read_bytes() + text_of(made(2)).encode()[:40])
-    assert history.read([file]) == [made(1)]
+    assert history.read_runs([file]) == [made(1)]
     history.append(tmp_path, [made(3)])
-    assert history.read([file]) == [made(1), made(3)]
+    assert history.read_runs([file]) == [made(1), made(3)]
 
 
 FIRST_FORMAT = """\
@@ -67,7 +67,7 @@ FIRST_FORMAT = """\
 
 def test_a_line_as_it_was_first_released_stays_readable(tmp_path):
     (tmp_path / "h.jsonl").write_text(FIRST_FORMAT[:-1].replace("\n", " ") + "\n", encoding="utf-8")
-    (run,) = history.read([tmp_path / "h.jsonl"])
+    (run,) = history.read_runs([tmp_path / "h.jsonl"])
     assert (run.test, run.run, run.tokens, run.served_models, run.same) == ("t.py::x", 2, {"input": 7}, ("m-1",), False)
     assert run.drifts == (Drift("tool", "$.tools", "equal", "one less", [1], [], 1),)
 
@@ -76,7 +76,7 @@ def test_keys_of_a_newer_version_are_left_out(tmp_path):
     plain = RUN.plain() | {"newer": [1]}
     plain["drifts"][0]["newer"] = True
     (tmp_path / "h.jsonl").write_text(json.dumps({"format": 1, "more": 2, "result": plain}) + "\n", encoding="utf-8")
-    assert history.read([tmp_path / "h.jsonl"]) == [RUN]
+    assert history.read_runs([tmp_path / "h.jsonl"]) == [RUN]
 
 
 def line_of(**changes):
@@ -97,7 +97,7 @@ def test_a_damaged_line_is_an_error_that_names_file_and_line(tmp_path, monkeypat
     data = text_of(made(1)) + line + "\n" + text_of(made(2))
     (tmp_path / "h.jsonl").write_bytes(data.encode("utf-8", "surrogateescape"))
     with pytest.raises(SnapshotUnreadable) as refused:
-        history.read([tmp_path / "h.jsonl"])
+        history.read_runs([tmp_path / "h.jsonl"])
     assert str(refused.value) == (
         "h.jsonl: line 2: is no line of format 1 of a history of live runs; remove it, or update pytest_agentreplay"
     )
@@ -105,7 +105,7 @@ def test_a_damaged_line_is_an_error_that_names_file_and_line(tmp_path, monkeypat
 
 def test_a_history_that_is_not_there_is_an_error(tmp_path):
     with pytest.raises(SnapshotMissing, match="none: there is no such file"):
-        history.read([tmp_path / "none"])
+        history.read_runs([tmp_path / "none"])
 
 
 VALUES = st.recursive(
@@ -120,7 +120,7 @@ def test_whatever_a_line_holds_it_is_refused_or_can_be_reported(tmp_path_factory
     file = tmp_path_factory.getbasetemp() / "any.jsonl"
     file.write_text(line_of(**changes) + "\n", encoding="utf-8")
     try:
-        runs = history.read([file])
+        runs = history.read_runs([file])
     except SnapshotUnreadable:
         return
     rows = build_rows(runs)
@@ -149,4 +149,4 @@ def test_two_processes_that_append_at_once_lose_nothing(tmp_path):
         process.start()
     for process in started:
         process.join(60)
-    assert len(history.read([tmp_path])) == 40
+    assert len(history.read_runs([tmp_path])) == 40

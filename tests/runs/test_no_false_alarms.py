@@ -39,7 +39,7 @@ def sealed(made, call, outcome):
     run = made.rescan(
         Run(Header("test_x.py::test"), (Exchange(made.redact_content(call), made.redact_outcome(call, outcome), 1, 2),))
     )
-    return codec.loads(final_scan.checked(made, run, "a.snapshot.json"), file="a").run.exchanges[0].outcome
+    return codec.loads(final_scan.scan_run(made, run, "a.snapshot.json"), file="a").run.exchanges[0].outcome
 
 
 def test_a_line_of_base64_that_begins_like_a_key_of_a_vendor_blocks_nothing():
@@ -85,7 +85,7 @@ def test_a_known_value_that_the_lines_of_a_blob_would_cut_is_found():
     data = b"\xff" * (COLUMNS * 3 // 4 - 6) + KEY.encode() + b"\xfe" * 4000
     raw = Run(Header("t"), (Exchange(POST, reply(data), 1, 2),))
     with pytest.raises(Leak, match="key"):
-        final_scan.checked(redaction(), raw, "a.snapshot.json")
+        final_scan.scan_run(redaction(), raw, "a.snapshot.json")
     assert b"[[redacted:key:1]]" in sealed(redaction(), POST, reply(data)).body.data
 
 
@@ -178,7 +178,7 @@ def test_a_recording_in_which_redaction_takes_more_than_it_has_found_is_refused_
         at = data.find(b"please")
         return [(at, at + 6, b"")] if at >= 0 else []
 
-    monkeypatch.setattr(Redaction, "_scattered", taken)
+    monkeypatch.setattr(Redaction, "_find_scattered", taken)
     made = redaction()
     with pytest.raises(
         Leak, match=r"redaction has changed more than the secrets in the (request|reply|arguments) (to|of)"

@@ -57,7 +57,7 @@ FILES = st.one_of(
 def test_lines_are_added_and_nothing_else_changes(file):
     name, text = file
     before = configuration(name, text)
-    after = before.extended(KEY, NEW)
+    after = before.extend(KEY, NEW)
     assert after.lines(KEY) == [*before.lines(KEY), *NEW]
     assert ("\r\n" in after.text) == ("\r\n" in text) or "\n" not in text
     rest = iter(after.text)
@@ -67,8 +67,8 @@ def test_lines_are_added_and_nothing_else_changes(file):
 def test_a_text_becomes_a_list_and_a_form_that_cannot_be_extended_is_refused_with_what_to_add():
     for value in ('"m.a"', '"""\nm.a\n"""', "'m.a'"):
         text = f"[tool.pytest.ini_options]\n{KEY} = {value}  # kept\nx = 1\n"
-        after = configuration("pyproject.toml", text).extended(KEY, NEW)
+        after = configuration("pyproject.toml", text).extend(KEY, NEW)
         assert after.text == f'[tool.pytest.ini_options]\n{KEY} = ["m.a", "n.x", "n.y = read"]  # kept\nx = 1\n'
     before = configuration("pyproject.toml", f"[tool.pytest]\nini_options.{KEY} = ['m.a']\n")
     with pytest.raises(SettingsError, match=r"pyproject\.toml: .*add them by hand: n\.x, n\.y = read"):
-        before.extended(KEY, NEW)
+        before.extend(KEY, NEW)

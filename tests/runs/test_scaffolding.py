@@ -21,13 +21,13 @@ from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.redaction.policy import PLAIN
 from pytest_agentreplay.runs.case_files.scaffold import (
     ScaffoldOptions,
+    find_input,
     folder_name,
     from_refusal,
     from_trace,
-    given,
     holding,
 )
-from pytest_agentreplay.runs.case_files.trace_import import imported
+from pytest_agentreplay.runs.case_files.trace_import import import_traces
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.traces import reading
 
@@ -51,10 +51,10 @@ def made_of(found):
 
 def read_back(made):
     """The case, its run and its fixtures, as pytest reads them."""
-    case = parse.read(made.contents["case.yaml"], file="case.yaml", folder=TOLD.folder)
+    case = parse.read_case(made.contents["case.yaml"], file="case.yaml", folder=TOLD.folder)
     run = codec.loads(made.contents["run.snapshot.json"], file="run").run
     kept = {name: data for name, data in made.contents.items() if name.startswith("fixtures/")}
-    return case, run, fixtures.read(kept)
+    return case, run, fixtures.read_fixtures(kept)
 
 
 FIRST = [*{(file.parent, file.suffix): file for file in reversed(FILES)}.values()]
@@ -66,19 +66,19 @@ FIRST = [*{(file.parent, file.suffix): file for file in reversed(FILES)}.values(
 def test_every_trace_makes_a_case_that_is_true_of_its_run_and_what_is_kept_of_it_is_still_that_source(files):
     assert len(files) > 20
     for file in files:
-        found = imported([file], PLAIN, {})
+        found = import_traces([file], PLAIN, {})
         for made in made_of(found):
             case, run, answers = read_back(made)
             evidence = frozen(run)
             assert judge(case, "observed", evidence).holds, file
             desired = judge(case, "desired", evidence).results
-            assert not [result.check for result in desired if result.held], file
+            assert not [result.check for result in desired if result.holds], file
             assert not [one for one in lint(case, run, answers) if one.level == "error"], file
             assert (case.expect == "cold") == bool(case.missing), file
             for call in evidence.tool_calls if any(x.call.boundary == "tool" for x in run.exchanges) else ():
                 assert answers.answer(call.name, call.arguments) is not None or call.result is None, file
         for trace in found.traces:
-            again = reading.traces([*found.kept(trace).items()], found.wanted)
+            again = reading.traces([*found.list_kept(trace).items()], found.run_id)
             assert nameless(trace) in [nameless(one) for one in again], file
 
 
@@ -90,7 +90,7 @@ REFUND = TRACES / "generated" / "otel-genai" / "otlp_refund_spanonly.jsonl"
 
 
 def test_a_refund_that_failed_and_an_answer_that_hides_it(tmp_path):
-    [made] = made_of(imported([REFUND], PLAIN, {}))
+    [made] = made_of(import_traces([REFUND], PLAIN, {}))
     case, run, answers = read_back(made)
 
     assert [(check.word, check.wanted) for check in case.observed] == [
@@ -121,7 +121,7 @@ def test_nothing_secret_or_personal_of_the_source_reaches_a_file(tmp_path):
     assert SAID in text
     file = tmp_path / "trace.jsonl"
     file.write_text(text.replace(SAID, told), encoding="utf-8")
-    [made] = made_of(imported([file], PLAIN, {"SHOP_PASSWORD": "correct-horse-battery"}))
+    [made] = made_of(import_traces([file], PLAIN, {"SHOP_PASSWORD": "correct-horse-battery"}))
 
     every = b"\n".join(made.contents.values())
     assert b"Zo\xc3\xab M\xc3\xbcller" in every
@@ -136,16 +136,16 @@ def test_nothing_secret_or_personal_of_the_source_reaches_a_file(tmp_path):
 def test_a_packed_file_is_kept_unpacked_and_of_several_runs_a_case_keeps_its_own_rows(tmp_path):
     file = tmp_path / "trace.json.gz"
     file.write_bytes(gzip.compress(REFUND.read_bytes()))
-    first, second = (made_of(imported([file], PLAIN, {}))[0].contents for _ in range(2))
+    first, second = (made_of(import_traces([file], PLAIN, {}))[0].contents for _ in range(2))
     assert first["source-trace.jsonl"] == REFUND.read_bytes()
     assert first == second, "the same trace makes the same bytes"
     other = re.sub(r'(?<="traceId":")[0-9a-f]{32}', "0" * 31 + "1", REFUND.read_text(encoding="utf-8"))
     file = tmp_path / "two.jsonl"
     file.write_text(REFUND.read_text(encoding="utf-8") + other, encoding="utf-8")
-    found = imported([file], PLAIN, {})
+    found = import_traces([file], PLAIN, {})
 
     assert len(found.traces) == 2
-    kept = {bytes(data) for trace in found.traces for data in found.kept(trace).values()}
+    kept = {bytes(data) for trace in found.traces for data in found.list_kept(trace).values()}
     assert kept == {REFUND.read_bytes(), other.encode()}
 
 
@@ -166,7 +166,7 @@ def test_a_recording_with_the_session_of_an_mcp_server_is_imported_without_it(tm
         data = {"version": 1, "interactions": [{"request": sent, "response": came}]}
     file = tmp_path / "recording.json"
     file.write_text(json.dumps(data))
-    (made,) = made_of(imported([file], PLAIN, {}))
+    (made,) = made_of(import_traces([file], PLAIN, {}))
     assert made.case.expect == "reproduces"
     assert session.encode() not in b"".join(made.contents.values())
 
@@ -194,7 +194,7 @@ def test_an_input_has_one_of_two_forms():
         ({"question": "hi", "user_id": "u-7"}, {"arguments": {"question": "hi", "user_id": "u-7"}}),
         (7, {"arguments": {"input": 7}}),
     ):
-        assert given(told, Run(Header(""))) == case
+        assert find_input(told, Run(Header(""))) == case
 
 
 def test_names_are_safe_on_every_system():
@@ -218,7 +218,7 @@ def test_what_stands_in_a_coding_keeps_its_source_out_and_is_taken_off_the_run(t
     file = tmp_path / "traffic.har"
     file.write_text(json.dumps(har), encoding="utf-8")
 
-    [made] = made_of(imported([file], PLAIN, {}))
+    [made] = made_of(import_traces([file], PLAIN, {}))
 
     assert not [name for name in made.contents if name.startswith("source-trace")]
     assert any("not kept" in loss for loss in made.case.source.losses)

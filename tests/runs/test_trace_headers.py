@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.redaction.policy import PLAIN
-from pytest_agentreplay.runs.case_files.case_linting import scanned
-from pytest_agentreplay.runs.case_files.trace_import import clean, found_in
+from pytest_agentreplay.runs.case_files.case_linting import scan_file
+from pytest_agentreplay.runs.case_files.trace_import import clean, find_hits
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.runs.redact.trace_headers import edits
 from pytest_agentreplay.snapshots.codec import strict_yaml
@@ -51,8 +51,8 @@ def test_every_credential_of_every_header_is_redacted_and_one_that_was_kept_is_r
         assert clean(done, redaction_for({})) == done, what
         assert "example.org" in done or "example.org" not in text, what
         file.write_text(text, encoding="utf-8")
-        assert {hit.category for hit in scanned(file, PLAIN, {})} >= {"header"}, what
-        assert found_in(file.name, done.encode(), redaction_for({})) == [], what
+        assert {hit.category for hit in scan_file(file, PLAIN, {})} >= {"header"}, what
+        assert find_hits(file.name, done.encode(), redaction_for({})) == [], what
 
 
 def test_what_is_no_credential_stays_byte_for_byte():

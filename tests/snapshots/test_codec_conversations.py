@@ -12,7 +12,7 @@ import pytest
 
 from pytest_agentreplay.model.exchanges import Exchange, Header, HttpCall, Run, Timing, ToolCall, ToolReply
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read
+from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read_journal
 from tests.support import exchanges
 from tests.support.stored_runs import comes_back, post, posts, reply, run_of
 
@@ -162,7 +162,7 @@ def test_a_history_that_is_touched_here_and_there_stays_linear_in_file_and_journ
     run = conversation(60, change=change, tools=False)
     assert len(comes_back(run).encode()) - len(codec.dumps(plain).encode()) < most * 1000 * 60
     data = b"".join(journaled(run))
-    assert read(data) == (run, 0)
+    assert read_journal(data) == (run, 0)
     assert len(data) < 9 * len(plain.exchanges[-1].call.body)
 
 
@@ -249,21 +249,21 @@ def test_the_journal_survives_a_kill_at_any_byte_of_its_last_record():
     run = conversation(20)
     lines = journaled(run)
     data = b"".join(lines)
-    assert read(data) == (run, 0)
+    assert read_journal(data) == (run, 0)
     for torn in range(1, len(lines[-1]), 97):
-        rest, dropped = read(data[:-torn])
+        rest, dropped = read_journal(data[:-torn])
         assert rest == replace(run, exchanges=run.exchanges[:-1])
         assert dropped == len(lines[-1]) - torn
 
 
 def test_a_journal_without_a_header_holds_no_run():
     begun, first, second = journaled(conversation(1))
-    header = read(begun)[0].header
-    assert read(b"") == (None, 0)
-    assert read(first + second) == (None, 0)
-    assert read(b"12 nonsense") == (None, 11)
-    assert read(begun + b"2 44136fa3 {}\n")[1] == 14
-    assert read(begun + begun.replace(b"header", b"HEADER")) == (Run(header), len(begun))
+    header = read_journal(begun)[0].header
+    assert read_journal(b"") == (None, 0)
+    assert read_journal(first + second) == (None, 0)
+    assert read_journal(b"12 nonsense") == (None, 11)
+    assert read_journal(begun + b"2 44136fa3 {}\n")[1] == 14
+    assert read_journal(begun + begun.replace(b"header", b"HEADER")) == (Run(header), len(begun))
 
 
 def test_in_a_journal_the_later_record_counts():
@@ -271,7 +271,7 @@ def test_in_a_journal_the_later_record_counts():
     waiting = Exchange(ToolCall("f", {"image": blob}), None, 1, None)
     done = replace(waiting, finish=2)
     data = journal.begin(Header("a")) + journal.exchange(waiting) + journal.begin(Header("b")) + journal.exchange(done)
-    assert read(data) == (Run(Header("b"), (done,)), 0)
+    assert read_journal(data) == (Run(Header("b"), (done,)), 0)
     assert data.count(blob[:108].encode()) > 1
     assert len(data) < 1.3 * len(blob)
 
@@ -287,12 +287,12 @@ def test_records_of_a_journal_that_say_nothing_sensible_end_it():
         return {"exchange": {"order": [1, 2], "request": {"method": "GET", "url": "http://a/", "body": body}}}
 
     fine = record(http({"parts": ["x"]}))
-    assert read(begun + fine)[1] == 0
+    assert read_journal(begun + fine)[1] == 0
     parts = [5, [5], [["x", 1]], [{"hex": "00"}]]
     exchange = http({"parts": ["x"]})["exchange"]
     odd = [[], 5, {}, {"exchange": 5}, {"blobs": 5, "exchange": exchange}]
     for bad in (*odd, http({"text": "x"}), *(http({"parts": one}) for one in parts)):
-        assert read(begun + record(bad) + fine) == (Run(Header("t")), len(record(bad)) + len(fine))
+        assert read_journal(begun + record(bad) + fine) == (Run(Header("t")), len(record(bad)) + len(fine))
 
 
 def test_a_history_that_lost_its_last_block_says_what_is_gone_and_a_huge_text_is_not_compared_by_lines():

@@ -14,7 +14,7 @@ from pytest_agentreplay.model.exchanges import Exchange, Failure, Header, Run, T
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest
 from pytest_agentreplay.snapshots.codec import seal as sealing
-from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read
+from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read_journal
 from pytest_agentreplay.snapshots.codec.seal_digest import members
 from tests.support import exchanges
 from tests.support.stored_runs import bodies, post, reply, run_of
@@ -95,7 +95,7 @@ def resealed(text: str) -> str:
     """`text` under a digest that fits, as a stranger would write it."""
     doc = json.loads(text)
     del doc["integrity"]
-    return seal_digest.sealed(doc)
+    return seal_digest.write_sealed(doc)
 
 
 def test_the_rich_run_is_fine():
@@ -160,9 +160,9 @@ def test_a_reader_that_runs_out_of_stack_says_so(monkeypatch):
         patch.setattr(parsing, "_canonical", exhausted)
         assert "nested too deep" in str(refused(TEXT))
         patch.undo()
-        patch.setattr(sealing, "edited", exhausted)
+        patch.setattr(sealing, "list_edits", exhausted)
         with pytest.raises(SnapshotUnreadable, match="nested too deep"):
-            codec.edited(TEXT, file="f")
+            codec.list_edits(TEXT, file="f")
     monkeypatch.setattr(parsing, "_decoder", type("Decoder", (), {"decode": exhausted}))
     assert "nested too deep" in str(refused(TEXT))
 
@@ -185,7 +185,7 @@ def test_a_newer_minor_is_read_and_what_is_unknown_is_kept_and_named():
     doc = json.loads(TEXT)
     doc["exchanges"][0]["mood"] = "good"
     rest = {key: doc[key] for key in ("header", "exchanges", "blobs")}
-    text = seal_digest.sealed({"schemaVersion": "1.7", "needs": doc["needs"], "weather": "fine", **rest})
+    text = seal_digest.write_sealed({"schemaVersion": "1.7", "needs": doc["needs"], "weather": "fine", **rest})
     snapshot = everything(text)
     assert snapshot.run == rich()
     assert snapshot.sealed
@@ -318,7 +318,7 @@ def lawful(data: bytes) -> None:
     """The law for any bytes: the run as recorded, a typed error, or an edit that is known to be one."""
     try:
         snapshot = everything(data)
-        named = codec.edited(data, file="snap.json")
+        named = codec.list_edits(data, file="snap.json")
         assert bool(named) is not snapshot.sealed
         assert everything(codec.reseal(data, "so be it", file="snap.json")).sealed
     except SnapshotError:
@@ -358,10 +358,10 @@ def test_the_journal_refuses_no_byte():
     journal = JournalWriter()
     data = journal.begin(rich().header) + b"".join(map(journal.exchange, rich().exchanges))
     for at in range(0, len(data), 97):
-        run, dropped = read(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
+        run, dropped = read_journal(data[:at] + bytes([data[at] ^ 4]) + data[at + 1 :])
         assert dropped > 0
         assert run is None or run.exchanges == rich().exchanges[: len(run.exchanges)]
-        assert 0 <= read(data[:at])[1] <= at
+        assert 0 <= read_journal(data[:at])[1] <= at
 
 
 def test_resealing_keeps_the_edit_and_says_why():

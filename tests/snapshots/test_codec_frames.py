@@ -21,7 +21,7 @@ def kept(run):
     """The text of a run that comes back from a file, and from a journal."""
     writer = journal.JournalWriter()
     data = b"".join([writer.begin(run.header), *map(writer.exchange, run.exchanges)])
-    assert journal.read(data) == (run, 0)
+    assert journal.read_journal(data) == (run, 0)
     return comes_back(run)
 
 
@@ -39,7 +39,7 @@ def compact(value):
 
 data = st.binary(max_size=40) | (json_values | deltas).map(lambda v: json.dumps(v).encode()) | json_values.map(compact)
 replies = st.builds(
-    FramesReply.of,
+    FramesReply.from_frames,
     st.lists(st.builds(Frame, data, st.booleans(), st.booleans()), max_size=12),
     headers=st.sampled_from([(), (("sec-websocket-protocol", "realtime"),)]),
     closed=st.none() | st.builds(Closed, st.none() | st.integers(0, 4999), st.text(max_size=20), st.booleans()),
@@ -61,9 +61,9 @@ def test_a_stream_of_deltas_is_short_and_readable():
     events = [{"type": "response.output_text.delta", "event_id": f"e{n}", "delta": w} for n, w in enumerate(words)]
     opened = (
         FrameCall(URL, headers=(("openai-beta", "realtime=v1"),)),
-        FramesReply.of([Frame(b'{"type": "s.created"}')]),
+        FramesReply.from_frames([Frame(b'{"type": "s.created"}')]),
     )
-    reply = FramesReply.of(Frame(json.dumps(e).encode()) for e in [{"type": "response.created"}, *events])
+    reply = FramesReply.from_frames(Frame(json.dumps(e).encode()) for e in [{"type": "response.created"}, *events])
     text = kept(run_of(opened, (FrameCall(URL, 1, body=Body(b'{"type": "response.create"}')), reply)))
     assert '"connection": 1' in text
     assert '      ["e0", "Your"],\n      ["e1", "order"],' in text
@@ -75,7 +75,9 @@ def test_a_refused_handshake_is_a_response():
 
 
 def test_an_edited_frame_is_read_as_it_stands_and_sealed_again():
-    run = run_of((FrameCall(URL, 1, body=Body(b'{"q":1}')), FramesReply.of([Frame(b'{"a":1}'), Frame(b"x\ny")])))
+    run = run_of(
+        (FrameCall(URL, 1, body=Body(b'{"q":1}')), FramesReply.from_frames([Frame(b'{"a":1}'), Frame(b"x\ny")]))
+    )
     edited = codec.dumps(run).replace('{\\"a\\":1}', '{\\"a\\":22}').replace('"q": 1', '"q": 333')
     assert edited != codec.dumps(run)
     snapshot = codec.loads(edited, file="f")

@@ -15,7 +15,7 @@ from pytest_agentreplay.model import exchanges as model
 from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.dedup_writer import parts
-from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read
+from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read_journal
 from tests.support.stored_runs import bodies, comes_back, first_stored, post, reply, run_of
 
 CALM = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
@@ -105,7 +105,7 @@ def test_every_run_comes_back_from_its_text_and_from_its_journal_in_whatever_ord
     assert stored == codec.dumps(codec.loads(stored, file="f").run)
     settled, journal = list(run.exchanges), JournalWriter()
     rng.shuffle(settled)
-    found, dropped = read(journal.begin(run.header) + b"".join(map(journal.exchange, settled)))
+    found, dropped = read_journal(journal.begin(run.header) + b"".join(map(journal.exchange, settled)))
     ordered = replace(run, exchanges=tuple(sorted(settled, key=lambda one: one.start)))
     assert (found, dropped) == (ordered, 0)
     assert bodies(found) == bodies(ordered)

@@ -46,7 +46,7 @@ def test_what_is_no_plain_file_is_neither_read_nor_replaced(tmp_path):
     ):
         make()
         with pytest.raises(SnapshotUnreadable, match="plain file"):
-            files.read(path)
+            files.read_file(path)
         with pytest.raises(CannotWrite):
             files.write_whole(path, "new")
         assert secret.read_text(encoding="utf-8") == "s"
@@ -56,13 +56,13 @@ def test_what_is_no_plain_file_is_neither_read_nor_replaced(tmp_path):
 
 def test_reading_is_bounded_and_absent_is_absent(tmp_path, monkeypatch):
     with pytest.raises(SnapshotMissing):
-        files.read(tmp_path / "none")
+        files.read_file(tmp_path / "none")
     monkeypatch.setattr(files, "LARGEST", 10)
     (tmp_path / "x").write_bytes(b"0" * 10)
-    assert files.read(tmp_path / "x") == b"0" * 10
+    assert files.read_file(tmp_path / "x") == b"0" * 10
     (tmp_path / "x").write_bytes(b"0" * 11)
     with pytest.raises(SnapshotUnreadable, match="larger than"):
-        files.read(tmp_path / "x")
+        files.read_file(tmp_path / "x")
 
 
 @posix
@@ -71,7 +71,7 @@ def test_what_may_not_be_read_says_so(tmp_path):
     (tmp_path / "x").write_text("a", encoding="utf-8")
     (tmp_path / "x").chmod(0)
     with pytest.raises(SnapshotUnreadable, match="ermission"):
-        files.read(tmp_path / "x")
+        files.read_file(tmp_path / "x")
 
 
 def test_leftovers_are_swept_when_they_are_old(tmp_path):
@@ -119,8 +119,8 @@ def test_shared_lines_are_added_behind_the_last_whole_one(tmp_path):
 
 
 def test_private_folders_keep_out_of_git(tmp_path):
-    files.private(tmp_path / ".p")
+    files.make_private_folder(tmp_path / ".p")
     assert (tmp_path / ".p" / ".gitignore").read_text(encoding="utf-8") == "*\n"
     (tmp_path / ".p" / ".gitignore").write_text("mine\n", encoding="utf-8")
-    files.private(tmp_path / ".p")
+    files.make_private_folder(tmp_path / ".p")
     assert (tmp_path / ".p" / ".gitignore").read_text(encoding="utf-8") == "mine\n"

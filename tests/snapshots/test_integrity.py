@@ -44,7 +44,7 @@ DIGEST = DOC["integrity"]["digest"]
 
 def sealed(text: str) -> bool:
     snapshot = codec.loads(text, file="f")
-    assert snapshot.sealed is not bool(codec.edited(text, file="f"))
+    assert snapshot.sealed is not bool(codec.list_edits(text, file="f"))
     return snapshot.sealed
 
 
@@ -156,7 +156,7 @@ def test_a_change_of_each_class_has_its_verdict():
                 codec.loads(edited, file="f")
         else:
             assert not sealed(edited), what
-            assert codec.edited(edited, file="f") == named, what
+            assert codec.list_edits(edited, file="f") == named, what
             assert codec.identity(edited.encode(), file="f")[0] == ""
 
 
@@ -197,9 +197,9 @@ def test_what_json_should_not_hold_is_refused_under_any_seal():
 
 def test_a_rearrangement_of_a_very_long_list_is_told_in_a_line():
     before, now = ["a"] * 40_000, ["b", *["a"] * 20_000, "c", *["a"] * 19_998]
-    assert list(sealing._moved(before, now)) == ["exchanges from 1 on"]
-    assert list(sealing._moved(before, before[1:])) == ["1 gone after exchange 39999"]
-    assert list(sealing._moved(["a", "b"], ["a", "x", "b"])) == ["exchange 2 (added)"]
+    assert list(sealing._list_moves(before, now)) == ["exchanges from 1 on"]
+    assert list(sealing._list_moves(before, before[1:])) == ["1 gone after exchange 39999"]
+    assert list(sealing._list_moves(["a", "b"], ["a", "x", "b"])) == ["exchange 2 (added)"]
 
 
 def figures():
@@ -223,7 +223,7 @@ def test_what_was_written_is_what_its_content_is_laid_out_as():
     for text in (TEXT, figures().subject()):
         doc = json.loads(text)
         assert seal_digest.members(doc) + "\n}\n" == text
-        assert seal_digest.laid_out(doc) == doc["integrity"]["digest"]
+        assert seal_digest.digest_content(doc) == doc["integrity"]["digest"]
 
 
 def test_a_sealed_file_is_not_looked_at_token_by_token(monkeypatch):
@@ -262,7 +262,7 @@ def test_a_broken_chain_is_told_with_its_revision():
         (1, "to", "revision 2"),
     ):
         told = [{**one, key: "0" * 64} if n == number else one for n, one in enumerate(revisions)]
-        forged = codec.loads(seal_digest.sealed(doc, told), file="f")
+        forged = codec.loads(seal_digest.write_sealed(doc, told), file="f")
         assert forged.sealed, "whoever can write the file can seal it"
         assert forged.broken.startswith(said)
 
@@ -270,15 +270,15 @@ def test_a_broken_chain_is_told_with_its_revision():
 def test_an_edited_revision_is_an_unsealed_edit_and_a_renamed_test_adds_one():
     text = codec.reseal(TEXT.replace("grün", "blau"), "reviewed by Zoë", file="f")
     edited = text.replace("reviewed by Zoë", "reviewed by Zoe")
-    assert codec.edited(edited, file="f") == ["the revisions"]
+    assert codec.list_edits(edited, file="f") == ["the revisions"]
     again = codec.loads(codec.reseal(edited, "her name", file="f"), file="f")
-    moved = codec.loads(codec.restated(text, NEW, file="f"), file="f")
+    moved = codec.loads(codec.restate(text, NEW, file="f"), file="f")
     assert [revision["reason"] for revision in again.revisions] == ["reviewed by Zoe", "her name"]
     assert [revision["reason"] for revision in moved.revisions] == ["reviewed by Zoë", f"renamed from {NAME}"]
     assert [(one.sealed, one.broken) for one in (again, moved)] == [(True, "")] * 2
-    assert codec.loads(codec.restated(TEXT, NEW, file="f"), file="f").revisions == ()
+    assert codec.loads(codec.restate(TEXT, NEW, file="f"), file="f").revisions == ()
     with pytest.raises(SnapshotEdited):
-        codec.restated(text.replace("blau", "rot"), NEW, file="f")
+        codec.restate(text.replace("blau", "rot"), NEW, file="f")
 
 
 def test_what_cannot_be_read_is_not_resealed():

@@ -6,7 +6,7 @@ import pytest
 
 from pytest_agentreplay.model.exchanges import Header
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.snapshots.kit import Grade, Status, kit_of, region_of
+from pytest_agentreplay.snapshots.kit import Grade, Status, find_region, make_kit
 
 KIT = {
     "clock": {"mode": "stepped", "ran_on": False},
@@ -41,7 +41,7 @@ def run(writing):
 
 
 def fields(run, **options):
-    return {field.name: field for field in kit_of(run, READER, digest="9" * 64, **options).fields}
+    return {field.name: field for field in make_kit(run, READER, digest="9" * 64, **options).fields}
 
 
 TOLD = {
@@ -60,7 +60,7 @@ def test_every_field_is_captured_with_its_value_and_a_kit_that_holds_nothing_say
     values = {name: field.value for name, field in fields(run).items() if field.status is Status.CAPTURED}
     assert {name: values[name] for name in TOLD} == TOLD
     assert "temperature 0.5" in values["parameters"]
-    assert (kit_of(run, READER).grade, kit_of(run, READER).reasons) == (Grade.A, ())
+    assert (make_kit(run, READER).grade, make_kit(run, READER).reasons) == (Grade.A, ())
     bare = fields(replace(run, header=Header("t", outcome=PASSED)))
     absent = {name for name, field in bare.items() if field.status is Status.ABSENT}
     assert {"clock", "time zone", "locale", "random numbers, ids", "commit", "python", "packages", "region"} <= absent
@@ -77,7 +77,7 @@ GAPS = [
 
 
 def with_kit(run, kit):
-    return kit_of(replace(run, header=replace(run.header, kit=kit)), READER)
+    return make_kit(replace(run, header=replace(run.header, kit=kit)), READER)
 
 
 def test_a_known_gap_or_an_edit_makes_it_b_an_unknown_end_c_and_what_never_came_back_cold(run):
@@ -85,11 +85,11 @@ def test_a_known_gap_or_an_edit_makes_it_b_an_unknown_end_c_and_what_never_came_
         kit = with_kit(run, KIT | changes)
         assert kit.grade is Grade.B
         assert [one for one in kit.reasons if one.startswith(reason)]
-    assert kit_of(run, READER, digest="9", sealed=False).grade is Grade.B
+    assert make_kit(run, READER, digest="9", sealed=False).grade is Grade.B
     assert fields(run, sealed=False)["digest"].status is Status.ABSENT
-    assert kit_of(replace(run, header=replace(run.header, outcome={})), READER).grade is Grade.C
+    assert make_kit(replace(run, header=replace(run.header, outcome={})), READER).grade is Grade.C
     for exchanges in ((), tuple(replace(x, outcome=None, finish=None) for x in run.exchanges)):
-        kit = kit_of(replace(run, exchanges=exchanges), READER)
+        kit = make_kit(replace(run, exchanges=exchanges), READER)
         assert (kit.grade, kit.grade.replays) == (Grade.COLD, False)
 
 
@@ -108,4 +108,4 @@ REGIONS = {
 
 
 def test_the_region_is_read_from_the_host():
-    assert {url: region_of(url) for url in REGIONS} == REGIONS
+    assert {url: find_region(url) for url in REGIONS} == REGIONS

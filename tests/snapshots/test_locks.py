@@ -166,13 +166,13 @@ def test_a_hostile_lock_is_one_typed_line_with_its_place():
     for line in HOSTILE:
         data = f"{D}  a.snapshot.json  1\n{line}\n{D}  b.snapshot.json  1\n".encode()
         with pytest.raises(SnapshotUnreadable) as caught:
-            locks.parsed(data, "agentreplay.lock")
+            locks.parse_lock(data, "agentreplay.lock")
         assert caught.value.place == "line 2", line
         assert "\n" not in str(caught.value)
         assert len(str(caught.value)) < 200
     for data in (b"\xff\xfe", b"\x80abc", b"{}", D.encode() * 100_000):
         with pytest.raises(SnapshotUnreadable):
-            locks.parsed(data, "agentreplay.lock")
+            locks.parse_lock(data, "agentreplay.lock")
 
 
 def test_a_huge_lock_is_refused_unread(folder):
@@ -219,7 +219,7 @@ def test_two_at_once_write_one_whole_lock(folder):
     with ThreadPoolExecutor(6) as pool:
         assert [*pool.map(locks.write, [folder] * 6)] == [3] * 6
     assert told(folder) == []
-    assert [name for name in files.names_in(folder) if name.startswith(files.TEMPORARY)] == []
+    assert [name for name in files.list_names(folder) if name.startswith(files.TEMPORARY)] == []
 
 
 def test_the_locks_over_a_snapshot_and_within_a_folder(folder):
@@ -227,5 +227,5 @@ def test_the_locks_over_a_snapshot_and_within_a_folder(folder):
     one = folder / ONE
     assert projects.locks_over(one, folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
     assert projects.locks_over(one, folder / "b") == [folder / "b" / projects.LOCK]
-    assert locks.within(folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
-    assert locks.told(folder / "a" / projects.LOCK) == []
+    assert locks.find_locks(folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
+    assert locks.list_faults(folder / "a" / projects.LOCK) == []

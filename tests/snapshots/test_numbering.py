@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Exchange, FrameCall, ToolCall, ToolReply
 from pytest_agentreplay.model.release_order import ReleaseSchedule
-from pytest_agentreplay.snapshots.renumber import thinned
+from pytest_agentreplay.snapshots.renumber import renumber
 
 
 @st.composite
@@ -44,7 +44,7 @@ def readings(x):
 
 @given(runs())
 def test_what_is_kept_stands_in_the_same_order_without_gaps(exchanges):
-    thin, now = thinned(exchanges)
+    thin, now = renumber(exchanges)
     kept = sorted(reading for x in thin for reading in readings(x))
     assert kept == list(range(1, len(kept) + 1))
     for old, new in zip(exchanges, thin, strict=True):
@@ -55,14 +55,14 @@ def test_what_is_kept_stands_in_the_same_order_without_gaps(exchanges):
             assert new.call.connection == now(old.call.connection)
         same = replace(new, call=old.call, start=old.start, finish=old.finish, parent=old.parent, parts=old.parts)
         assert same == old
-    again, further = thinned(thin)
+    again, further = renumber(thin)
     assert again == thin, "a second time changes nothing"
     assert [further(x.start) for x in thin] == [x.start for x in thin]
 
 
 @given(runs())
 def test_a_part_is_left_out_only_where_nothing_else_happened_before_more_of_the_answer_came(exchanges):
-    thin, now = thinned(exchanges)
+    thin, now = renumber(exchanges)
     happened = sorted((reading, x.start) for x in exchanges if x.parent is None for reading in readings(x))
     followed = {here: whose for (here, _), (_, whose) in pairwise(happened)}
     for old, new in zip(exchanges, thin, strict=True):
@@ -91,5 +91,5 @@ def test_the_events_that_others_stand_between_are_the_same(exchanges):
 
     # Frames stand outside of the order, yet what happens to them keeps a part of another answer.
     exchanges = [x for x in exchanges if not isinstance(x.call, FrameCall)]
-    thin, now = thinned(exchanges)
+    thin, now = renumber(exchanges)
     assert told(thin, lambda start: start) == told(exchanges, now)

@@ -37,7 +37,7 @@ def path(store, tmp_path):
 
 def journals(store):
     kept = sorted(layout.journal_folder(store.root).rglob("*.jsonl"))
-    return [(file, *journal_codec.read(file.read_bytes())) for file in kept]
+    return [(file, *journal_codec.read_journal(file.read_bytes())) for file in kept]
 
 
 def test_a_run_comes_back_with_chunks_that_redaction_emptied(store, path):

@@ -16,7 +16,7 @@ from pytest_agentreplay.runs import accept
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, snapshots
 from pytest_agentreplay.snapshots.store.snapshots import Store
-from pytest_agentreplay.snapshots.store.system import EXTENDED, LONGEST, extended, shortened
+from pytest_agentreplay.snapshots.store.system import EXTENDED, LONGEST, to_extended, to_short
 from tests.snapshots.faults.disk import Disk, instead_of, refusing
 from tests.support.stored_runs import tool_run
 
@@ -39,9 +39,9 @@ TAKEN = [
 
 def test_long_paths_take_the_extended_form():
     for path, taken in TAKEN:
-        assert extended(path) == taken
-        assert extended(taken) == taken, "twice is once"
-        assert path.startswith(EXTENDED) or extended(shortened(taken)) == taken
+        assert to_extended(path) == taken
+        assert to_extended(taken) == taken, "twice is once"
+        assert path.startswith(EXTENDED) or to_extended(to_short(taken)) == taken
 
 
 class Windows:
@@ -90,7 +90,9 @@ def deep(tmp_path):
 
 @pytest.fixture
 def extending(monkeypatch):
-    monkeypatch.setattr(files, "taken", lambda path: EXTENDED + str(path) if len(str(path)) > LONGEST else path)
+    monkeypatch.setattr(
+        files, "to_system_path", lambda path: EXTENDED + str(path) if len(str(path)) > LONGEST else path
+    )
 
 
 NODE = "tests/test_shop.py::test_refund"
@@ -109,7 +111,7 @@ def test_every_file_of_ours_is_reached_however_deep_the_project_lies(windows, de
     os.utime(home.parent / ".ar-left.tmp", (1, 1))
     store.save(home, codec.dumps(tool_run(NODE, 1)))  # under its lock
     assert home.stat().st_mode == mode
-    assert store.around(deep / "tests" / "test_shop.py") == [(home, NODE)]
+    assert store.find_around(deep / "tests" / "test_shop.py") == [(home, NODE)]
     journal = store.journal_for(home, Header(NODE))
     journal.write(Exchange(ToolCall("t", {}), ToolReply(2), 1, 2))
     journal.close(keep=True)
@@ -161,7 +163,7 @@ def test_a_lock_that_is_being_removed_is_waited_for(tmp_path, monkeypatch):
 def test_a_file_that_a_scanner_holds_is_tried_again(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"there")
-    for name, call in (("open", files.read), ("unlink", files.remove)):
+    for name, call in (("open", files.read_file), ("unlink", files.remove)):
         with instead_of(Disk(1, refusing("held", 32, 2), counted={name}, lasting={name})):
             assert call(path) == (b"there" if name == "open" else None)
     assert not path.exists()

@@ -168,10 +168,10 @@ WRITTEN = (
 
 @given(trees(WRITTEN, WRITTEN))
 def test_what_is_written_is_read_back(value):
-    assert repr(load(yaml_text.dumped(value)).value) == repr(value)
-    assert repr(load(f"a: {yaml_text.inline(value)}").value["a"]) == repr(value)
+    assert repr(load(yaml_text.dump(value)).value) == repr(value)
+    assert repr(load(f"a: {yaml_text.format_inline(value)}").value["a"]) == repr(value)
     with mock.patch.object(yaml, "CSafeLoader", yaml.SafeLoader):  # where there is no C
-        assert repr(load(yaml_text.dumped(value)).value) == repr(value)
+        assert repr(load(yaml_text.dump(value)).value) == repr(value)
 
 
 MADE_TO_BE_READ = """\
@@ -195,13 +195,13 @@ empty: [{}, []]
 def test_what_is_written_is_made_to_be_read():
     value = load(MADE_TO_BE_READ).value
     assert value["items"] == [{"name": "a", "text": "x\ny"}, {"word": 1}]
-    assert yaml_text.dumped(value) == MADE_TO_BE_READ
+    assert yaml_text.dump(value) == MADE_TO_BE_READ
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\0", "\ud800", {"x" * 501: 1}])
 def test_what_yaml_cannot_say_is_refused(value):
     with pytest.raises(ValueError, match=r"no|so many"):
-        yaml_text.dumped({"a": value})
+        yaml_text.dump({"a": value})
 
 
 # That of other tools: what their writers write comes back, shared values and bytes included.

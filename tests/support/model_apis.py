@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cli.demo.script import APIS, Api, count_tokens, fresh
 from pytest_agentreplay.providers import anthropic, bedrock, gemini
-from pytest_agentreplay.providers.model_reply import dumped, server_sent
+from pytest_agentreplay.providers.model_reply import dump_json, server_sent
 from pytest_agentreplay.providers.openai_chat_writing import call_of
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def _line(reply: ModelReply, *, done: bool = True, **more: Any) -> dict[str, Any
 
 
 def _ndjson(lines: Iterable[dict[str, Any]]) -> tuple[bytes, ...]:
-    return tuple(dumped(line).encode() + b"\n" for line in lines)
+    return tuple(dump_json(line).encode() + b"\n" for line in lines)
 
 
 def _message(reply: ModelReply, text: str) -> dict[str, Any]:
@@ -198,7 +198,7 @@ class LookUp(Api):
         """Whether the reply to a request is a stream."""
         return False
 
-    def whole(self, body: dict[str, Any], _say: Say) -> dict[str, Any]:
+    def write_reply(self, body: dict[str, Any], _say: Say) -> dict[str, Any]:
         """The reply in one piece."""
         return self.write_whole(body)
 
@@ -223,13 +223,13 @@ CONVERSE: dict[str, Any] = {"call_prefix": "tooluse_"}
 FRAMES: dict[str, Any] = {"type": "application/vnd.amazon.eventstream"}
 
 APIS += [
-    whole_only(f"/models{MODEL}:rawPredict", anthropic.whole, **CLAUDE),
-    streamed_only(f"/models{MODEL}:streamRawPredict", anthropic.streamed, **CLAUDE),
-    whole_only(f"/models{MODEL}:generateContent", gemini.whole, **GEMINI),
-    streamed_only(f"/models{MODEL}:streamGenerateContent", gemini.streamed, **GEMINI),
-    whole_only(f"/model{MODEL}/converse", bedrock.whole, **CONVERSE),
-    streamed_only(f"/model{MODEL}/converse-stream", bedrock.streamed, **FRAMES, **CONVERSE),
-    whole_only(f"/model{MODEL}/invoke", anthropic.whole, **CLAUDE),
+    whole_only(f"/models{MODEL}:rawPredict", anthropic.write_reply, **CLAUDE),
+    streamed_only(f"/models{MODEL}:streamRawPredict", anthropic.write_stream, **CLAUDE),
+    whole_only(f"/models{MODEL}:generateContent", gemini.write_reply, **GEMINI),
+    streamed_only(f"/models{MODEL}:streamGenerateContent", gemini.write_stream, **GEMINI),
+    whole_only(f"/model{MODEL}/converse", bedrock.write_reply, **CONVERSE),
+    streamed_only(f"/model{MODEL}/converse-stream", bedrock.write_stream, **FRAMES, **CONVERSE),
+    whole_only(f"/model{MODEL}/invoke", anthropic.write_reply, **CLAUDE),
     streamed_only(f"/model{MODEL}/invoke-with-response-stream", invoke_stream, **FRAMES, **CLAUDE),
     OllamaApi("/api/chat", chat, stream_chat),
     OllamaApi("/api/generate", generate, stream_generate, messages="prompt"),

@@ -10,7 +10,7 @@ from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.session import interceptions, lanes, pending_call
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Exchange, Failure, Timing, ToolCall, ToolReply
-from pytest_agentreplay.values.fitting import fitted
+from pytest_agentreplay.values.fitting import fit_call
 
 
 class Plain:
@@ -87,7 +87,7 @@ class Player(Tape):
 
 def is_same(recorded, call):
     if isinstance(recorded, ToolCall) and isinstance(call, ToolCall):
-        return fitted(recorded, call) == recorded
+        return fit_call(recorded, call) == recorded
     return identity(recorded) == identity(call)
 
 

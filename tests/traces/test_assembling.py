@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pytest_agentreplay.traces import chains
-from pytest_agentreplay.traces.assembling import assembled, conversations, rewritten, whole
+from pytest_agentreplay.traces.assembling import assemble_steps, conversations, rewritten, whole
 from pytest_agentreplay.traces.chains import merge_duplicates
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from tests.traces.neutral import asks, gives, text
@@ -32,27 +32,27 @@ def test_two_calls_in_one_turn_keep_their_own_results_by_id_by_name_or_by_order(
         asked = asks((ids[0], *OSLO), (ids[1], *KRAKOW)) if named else asks(("", *OSLO), ("", *KRAKOW))
         answers = [(ids[0], 9), (ids[1], 18)]
         answer = gives(*(reversed(answers) if named else answers))
-        steps, missing = assembled([call(USER, reply=asked), call(USER, asked, answer, reply=DONE)])
+        steps, missing = assemble_steps([call(USER, reply=asked), call(USER, asked, answer, reply=DONE)])
         assert told(steps) == [(*OSLO, 9), (*KRAKOW, 18)]
         assert [type(step).__name__ for step in steps] == ["ModelCall", "ToolRun", "ToolRun", "ModelCall"]
         assert missing == ()
     asked = asks(("", "look", {}), ("", "pay", {}))
     log = [call(USER, reply=asked), call(USER, asked, gives(("pay", 2), ("look", 1)), reply=DONE)]
-    assert told(assembled(log)[0]) == [("look", {}, 1), ("pay", {}, 2)], "different tools, in another order"
+    assert told(assemble_steps(log)[0]) == [("look", {}, 1), ("pay", {}, 2)], "different tools, in another order"
     again, later = asks(("a", "weather", {"city": "Rome"})), gives(("a", "25"))
     log = [call(USER, reply=TWICE), call(USER, TWICE, BOTH, reply=again)]
-    steps, _ = assembled([*log, call(USER, TWICE, BOTH, again, later, reply=DONE)])
+    steps, _ = assemble_steps([*log, call(USER, TWICE, BOTH, again, later, reply=DONE)])
     assert [seen for _, _, seen in told(steps)] == [9, 18, 25], "an id that comes again belongs to its turn"
 
 
 def test_what_nobody_answered_was_not_executed_and_is_missing_and_a_marked_error_is_a_fault():
     log = [call(USER, reply=TWICE), call(USER, TWICE, gives(("a", "9")), reply=asks(("c", "pay", {})))]
-    steps, missing = assembled(log)
+    steps, missing = assemble_steps(log)
     ran = [(run.call_id, run.executed, run.seen) for run in steps if isinstance(run, ToolRun)]
     assert ran == [("a", True, 9), ("b", False, UNKNOWN), ("c", False, UNKNOWN)]
     assert missing == ("result of weather, call 2", "result of pay, call 1")
     answer = gives(("a", "no such city"), is_error=True)
-    steps, _ = assembled([call(USER, reply=TWICE), call(USER, TWICE, answer, reply=DONE)])
+    steps, _ = assemble_steps([call(USER, reply=TWICE), call(USER, TWICE, answer, reply=DONE)])
     assert (steps[1].fault, steps[1].seen) == (TraceFault(message="no such city"), "no such city")
 
 
@@ -60,18 +60,18 @@ def test_records_get_what_they_lack_and_keep_what_they_have():
     records = [ToolRun(name="weather", result=18, arguments=KRAKOW[1])]
     records += [ToolRun(name="weather", call_id="a", fault=TraceFault("E"))]
     answers = gives(("a", "no"), ("b", "18°"))
-    steps, missing = assembled([call(USER, reply=TWICE), *records, call(USER, TWICE, answers, reply=DONE)])
+    steps, missing = assemble_steps([call(USER, reply=TWICE), *records, call(USER, TWICE, answers, reply=DONE)])
     ran = [(run.call_id, run.arguments, run.seen, run.result) for run in steps if isinstance(run, ToolRun)]
     assert ran == [("b", KRAKOW[1], "18°", 18), ("a", OSLO[1], "no", UNKNOWN)]
     assert missing == ()
     record = ToolRun(name="clock", result=1)
-    assert assembled([record, call(USER, reply=DONE)])[0][0] is record, "nobody asked for it"
+    assert assemble_steps([record, call(USER, reply=DONE)])[0][0] is record, "nobody asked for it"
 
 
 def test_the_reply_is_the_authority_and_a_changed_history_is_told():
     changed = asks(("a", "weather", {"city": "Bergen"}))
     log = [call(USER, reply=asks(("a", *OSLO))), call(USER, changed, gives(("a", "9")), reply=DONE)]
-    done, _ = assembled(log)
+    done, _ = assemble_steps(log)
     assert told(done) == [(*OSLO, 9)]
     assert rewritten(done) == ("model call 2 resends another history than what was said before it; both are kept",)
     assert done[2].messages == log[1].messages
@@ -82,11 +82,11 @@ def test_the_reply_is_the_authority_and_a_changed_history_is_told():
 
 
 def test_a_history_that_was_cut_or_that_the_provider_keeps_is_joined():
-    steps, missing = assembled([call(USER, reply=TWICE), call(TWICE, BOTH, reply=DONE)])
+    steps, missing = assemble_steps([call(USER, reply=TWICE), call(TWICE, BOTH, reply=DONE)])
     assert ([seen for _, _, seen in told(steps)], missing) == ([9, 18], ())
     assert rewritten(steps)
     onward = call(BOTH, reply=DONE, parameters={"previous_response_id": "resp_1"})
-    steps, _ = assembled([call(USER, reply=TWICE, response_id="resp_1"), onward])
+    steps, _ = assemble_steps([call(USER, reply=TWICE, response_id="resp_1"), onward])
     assert [seen for _, _, seen in told(steps)] == [9, 18]
     assert rewritten(steps) == ()
 
@@ -119,7 +119,7 @@ def test_a_trace_gets_its_input_and_output_from_its_calls_unless_its_source_tell
 def test_arguments_in_the_envelope_of_a_decorator_are_those_by_name():
     def given(arguments, wanted=None):
         asked = [call(USER, reply=asks(("a", "weather", wanted)))] if wanted else []
-        return assembled([*asked, ToolRun(name="weather", arguments=arguments, result=9)])[0][-1].arguments
+        return assemble_steps([*asked, ToolRun(name="weather", arguments=arguments, result=9)])[0][-1].arguments
 
     by_name, by_order = {"args": [], "kwargs": {"city": "Oslo"}}, {"args": ["Oslo"], "kwargs": {}}
     for wanted in (None, OSLO[1]):
@@ -132,7 +132,7 @@ def test_arguments_in_the_envelope_of_a_decorator_are_those_by_name():
 def test_a_result_whose_call_no_message_holds_is_missing():
     lost = "the tool call b: its result is in the request of model call 2, and no message asks for it"
     first = asks(("a", *OSLO))
-    assert assembled([call(USER, reply=first), call(USER, first, BOTH, reply=DONE)])[1] == (lost,)
+    assert assemble_steps([call(USER, reply=first), call(USER, first, BOTH, reply=DONE)])[1] == (lost,)
     resumed = call(USER, TWICE, BOTH, text("user", "again"), reply=asks(("c", *OSLO)))
     added = asks(("d", *KRAKOW))
     for run in (
@@ -140,7 +140,7 @@ def test_a_result_whose_call_no_message_holds_is_missing():
         [call(USER, reply=first), call(USER, first, gives(("a", "9")), added, gives(("d", "8")), reply=DONE)],
         [call(BOTH, reply=DONE)],
     ):
-        assert assembled(run)[1] == (), "calls of an earlier run, and calls that the program itself put in"
+        assert assemble_steps(run)[1] == (), "calls of an earlier run, and calls that the program itself put in"
 
 
 ASKED = {"messages": (USER,), "reply": DONE}
@@ -233,7 +233,7 @@ def test_a_long_run_costs_what_it_says(monkeypatch):
         asked = asks((f"c{number}", "w", {"n": number}))
         log.append(call(*messages, reply=asked))
         messages += [asked, gives((f"c{number}", str(number)))]
-    steps, missing = assembled(log)
+    steps, missing = assemble_steps(log)
     assert [seen for _, _, seen in told(steps)] == [*range(299), UNKNOWN]
     assert missing == ("result of w, call 300",)
     assert len(keyed) < 4 * 300

@@ -32,7 +32,7 @@ LOADING = re.compile(r"load\([^)]*\)")
 
 def exported(folder, target):
     """The files of an export by name, and its losses."""
-    out = export.exported(folder, target)
+    out = export.export_case(folder, target)
     return dict(out.files), out.losses
 
 
@@ -182,7 +182,7 @@ def test_evals_rows_are_two_forms_and_without_an_ideal_there_is_no_sample():
 
 @pytest.mark.parametrize("folder", CASES, ids=lambda folder: folder.name)
 def test_spans_come_back_as_the_same_run(folder):
-    run = stored_case.frozen(stored_case.read(folder / "case.yaml"), strict=False).run
+    run = stored_case.frozen(stored_case.read_case(folder / "case.yaml"), strict=False).run
     told = trace_of(run, id=folder.name)
     (back,) = traces([(name, text.encode()) for name, text in exported(folder, "otlp")[0].items()])
     assert [facts(step) for step in back.steps] == [facts(step) for step in told.steps]

@@ -23,7 +23,7 @@ from tests.traces.test_spans_families import span, tool
 
 PACKED = sorted(path for top in ("generated", "public") for path in (TRACES / top).rglob("*.*") if path.is_file())
 FILES = [path.relative_to(TRACES).as_posix() for path in PACKED]
-MADE = {"codex": CODEX, "batch": opening.opened(REQUESTS + b"\n" + REPLIES, file="batch").rows}
+MADE = {"codex": CODEX, "batch": opening.open_trace(REQUESTS + b"\n" + REPLIES, file="batch").rows}
 MADE |= {"blueprints": [blueprint(1, USER, TOLD)]}
 NAMES = [*(file for file in FILES if not file.endswith(".eval")), *MADE]
 ODD = [
@@ -66,7 +66,7 @@ def by_every_format(rows):
 
 @cache
 def rows_of(name):
-    return json.dumps(MADE.get(name) or opening.opened((TRACES / name).read_bytes(), file=name).rows)
+    return json.dumps(MADE.get(name) or opening.open_trace((TRACES / name).read_bytes(), file=name).rows)
 
 
 def places(value):

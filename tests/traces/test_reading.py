@@ -52,7 +52,7 @@ def test_a_format_of_another_package_is_met_and_takes_no_name_of_ours(installed)
     installed(acme="acme_traces:ACME", har="acme_traces:TWICE")
     (trace,) = traces([("x.json", b'{"acme": "run-1"}')])
     assert (trace.id, trace.source.file) == ("run-1", "x.json")
-    assert traces([("x.json", b'{"acme": "run-1"}')], wanted="acme") == [trace]
+    assert traces([("x.json", b'{"acme": "run-1"}')], format_name="acme") == [trace]
     assert [one.title for one in reading.formats() if one.name == "har"] == ["HAR of a proxy or a browser"]
 
 
@@ -86,7 +86,7 @@ def test_one_that_fails_to_read_a_file_is_one_line(installed):
 )
 def test_no_format_fits_or_it_is_not_there_or_not_the_one_that_was_named(wanted, said):
     with pytest.raises(TraceError if wanted == "otlp-genai" else TraceUnknown, match=said):
-        traces([("x.json", b'{"some": "thing"}')], wanted=wanted)
+        traces([("x.json", b'{"some": "thing"}')], format_name=wanted)
 
 
 def test_files_that_do_not_belong_together_are_read_apart_and_several_of_spans_once():

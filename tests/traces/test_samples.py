@@ -12,7 +12,7 @@ import pytest
 from pytest_agentreplay.errors import TraceIncomplete, TraceUnknown
 from pytest_agentreplay.traces import platforms
 from pytest_agentreplay.traces.formats import choose, layers
-from pytest_agentreplay.traces.opening import opened
+from pytest_agentreplay.traces.opening import open_trace
 from pytest_agentreplay.traces.reading import formats, traces
 from pytest_agentreplay.traces.trace import UNKNOWN
 from tests.traces.neutral import INSPECT_EVAL, INSPECT_JSON, REFUND, TRACES, imported, refund_facts
@@ -278,7 +278,7 @@ def test_a_file_is_known_by_what_it_holds_however_it_is_packed():
     wrong = []
     for name, wanted in FORMATS.items():
         data = (TRACES / name).read_bytes()
-        plain = opened(data, file="x")
+        plain = open_trace(data, file="x")
         try:
             inside = next((layer for layer in layers(plain) if any(form.fits(layer) for form in formats())), plain)
             found = choose(inside, formats()).name
@@ -286,7 +286,7 @@ def test_a_file_is_known_by_what_it_holds_however_it_is_packed():
             found = "" if "no format fits" in str(refused) else str(refused)
         wrong += [(name, found)] if found != wanted else []
         for packing, pack in PACKINGS.items():
-            held = opened(pack(data), file="x")
+            held = open_trace(pack(data), file="x")
             wrong += [(name, packing)] if (held.rows, held.members) != (plain.rows, plain.members) else []
     assert not wrong, wrong
 
@@ -300,7 +300,7 @@ ENVELOPES = (
 
 def test_what_stands_around_all_that_a_file_holds_is_taken_off_and_the_last_value_may_be_cut():
     for at, name in enumerate(name for name in WHOLE if not name.endswith(".eval")):
-        rows = [*opened((TRACES / name).read_bytes(), file=name).rows]
+        rows = [*open_trace((TRACES / name).read_bytes(), file=name).rows]
         wrapped = "\n".join(map(json.dumps, ENVELOPES[at % len(ENVELOPES)](rows))).encode()
         found = traces([(name, wrapped)])
         assert found[0].source.format == FORMATS[name], name
@@ -316,7 +316,7 @@ def test_lines_in_any_order_are_put_in_that_of_their_times():
     for name in (name for name in FORMATS if name.endswith(".jsonl")):
         lines = (TRACES / name).read_bytes().splitlines()
         for other in (lines[::-1], random.Random(1).sample(lines, len(lines))):
-            held = opened(b"\n".join(other), file=name)
+            held = open_trace(b"\n".join(other), file=name)
             wrong += [name] if choose(held, formats()).name != FORMATS[name] else []
             if name in WHOLE and not any(word in name for word in ordered):
                 wrong += [name] if traces([(name, b"\n".join(other))]) != read(name) else []

@@ -5,7 +5,7 @@ from itertools import product
 
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.traces import wire
-from pytest_agentreplay.traces.moments import after, moment
+from pytest_agentreplay.traces.moments import add_milliseconds, moment
 
 CHAT = "https://api.openai.com/v1/chat/completions"
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "hi"}], "temperature": 0}
@@ -72,7 +72,7 @@ def test_one_moment_in_the_ways_of_logs():
     assert [moment(one) for one in (*texts, *numbers)] == [1795182710500000000] * 9
     none = ["", "yesterday", "2026-13-40T99:00:00Z", "2026-11-20T13:51:50+99:00", None, True, -1, 0, 1e300, []]
     assert [moment(one) for one in (*none, float("nan"))] == [None] * 11
-    assert after(10, 1.5) == 1_500_010
-    assert [after(None, 1.5), *(after(10, one) for one in ("1.5", True, 1e300, -1))] == [None] * 5
+    assert add_milliseconds(10, 1.5) == 1_500_010
+    assert [add_milliseconds(None, 1.5), *(add_milliseconds(10, one) for one in ("1.5", True, 1e300, -1))] == [None] * 5
     assert wire.compact({"a": "\ud800é"}) == b'{"a":"\\ud800\\u00e9"}', "half a character is an escape"
     assert wire.compact({"a": "é"}) == '{"a":"é"}'.encode()

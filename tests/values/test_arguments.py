@@ -20,9 +20,9 @@ from hypothesis import strategies as st
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import ToolCall
-from pytest_agentreplay.values import freeze, freeze_arguments, load, same
-from pytest_agentreplay.values.deserializer import plain
-from pytest_agentreplay.values.fitting import CLOSURE, fitted
+from pytest_agentreplay.values import freeze, freeze_arguments, is_same, load
+from pytest_agentreplay.values.deserializer import to_plain
+from pytest_agentreplay.values.fitting import CLOSURE, fit_call
 
 
 class Plain:
@@ -158,11 +158,11 @@ def test_what_a_tool_has_changed_is_left_out_on_either_side():
         return ToolCall("t", {"value": {"$state": ["shop.Account", *node]}})
 
     then = call({"owner": "ada"}, {"changed": ["balance"]})
-    assert fitted(then, call({"owner": "ada", "balance": 100})) == then
-    assert fitted(then, call({"owner": "eve", "balance": 100})) != then
+    assert fit_call(then, call({"owner": "ada", "balance": 100})) == then
+    assert fit_call(then, call({"owner": "eve", "balance": 100})) != then
     first = call({"owner": "ada", "balance": 100})
-    assert fitted(first, call({"owner": "ada"}, {"changed": ["balance"]})) == first
-    assert fitted(first, call({"owner": "ada", "balance": 90})) != first
+    assert fit_call(first, call({"owner": "ada"}, {"changed": ["balance"]})) == first
+    assert fit_call(first, call({"owner": "ada", "balance": 90})) != first
 
 
 def test_what_a_recorded_closure_does_not_hold_is_not_compared():
@@ -173,13 +173,13 @@ def test_what_a_recorded_closure_does_not_hold_is_not_compared():
         return {"$state": [CLOSURE, held]}
 
     desk = {"$state": ["shop.Desk", {"owner": "ada"}]}
-    assert fitted(call(), call(closure(user="ada"))) == call(), "nothing of it"
-    assert fitted(call(desk), call(closure(user="ada", self=desk))) == call(desk), "the receiver alone"
-    assert fitted(call(), call(closure(user="ada", self=desk))) == call(), "a variable that is called self"
+    assert fit_call(call(), call(closure(user="ada"))) == call(), "nothing of it"
+    assert fit_call(call(desk), call(closure(user="ada", self=desk))) == call(desk), "the receiver alone"
+    assert fit_call(call(), call(closure(user="ada", self=desk))) == call(), "a variable that is called self"
     some = call(closure(currency="EUR"))
-    assert fitted(some, call(closure(currency="EUR", user="ada"))) == some, "what differed alone"
+    assert fit_call(some, call(closure(currency="EUR", user="ada"))) == some, "what differed alone"
     for other in (closure(currency="USD"), closure(money="EUR"), None):
-        assert fitted(some, call(other)) != some
+        assert fit_call(some, call(other)) != some
 
 
 def test_the_port_of_a_local_service_is_another_one_in_each_process():
@@ -188,9 +188,9 @@ def test_the_port_of_a_local_service_is_another_one_in_each_process():
         return ToolCall("t", facts={"self": {"$state": ["shop.Desk", held]}})
 
     for host in ("127.0.0.1", "localhost", "[::1]"):
-        assert fitted(call(host, 4000), call(host, 4001)) == call(host, 4000)
-    assert fitted(call("shop.example", 4000), call("shop.example", 4001)) != call("shop.example", 4000)
-    assert fitted(call("localhost", 4000, "support"), call("localhost", 4001, "support")) != call(
+        assert fit_call(call(host, 4000), call(host, 4001)) == call(host, 4000)
+    assert fit_call(call("shop.example", 4000), call("shop.example", 4001)) != call("shop.example", 4000)
+    assert fit_call(call("localhost", 4000, "support"), call("localhost", 4001, "support")) != call(
         "localhost", 4000, "support"
     )
 
@@ -206,7 +206,7 @@ RESULTS += [Counted("aab"), Moment(2026, 11, 20, 9, 30, tzinfo=dt.UTC)]
 def test_nothing_is_lost_of_a_result(value):
     data = json.loads(json.dumps(freeze(value, hint=type(value) | Listed)))
     back = load(data, hint=type(value) | Listed)
-    assert same(value, back)
+    assert is_same(value, back)
     assert (type(back), back) == (type(value), value)
     for held in ("__dict__", "more"):
         assert getattr(back, held, None) == getattr(value, held, None)
@@ -222,4 +222,4 @@ def test_the_items_of_a_class_have_the_hint_of_its_base_and_state_reads_as_plain
     with pytest.raises(CannotFreeze, match="no annotation names its class"):
         freeze(Listed([Row(1)]), hint=Listed)
     frozen = freeze_arguments({"a": Plain(Slotted(1)), "b": Listed([1]), "c": MAKERS["rows"](2)})
-    assert [plain(frozen[name]) for name in "abc"] == [{"value": {"value": 1}}, [1], {"name": "r", "__items__": [2]}]
+    assert [to_plain(frozen[name]) for name in "abc"] == [{"value": {"value": 1}}, [1], {"name": "r", "__items__": [2]}]

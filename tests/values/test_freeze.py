@@ -35,7 +35,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import CannotFreeze
-from pytest_agentreplay.values import Codec, freeze, freeze_arguments, load, same
+from pytest_agentreplay.values import Codec, freeze, freeze_arguments, is_same, load
 
 T = TypeVar("T")
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -168,7 +168,7 @@ def there(value, hint=None, codecs=()):
 
 def assert_comes_back(value, hint=None, codecs=()):
     back = there(value, hint, codecs)
-    assert same(value, back, codecs=codecs), back
+    assert is_same(value, back, codecs=codecs), back
     assert type(back) is type(value)
     return back
 
@@ -254,11 +254,11 @@ VALUES = st.recursive(
 def test_every_standard_value_comes_back(value, other):
     data = freeze(value)
     back = load(json.loads(json.dumps(data)))
-    assert same(value, back)
+    assert is_same(value, back)
     assert freeze(back) == data or repr(data).count("$set") + repr(data).count("$frozenset")
     assert freeze_arguments({"a": value, "": other}) == {"a": data, "": freeze(other)}
-    assert same(value, value)
-    if same(value, other):
+    assert is_same(value, value)
+    if is_same(value, other):
         assert json.dumps(data, sort_keys=True) == json.dumps(freeze(other), sort_keys=True) or value == other
 
 
@@ -491,9 +491,9 @@ SAME = [
 
 
 def test_same_is_equal_in_type_and_content():
-    assert [pair for pair in NOT_SAME if same(*pair) or same([pair[0]], [pair[1]])] == []
-    assert [pair for pair in SAME if not same(*pair)] == []
+    assert [pair for pair in NOT_SAME if is_same(*pair) or is_same([pair[0]], [pair[1]])] == []
+    assert [pair for pair in SAME if not is_same(*pair)] == []
     a, b = [1], [1]
     a.append(a)
     b.append(b)
-    assert same(a, b), "values inside themselves"
+    assert is_same(a, b), "values inside themselves"

@@ -50,7 +50,7 @@ def test_bytes_that_are_no_text_come_back_too():
 
 
 def test_messages_of_a_connection_come_back_to_the_byte():
-    frames = FramesReply.of([Frame(b'{"z": 1,  "a": 2}'), Frame(b"\xff\x00", binary=True)])
+    frames = FramesReply.from_frames([Frame(b'{"z": 1,  "a": 2}'), Frame(b"\xff\x00", binary=True)])
     calls = (
         Exchange(FrameCall("ws://a/b"), frames, 1, 2),
         Exchange(FrameCall("ws://a/b", 1, body=Body(b"x y")), None, 3, None),

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, found_at, same
+from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, found_at, is_same
 from pytest_agentreplay.cases.turn import clip, short
-from pytest_agentreplay.compare.tolerance.comparing import matched
+from pytest_agentreplay.compare.tolerance.comparing import match_elements
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -34,12 +34,12 @@ class ToolExpectation:
 
     def parting(self, call: ToolCallView) -> list[str]:
         """Return the arguments in which a call is not the expected one: "order_id 7 -> 8"."""
-        wanted = call.arguments if self.arguments is None else self.arguments
+        expected = call.arguments if self.arguments is None else self.arguments
         return [
-            f"{name} {short(wanted[name]) if name in wanted else 'nothing'} -> "
+            f"{name} {short(expected[name]) if name in expected else 'nothing'} -> "
             f"{short(call.arguments[name]) if name in call.arguments else 'nothing'}"
-            for name in {**wanted, **call.arguments}
-            if name not in wanted or name not in call.arguments or wanted[name] != call.arguments[name]
+            for name in {**expected, **call.arguments}
+            if name not in expected or name not in call.arguments or expected[name] != call.arguments[name]
         ]
 
     def __str__(self) -> str:
@@ -66,24 +66,24 @@ def wish(spec: ToolSpec) -> ToolExpectation:
             raise TypeError(f'a tool call is a name, or a pair like ("refund", {{"order_id": 7}}), not {spec!r}')
 
 
-def unequal(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
+def find_unequal(calls: Sequence[ToolCallView], wishes: Sequence[ToolExpectation]) -> list[str]:
     """Return what is wrong with `calls` when exactly the `wishes` should be there, in order."""
-    for number, (call, want) in enumerate(zip(calls, wanted, strict=False), 1):
+    for number, (call, want) in enumerate(zip(calls, wishes, strict=False), 1):
         if not want.grants(call.name, call.arguments):
             return [f"tool call {number} is another one (turn {call.turn})", *sides(want, repr(call), calls)]
-    made, expected = len(calls), len(wanted)
+    made, expected = len(calls), len(wishes)
     if made > expected:
         head = f"tool call {expected + 1} was not expected (turn {calls[expected].turn})"
         return [head, "  expected  no more calls", f"  there     {calls[expected]!r}"]
     if made < expected:
-        return [f"tool call {made + 1} was not made", *sides(wanted[made], "no more calls", calls)]
+        return [f"tool call {made + 1} was not made", *sides(wishes[made], "no more calls", calls)]
     return []
 
 
-def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
+def find_out_of_sequence(calls: Sequence[ToolCallView], wishes: Sequence[ToolExpectation]) -> list[str]:
     """Return what is wrong with `calls` when the `wishes` should be among them, in this order."""
     at = 0
-    for number, want in enumerate(wanted, 1):
+    for number, want in enumerate(wishes, 1):
         after = "the beginning" if at == 0 else f"{calls[at - 1].name} (turn {calls[at - 1].turn})"
         at = next((i + 1 for i in range(at, len(calls)) if want.grants(calls[i].name, calls[i].arguments)), -1)
         if at < 0:
@@ -91,28 +91,28 @@ def out_of_sequence(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectat
     return []
 
 
-def unmatched(calls: Sequence[ToolCallView], wanted: Sequence[ToolExpectation]) -> list[str]:
+def find_unmatched(calls: Sequence[ToolCallView], wishes: Sequence[ToolExpectation]) -> list[str]:
     """Return what is wrong with `calls` when they should be the `wishes` in any order.
 
     A name alone, or ANY, can stand for several calls, so wishes that were granted first may have to move on.
     """
-    pairs = matched(
-        [repr(number) for number in range(len(wanted))],
+    pairs = match_elements(
+        [repr(number) for number in range(len(wishes))],
         [""] * len(calls),
-        lambda want, at: wanted[want].grants(calls[at].name, calls[at].arguments),
+        lambda want, at: wishes[want].grants(calls[at].name, calls[at].arguments),
     )
-    missing = [want for at, want in enumerate(wanted) if at not in pairs]
+    missing = [want for at, want in enumerate(wishes) if at not in pairs]
     extra = [call for at, call in enumerate(calls) if at not in pairs.values()]
     if missing:
         there = repr(extra[0]) if extra else "no other call"
-        return [f"{len(missing)} of {len(wanted)} expected tool calls were not made", *sides(missing[0], there, calls)]
+        return [f"{len(missing)} of {len(wishes)} expected tool calls were not made", *sides(missing[0], there, calls)]
     if extra:
         head = f"{len(extra)} tool call{'s were' if len(extra) > 1 else ' was'} not expected (turn {extra[0].turn})"
         return [head, "  expected  no other calls", f"  there     {extra[0]!r}"]
     return []
 
 
-ORDERS = {"equal": unequal, "subsequence": out_of_sequence, "multiset": unmatched}
+ORDERS = {"equal": find_unequal, "subsequence": find_out_of_sequence, "multiset": find_unmatched}
 """What is wrong with calls, by the order in which they should be."""
 
 
@@ -144,7 +144,7 @@ def nearest(want: ToolExpectation, calls: Iterable[ToolCallView]) -> list[str]:
     return [f"  nearest   {call.name} in turn {call.turn}: {clip(parting)}"]
 
 
-class Asked(ToolExpectation):
+class CheckedCall(ToolExpectation):
     """A tool call that a check names: arguments by name or path, others do not matter."""
 
     __slots__ = ()
@@ -155,29 +155,31 @@ class Asked(ToolExpectation):
 
     def parting(self, call: ToolCallView) -> list[str]:
         """Return the arguments in which a call is not the one that is meant."""
-        wanted = self.arguments or {}
+        expected = self.arguments or {}
         return [
-            f"{path} {short(wanted[path])} -> {', '.join(map(short, found_at(path, call.arguments))) or 'nothing'}"
+            f"{path} {short(expected[path])} -> {', '.join(map(short, found_at(path, call.arguments))) or 'nothing'}"
             for path in self._unlike(call.arguments)
         ]
 
     def _unlike(self, arguments: object) -> list[str]:
-        wanted = self.arguments or {}
-        return [path for path, want in wanted.items() if not any(same(want, it) for it in found_at(path, arguments))]
+        expected = self.arguments or {}
+        return [
+            path for path, want in expected.items() if not any(is_same(want, it) for it in found_at(path, arguments))
+        ]
 
 
-def asked(wanted: Any) -> Asked:
+def read_call(expectation: Any) -> CheckedCall:
     """Return a call from a name, or `{name, arguments}`."""
-    if isinstance(wanted, str):
-        return Asked(wanted, None)
-    return Asked(wanted["name"], wanted.get("arguments") or None)
+    if isinstance(expectation, str):
+        return CheckedCall(expectation, None)
+    return CheckedCall(expectation["name"], expectation.get("arguments") or None)
 
 
-def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def tool_called(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Return whether a tool was called: so often, with such arguments."""
-    want, calls = asked(wanted), evidence.tool_calls
+    want, calls = read_call(expectation), evidence.tool_calls
     fitting = [call for call in calls if want.grants(call.name, call.arguments)]
-    least, most = bounds(wanted if isinstance(wanted, dict) else {})
+    least, most = bounds(expectation if isinstance(expectation, dict) else {})
     if least <= len(fitting) and (most is None or len(fitting) <= most):
         return HOLDS
     expected = f"{want} {times(least, most)}"
@@ -189,60 +191,60 @@ def tool_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     return fails(f"tool {want.name} was called too often", expected, there, f"  nearest   {late!r} in turn {late.turn}")
 
 
-def tool_not_called(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def tool_not_called(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Return whether a tool was not called, or not with such arguments."""
-    want = asked(wanted)
+    want = read_call(expectation)
     hit = next((call for call in evidence.tool_calls if want.grants(call.name, call.arguments)), None)
     if hit is None:
         return HOLDS
     return fails(f"tool {want.name} was called in turn {hit.turn}", f"no call of {want}", repr(hit))
 
 
-def forbidden_tools(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def forbidden_tools(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """None of these tools was called."""
-    hit = next((call for call in evidence.tool_calls if call.name in wanted), None)
+    hit = next((call for call in evidence.tool_calls if call.name in expectation), None)
     if hit is None:
         return HOLDS
     return fails(f"tool {hit.name} is forbidden and was called in turn {hit.turn}", "no call of it", repr(hit))
 
 
-def tool_failed(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def tool_failed(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Return whether a call of this tool failed."""
-    mine = [call for call in evidence.tool_calls if call.name == wanted]
-    if any(map(failed, mine)):
+    mine = [call for call in evidence.tool_calls if call.name == expectation]
+    if any(map(has_failed, mine)):
         return HOLDS
     if mine:
-        return fails(f"tool {wanted} did not fail", "a failed call", repr(mine[-1]))
-    near = nearest(Asked(wanted, None), evidence.tool_calls)
+        return fails(f"tool {expectation} did not fail", "a failed call", repr(mine[-1]))
+    near = nearest(CheckedCall(expectation, None), evidence.tool_calls)
     return fails(
-        f"tool {wanted} was not called", "a failed call", "no call of it", *near, all_calls(evidence.tool_calls)
+        f"tool {expectation} was not called", "a failed call", "no call of it", *near, all_calls(evidence.tool_calls)
     )
 
 
-def failed(call: ToolCallView) -> bool:
+def has_failed(call: ToolCallView) -> bool:
     """Whether a call raised, was marked as an error by its protocol, or gave an object whose `error` is filled."""
     result = call.result
     return call.failed or (isinstance(result, dict) and bool(result.get("error") or result.get("is_error")))
 
 
-def tool_order(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def tool_order(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Return whether the tools were called in this order."""
-    ((how, items),) = wanted.items()
-    wants, calls = [asked(item) for item in items], evidence.tool_calls
+    ((how, items),) = expectation.items()
+    wants, calls = [read_call(item) for item in items], evidence.tool_calls
     lines = mismatch_of(how)(calls, wants)
     return AnswerCheck(False, (*lines, all_calls(calls))) if lines else HOLDS
 
 
-def repeated_call(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def repeated_call(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """One tool was called with the same arguments again and again: so often."""
-    said = {"name": wanted} if isinstance(wanted, str) else wanted
-    name = said.get("name", "")
+    fields = {"name": expectation} if isinstance(expectation, str) else expectation
+    name = fields.get("name", "")
     counts: dict[tuple[str, str], list[ToolCallView]] = {}
     for call in evidence.tool_calls:
         if name in {"", call.name}:
-            counts.setdefault((call.name, spelled(call.arguments)), []).append(call)
+            counts.setdefault((call.name, spell_arguments(call.arguments)), []).append(call)
     often = max(counts.values(), key=len, default=[])
-    least, most = bounds({"at_least": 0 if "at_most" in said else 2, **said})
+    least, most = bounds({"at_least": 0 if "at_most" in fields else 2, **fields})
     if least <= len(often) and (most is None or len(often) <= most):
         return HOLDS
     there = f"{len(often)} times {often[0]!r}" if often else "no call of it"
@@ -252,16 +254,16 @@ def repeated_call(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
     return fails(head, f"the same call {times(least, most)}", there)
 
 
-def spelled(arguments: Mapping[str, object]) -> str:
+def spell_arguments(arguments: Mapping[str, object]) -> str:
     """Return the one text of arguments that mean the same."""
     return json.dumps(arguments, sort_keys=True, default=repr)
 
 
-def bounds(wanted: Mapping[str, Any]) -> tuple[int, int | None]:
+def bounds(expectation: Mapping[str, Any]) -> tuple[int, int | None]:
     """At least, at most. Called means once or more, unless `at_least` says otherwise."""
-    if "times" in wanted:
-        return wanted["times"], wanted["times"]
-    return wanted.get("at_least", 1), wanted.get("at_most")
+    if "times" in expectation:
+        return expectation["times"], expectation["times"]
+    return expectation.get("at_least", 1), expectation.get("at_most")
 
 
 def times(least: int, most: int | None) -> str:

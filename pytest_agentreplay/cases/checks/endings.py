@@ -12,8 +12,8 @@ from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks.values import (
     HOLDS,
     AnswerCheck,
-    compared,
-    every,
+    combine_answers,
+    compare_values,
     fails,
     found_at,
     landing,
@@ -37,27 +37,27 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 
 
-def status(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def status(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Return whether the run ended so."""
     if "status" in evidence.unknown:
         return unknown("nobody told how the run ended")
-    if evidence.status == wanted:
+    if evidence.status == expectation:
         return HOLDS
     why = [f"  nearest   {': '.join(filter(None, evidence.errors[-1]))}"] if evidence.errors else []
-    return fails("the run ended another way", wanted, evidence.status, *why)
+    return fails("the run ended another way", expectation, evidence.status, *why)
 
 
-def output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def output(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Return whether the final output is as wanted."""
     if "output" in evidence.unknown:
         return unknown("nobody told the output")
     there = is_something(evidence.output)
-    if "path" not in wanted:
-        return compared("output", [evidence.output] if there else [], wanted, there=there)
+    if "path" not in expectation:
+        return compare_values("output", [evidence.output] if there else [], expectation, there=there)
     if not there:
         return unknown("there is no output")
-    tree, path = parsed(evidence.output), wanted["path"]
-    return compared(f"output at {path}", found_at(path, tree), wanted, landing(path, tree), there=True)
+    tree, path = parsed(evidence.output), expectation["path"]
+    return compare_values(f"output at {path}", found_at(path, tree), expectation, landing(path, tree), there=True)
 
 
 def is_something(value: Any) -> bool:
@@ -65,35 +65,35 @@ def is_something(value: Any) -> bool:
     return value is not None and (not isinstance(value, str) or bool(value.strip()))
 
 
-def error(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def error(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """Something went wrong, of this class (or any), with this text in it."""
-    said = {"class": wanted} if isinstance(wanted, str) else wanted
-    kind, text = said.get("class", ""), said.get("text", "")
+    fields = {"class": expectation} if isinstance(expectation, str) else expectation
+    kind, text = fields.get("class", ""), fields.get("text", "")
     for name, message in evidence.errors:
         if kind in {"", name, name.rpartition(".")[2]} and text in message:
             return HOLDS
     if "errors" in evidence.unknown:
         return unknown("nobody told the errors")
     expected = " ".join(filter(None, [kind or "an error", f"with {text!r}" if text else ""]))
-    there = "; ".join(": ".join(filter(None, one)) for one in evidence.errors) or "no error"
+    there = "; ".join(": ".join(filter(None, pair)) for pair in evidence.errors) or "no error"
     return fails("no such error", expected, there[:200])
 
 
-def no_secret_in_output(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:  # noqa: ARG001  true is all that can be wanted
+def no_secret_in_output(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:  # noqa: ARG001  true is all that can be wanted
     """No key, token, password or the like stands in the output."""
     if not is_something(evidence.output) or "output" in evidence.unknown:
         return unknown("there is no output")
-    found = sorted(set(secrets_in(evidence.output)))
-    if not found:
+    categories = sorted(set(secrets_in(evidence.output)))
+    if not categories:
         return HOLDS
-    return fails("a secret stands in the output", "none", f"one of category {', '.join(found)}")
+    return fails("a secret stands in the output", "none", f"one of category {', '.join(categories)}")
 
 
 def secrets_in(value: Any) -> Iterator[str]:
     """Yield the categories of the secrets in a value; a secret is never told."""
     for text in texts(value):
         data = text.encode("utf-8", "surrogatepass")
-        yield from (hit.category for hit in detector().all(data))
+        yield from (hit.category for hit in detector().find_all(data))
         for start, end in marks().inside(data):
             category = data[start:end].removeprefix(b"[[redacted:").partition(b":")[0].decode()
             if category not in PERSONAL and b"@redacted.invalid" not in data[start:end]:
@@ -112,35 +112,35 @@ def detector() -> Detector:
     return Detector(PLAIN, Known(), marks())
 
 
-def exchange(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def exchange(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """A value of a turn of lane main, by its number, or of a tool's calls, by its name: one that fits is enough."""
-    at, side = wanted["at"], wanted["side"]
+    at, side = expectation["at"], expectation["side"]
     trees: list[tuple[str, Any]]
     if isinstance(at, str):
         calls = [call for call in evidence.tool_calls if call.name == at]
         trees = [(f"{side} of {at} in turn {call.turn}", of_tool(call, side)) for call in calls]
     else:
-        trees = [(f"{side} of turn {it.number}", of_turn(it, side)) for it in numbered(evidence, at)]
+        trees = [(f"{side} of turn {it.number}", of_turn(it, side)) for it in find_turns(evidence, at)]
     if not trees:
         return unknown(f"there is no {f'call of {at}' if isinstance(at, str) else f'turn {at}'}")
-    path = wanted.get("path", "$")
-    told = [_held(what, tree, path, wanted) for what, tree in trees]
-    if "not_contains" in wanted or wanted.get("exists") is False:
-        return every(told)
-    return next((one for one in told if one.held), every(told))
+    path = expectation.get("path", "$")
+    answers = [_check_tree(what, tree, path, expectation) for what, tree in trees]
+    if "not_contains" in expectation or expectation.get("exists") is False:
+        return combine_answers(answers)
+    return next((answer for answer in answers if answer.holds), combine_answers(answers))
 
 
-def _held(what: str, tree: Any, path: str, wanted: Any) -> AnswerCheck:
+def _check_tree(what: str, tree: Any, path: str, expectation: Any) -> AnswerCheck:
     if tree is None:
         return unknown(f"the {what} cannot be read")
-    return compared(f"{path} in the {what}", found_at(path, tree), wanted, landing(path, tree), there=True)
+    return compare_values(f"{path} in the {what}", found_at(path, tree), expectation, landing(path, tree), there=True)
 
 
-def numbered(evidence: CaseEvidence, number: int) -> list[TurnView]:
+def find_turns(evidence: CaseEvidence, number: int) -> list[TurnView]:
     """Return the turn of lane main with that number; negative ones count from the end."""
     if evidence.run is None:
         return []
-    mine = [it for it in turn.read(evidence.run, READER) if it.lane == "main" and it.exchange is not None]
+    mine = [it for it in turn.read_turns(evidence.run, READER) if it.lane == "main" and it.exchange is not None]
     if number < 0:
         return mine[number:][:1] if -number <= len(mine) else []
     return mine[number - 1 : number] if number else []
@@ -169,39 +169,45 @@ def of_turn(it: TurnView, side: str) -> Any:
     return {"model": it.reply.model, "text": it.reply.text, "tool_calls": uses, "finish_reasons": reasons}
 
 
-def turns(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def turns(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many model calls."""
-    return within("turn", len(asked(evidence)), wanted)
+    return check_amount("turn", len(list_model_turns(evidence)), expectation)
 
 
-def tokens(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def tokens(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many tokens, in and out."""
-    used = [spent(it.usage) for it in asked(evidence)]
-    return within("token", sum(it or 0 for it in used), wanted, whole=bool(used) and None not in used)
+    used = [spent(it.usage) for it in list_model_turns(evidence)]
+    return check_amount("token", sum(it or 0 for it in used), expectation, complete=bool(used) and None not in used)
 
 
-def duration(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def duration(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So many seconds."""
     if evidence.seconds is None:
         return unknown("how long the run took is not known")
-    return within("second", evidence.seconds, wanted)
+    return check_amount("second", evidence.seconds, expectation)
 
 
-def cost(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def cost(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """So much money: by the prices that are given, else as the run itself says."""
     stated = table(evidence.run.header.kit if evidence.run is not None else {}, "case").get("cost")
-    if "prices" not in wanted and isinstance(stated, int | float) and not isinstance(stated, bool):
-        return within("cost", stated, wanted)
-    prices = wanted.get("prices")
-    costs = [priced(it, prices) if prices is not None else billed(it) for it in asked(evidence)]
-    found = within("cost", sum(it or 0.0 for it in costs), wanted, whole=bool(costs) and None not in costs)
-    if found.held is None and prices is not None:
-        missing = sorted({it.model for it, price in zip(asked(evidence), costs, strict=True) if price is None})
+    if "prices" not in expectation and isinstance(stated, int | float) and not isinstance(stated, bool):
+        return check_amount("cost", stated, expectation)
+    prices = expectation.get("prices")
+    costs = [
+        find_price(it, prices) if prices is not None else find_billed_cost(it) for it in list_model_turns(evidence)
+    ]
+    answer = check_amount(
+        "cost", sum(it or 0.0 for it in costs), expectation, complete=bool(costs) and None not in costs
+    )
+    if answer.holds is None and prices is not None:
+        missing = sorted(
+            {it.model for it, price in zip(list_model_turns(evidence), costs, strict=True) if price is None}
+        )
         return unknown(f"there is no price, or no usage, of {', '.join(missing) or 'any model'}")
-    return found
+    return answer
 
 
-def priced(it: TurnView, prices: Mapping[str, Mapping[str, float]]) -> float | None:
+def find_price(it: TurnView, prices: Mapping[str, Mapping[str, float]]) -> float | None:
     """Return what a turn costs at prices for a million tokens."""
     served = it.reply.model if it.reply is not None else ""
     price = prices.get(it.model, prices.get(served))
@@ -210,13 +216,13 @@ def priced(it: TurnView, prices: Mapping[str, Mapping[str, float]]) -> float | N
     return sum(it.usage.get(f"{side}_tokens", 0) * price.get(side, 0) for side in ("input", "output")) / 1_000_000
 
 
-def billed(it: TurnView) -> float | None:
+def find_billed_cost(it: TurnView) -> float | None:
     """Return what the provider says that a turn has cost, where its usage holds that."""
     reply = it.exchange.outcome if it.exchange is not None else None
     tree = content(reply.headers, reply.body).tree if isinstance(reply, HttpReply) else None
     usage = tree.get("usage") if isinstance(tree, dict) else None
-    said = usage.get("cost") if isinstance(usage, dict) else None
-    return float(said) if isinstance(said, int | float) and not isinstance(said, bool) else None
+    amount = usage.get("cost") if isinstance(usage, dict) else None
+    return float(amount) if isinstance(amount, int | float) and not isinstance(amount, bool) else None
 
 
 def spent(usage: Mapping[str, int]) -> int | None:
@@ -225,19 +231,19 @@ def spent(usage: Mapping[str, int]) -> int | None:
     return sum(both) if both else None
 
 
-def asked(evidence: CaseEvidence) -> list[TurnView]:
+def list_model_turns(evidence: CaseEvidence) -> list[TurnView]:
     """Return the turns that have a model call."""
-    return [it for it in turn.read(evidence.run, READER) if it.exchange is not None] if evidence.run else []
+    return [it for it in turn.read_turns(evidence.run, READER) if it.exchange is not None] if evidence.run else []
 
 
-def within(unit: str, there: float, wanted: Mapping[str, Any], *, whole: bool = True) -> AnswerCheck:
+def check_amount(unit: str, there: float, limits: Mapping[str, Any], *, complete: bool = True) -> AnswerCheck:
     """Return whether an amount is within its limits; one that is not `complete` may be more."""
-    least, most = wanted.get("at_least"), wanted.get("at_most")
-    named = f"{there:g} {unit}{'s' * (there != 1 and unit != 'cost')}" if unit != "cost" else f"{there:.6g}"
+    least, most = limits.get("at_least"), limits.get("at_most")
+    amount = f"{there:g} {unit}{'s' * (there != 1 and unit != 'cost')}" if unit != "cost" else f"{there:.6g}"
     if most is not None and there > most:
-        return fails(f"more than {most:g} {unit}s".replace("costs", "of cost"), f"at most {most:g}", named)
-    if least is not None and there < least and whole:
-        return fails(f"less than {least:g} {unit}s".replace("costs", "of cost"), f"at least {least:g}", named)
-    if not whole and (most is not None or (least is not None and there < least)):
+        return fails(f"more than {most:g} {unit}s".replace("costs", "of cost"), f"at most {most:g}", amount)
+    if least is not None and there < least and complete:
+        return fails(f"less than {least:g} {unit}s".replace("costs", "of cost"), f"at least {least:g}", amount)
+    if not complete and (most is not None or (least is not None and there < least)):
         return unknown(f"not every turn tells its {unit}{'s' * (unit != 'cost')}")
     return HOLDS

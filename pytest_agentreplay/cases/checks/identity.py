@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.checks.endings import is_something
-from pytest_agentreplay.cases.checks.records import Record, RecordMatch, records, spelled, tail
+from pytest_agentreplay.cases.checks.records import Record, RecordMatch, fold_identity, records, tail
 from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, texts, unknown
 from pytest_agentreplay.cases.turn import short
 from pytest_agentreplay.providers import READER
@@ -37,20 +37,20 @@ PART = re.compile(r"[^\W\d_]+")
 """A part of a name: Anne-Marie O'Neil has four."""
 
 
-def no_identity_but(wanted: Any, evidence: CaseEvidence) -> AnswerCheck:
+def no_identity_but(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     """No record of somebody else reaches the output."""
-    path = wanted if isinstance(wanted, str) else wanted["path"]
+    path = expectation if isinstance(expectation, str) else expectation["path"]
     way = tail(path)
     if not is_something(evidence.output) or "output" in evidence.unknown:
         return unknown("there is no output")
-    today, before = [*_results(evidence, way)], [*_recorded(evidence, way)]
-    every = [one for found in (*today, *before) for one in found.records]
+    today, before = [*_results(evidence, way)], [*_list_recorded_results(evidence, way)]
+    every = [record for match in (*today, *before) for record in match.records]
     if not every:
         return unknown(f"no tool gave a record that holds {'.'.join(way)}")
-    own = _own(wanted, evidence, way, every)
+    own = _find_own(expectation, evidence, way, every)
     if not own:
         return unknown(f"whose records may be told is not known: the input holds no {way[-1]}; say it with `is`")
-    return IdentityTrial(evidence, way, own, today, before).said()
+    return IdentityTrial(evidence, way, own, today, before).decide()
 
 
 class IdentityTrial:
@@ -68,34 +68,34 @@ class IdentityTrial:
         self._way = way
         self._own = own
         self._output = evidence.output
-        known = [one for found in (*today, *before) for one in found.records]
-        self._mine = [one for one in known if one.whose & own]
-        self._theirs = [(one, True) for found in today for one in found.records if not one.whose & own]
-        self._theirs += [(one, False) for found in before for one in found.records if not one.whose & own]
+        all_records = [record for match in (*today, *before) for record in match.records]
+        self._mine = [record for record in all_records if record.whose & own]
+        self._theirs = [(record, True) for match in today for record in match.records if not record.whose & own]
+        self._theirs += [(record, False) for match in before for record in match.records if not record.whose & own]
         harmless = [
-            value for found in today for value in found.loose if not any(self._is_foreign(it) for it in found.records)
+            value for match in today for value in match.loose if not any(self._is_foreign(it) for it in match.records)
         ]
-        mine = [value for one in self._mine for _, value in one.fields]
+        mine = [value for record in self._mine for _, value in record.fields]
         self._shared = {form for value in (*mine, *harmless) for form in forms(value)} | {*own}
-        self._asked = plain(" ".join(texts(evidence.input)))
-        self._words = {word for form in self._shared for word in form.split()} | {*self._asked.split()}
+        self._input = make_plain(" ".join(texts(evidence.input)))
+        self._words = {word for form in self._shared for word in form.split()} | {*self._input.split()}
         output = " \n ".join(texts(evidence.output))
-        self._spelled = " ".join(bare(output).split())
-        self._whole = plain(output)
-        self._text = without(self._whole, [*self._shared])
+        self._spelled = " ".join(strip_accents(output).split())
+        self._plain_output = make_plain(output)
+        self._text = remove_forms(self._plain_output, [*self._shared])
 
-    def said(self) -> AnswerCheck:
+    def decide(self) -> AnswerCheck:
         """Return what the word says."""
-        for one in records(self._output, self._way, "the output").records:
-            if self._is_foreign(one):
-                return self._told(one, self._way[-1], ", ".join(sorted(one.whose)))
+        for record in records(self._output, self._way, "the output").records:
+            if self._is_foreign(record):
+                return self._describe_foreign(record, self._way[-1], ", ".join(sorted(record.whose)))
         doubt = None
-        for one, today in self._theirs:
-            for name, value in [*((self._way[-1], who) for who in sorted(one.whose)), *one.fields]:
-                held = self._tells(name, value, today=today)
-                if held is False:
-                    return self._told(one, name, value)
-                if held is None and doubt is None:
+        for record, today in self._theirs:
+            for name, value in [*((self._way[-1], who) for who in sorted(record.whose)), *record.fields]:
+                harmless = self._tells(name, value, today=today)
+                if harmless is False:
+                    return self._describe_foreign(record, name, value)
+                if harmless is None and doubt is None:
                     doubt = unknown(f"{name} {short(value)} stands in somebody else's record, and in the output")
         return doubt or HOLDS
 
@@ -104,61 +104,67 @@ class IdentityTrial:
         weighs = weight(name, value)
         if weighs is WordingWeight.NOTHING:
             return True
-        rest = [form for form in forms(value) if form not in self._shared and not stands(form, self._asked)]
+        rest = [form for form in forms(value) if form not in self._shared and not stands(form, self._input)]
         if not any(stands(form, self._text) for form in rest):
             return not (weighs is WordingWeight.TELLS and NAMED.search(name) and self._part_is_told(value))
         if weighs is WordingWeight.TELLS:
             return False
         if not today:
             return True  # the agent of today has not seen it: everyone says such words
-        mine = [form for one in self._mine for field, it in one.fields if field == name for form in forms(it)]
+        mine = [form for record in self._mine for field, it in record.fields if field == name for form in forms(it)]
         if not mine:
             return None
-        return any(stands(form, self._whole) for form in mine)
+        return any(stands(form, self._plain_output) for form in mine)
 
     def _part_is_told(self, name: Any) -> bool:
         """Return whether a part of somebody's name is told, as names are written."""
-        parts = [part for part in PART.findall(bare(str(name))) if len(part) > 2 and part[:1].isupper()]
-        fresh = [part for part in parts if plain(part) not in self._words]
-        return any(places(one, self._spelled) for part in fresh for one in (part.capitalize(), part, part.upper()))
+        parts = [part for part in PART.findall(strip_accents(str(name))) if len(part) > 2 and part[:1].isupper()]
+        fresh = [part for part in parts if make_plain(part) not in self._words]
+        return any(
+            places(spelling, self._spelled) for part in fresh for spelling in (part.capitalize(), part, part.upper())
+        )
 
-    def _is_foreign(self, one: Record) -> bool:
-        return not one.whose & self._own
+    def _is_foreign(self, record: Record) -> bool:
+        return not record.whose & self._own
 
-    def _told(self, one: Record, name: str, value: Any) -> AnswerCheck:
-        whose, own = ", ".join(sorted(one.whose)), ", ".join(sorted(self._own))
+    def _describe_foreign(self, record: Record, name: str, value: Any) -> AnswerCheck:
+        whose, own = ", ".join(sorted(record.whose)), ", ".join(sorted(self._own))
         there = f"{name} {short(value)}, of {self._way[-1]} {whose}"
         return fails(
             "a record of somebody else is told",
             f"only records whose {'.'.join(self._way)} is {own}",
             there,
-            f"  from      {one.origin}",
+            f"  from      {record.origin}",
         )
 
 
-def _own(wanted: Any, evidence: CaseEvidence, way: tuple[str, ...], every: Iterable[Record]) -> frozenset[str]:
+def _find_own(
+    expectation: Any, evidence: CaseEvidence, way: tuple[str, ...], every: Iterable[Record]
+) -> frozenset[str]:
     """Whose records may be told: as `is` says, else the input's or the run's own, else who is named in its words."""
-    if isinstance(wanted, dict) and "is" in wanted:
-        said = wanted["is"]
-        return frozenset(map(spelled, said if isinstance(said, list) else [said]))
+    if isinstance(expectation, dict) and "is" in expectation:
+        values = expectation["is"]
+        return frozenset(map(fold_identity, values if isinstance(values, list) else [values]))
     kit = evidence.run.header.kit if evidence.run is not None else {}
     for source in (evidence.input, kit.get("annotations")):
-        if found := {who for one in records(source, way[-1:]).records for who in one.whose}:
-            return frozenset(found)
-    asked = plain(" ".join(texts(evidence.input)))
-    named = {who for one in every for who in one.whose if len(who) > 2 and stands(plain(who), asked)}
-    return frozenset(named)
+        if owners := {who for record in records(source, way[-1:]).records for who in record.whose}:
+            return frozenset(owners)
+    question = make_plain(" ".join(texts(evidence.input)))
+    owners_in_words = {
+        who for record in every for who in record.whose if len(who) > 2 and stands(make_plain(who), question)
+    }
+    return frozenset(owners_in_words)
 
 
 def _results(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMatch]:
     for call in evidence.tool_calls:
         yield records(call.result, way, f"{call.name} in turn {call.turn}", lists=True)
-    for it in turn.read(evidence.run, READER) if evidence.run is not None else ():
-        for found in it.retrievals:
-            yield records(found.result, way, f"{found.name} in turn {it.number}", lists=True)
+    for it in turn.read_turns(evidence.run, READER) if evidence.run is not None else ():
+        for retrieval in it.retrievals:
+            yield records(retrieval.result, way, f"{retrieval.name} in turn {it.number}", lists=True)
 
 
-def _recorded(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMatch]:
+def _list_recorded_results(evidence: CaseEvidence, way: tuple[str, ...]) -> Iterator[RecordMatch]:
     for call in evidence.recorded:
         yield records(call.result, way, f"{call.name} in turn {call.turn} of the frozen run", lists=True)
 
@@ -179,14 +185,14 @@ DECIMALS = re.compile(r"(.*[0-9])[.,]([0-9]{1,2})")
 
 def day_of(text: str) -> dt.date | None:
     """Return the day that a plain text is; None for all else."""
-    if found := ISO.fullmatch(text):
-        year, month, day = map(int, found.groups())
-    elif found := DOTTED.fullmatch(text):
-        day, month, year = map(int, found.groups())
-    elif found := IN_WORDS.fullmatch(text):
-        name = (found["month"] or found["month2"])[: None if "sept" not in text else 3]
-        month = next((at for at, one in enumerate(MONTHS, 1) if one.startswith(name)), 0)
-        year, day = int(found["year"] or found["year2"]), int(found["day"] or found["day2"])
+    if match := ISO.fullmatch(text):
+        year, month, day = map(int, match.groups())
+    elif match := DOTTED.fullmatch(text):
+        day, month, year = map(int, match.groups())
+    elif match := IN_WORDS.fullmatch(text):
+        name = (match["month"] or match["month2"])[: None if "sept" not in text else 3]
+        month = next((at for at, month_name in enumerate(MONTHS, 1) if month_name.startswith(name)), 0)
+        year, day = int(match["year"] or match["year2"]), int(match["day"] or match["day2"])
     else:
         return None
     try:
@@ -202,29 +208,33 @@ def days(day: dt.date) -> tuple[str, ...]:
     nth = f"{number}{'th' if number in {11, 12, 13} else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     month = MONTHS[day.month - 1]
     names = {month, month[:3], f"{month[:3]}."} | ({"sept", "sept."} if day.month == 9 else set())
-    told = {day.isoformat(), day.strftime("%Y/%m/%d") if year > 999 else day.isoformat()}
-    for one in {str(number), f"{number:02}", nth}:
+    spellings = {day.isoformat(), day.strftime("%Y/%m/%d") if year > 999 else day.isoformat()}
+    for day_text in {str(number), f"{number:02}", nth}:
         for name in names:
-            before = {f"{one} {name}", f"{one} of {name}", f"{one}. {name}", f"{name} {one}"}
-            told |= before | {f"{form} {year}" for form in before} | {f"{one} {name}, {year}", f"{name} {one}, {year}"}
+            before = {f"{day_text} {name}", f"{day_text} of {name}", f"{day_text}. {name}", f"{name} {day_text}"}
+            spellings |= (
+                before
+                | {f"{form} {year}" for form in before}
+                | {f"{day_text} {name}, {year}", f"{name} {day_text}, {year}"}
+            )
     for first, second in ((number, day.month), (day.month, number)):
         for mark in "./-":
-            told |= {f"{first}{mark}{second}{mark}{year}", f"{first:02}{mark}{second:02}{mark}{year}"}
-            told |= {f"{first:02}{mark}{second:02}{mark}{year % 100:02}"}
-    return tuple(sorted(told))
+            spellings |= {f"{first}{mark}{second}{mark}{year}", f"{first:02}{mark}{second:02}{mark}{year}"}
+            spellings |= {f"{first:02}{mark}{second:02}{mark}{year % 100:02}"}
+    return tuple(sorted(spellings))
 
 
 def amount_of(text: str) -> float | None:
     """The amount that a plain text is: with a currency, or with two digits behind the point; None for all else."""
-    found = AMOUNT.fullmatch(text)
-    if found is None:
+    match = AMOUNT.fullmatch(text)
+    if match is None:
         return None
-    number, currency = found["number"].strip(), found["before"] or found["behind"]
+    number, currency = match["number"].strip(), match["before"] or match["behind"]
     cut = DECIMALS.fullmatch(number)
     if not currency and (cut is None or len(cut[2]) != 2):
         return None
-    whole = re.sub(r"[.,' ]", "", cut[1] if cut else number)
-    return float(f"{whole}.{cut[2] if cut else 0}")
+    digits = re.sub(r"[.,' ]", "", cut[1] if cut else number)
+    return float(f"{digits}.{cut[2] if cut else 0}")
 
 
 def amounts(value: float) -> tuple[str, ...]:
@@ -276,9 +286,9 @@ def weight(name: str, value: Any) -> WordingWeight:
         return _of_number(int(text[:40])) if not text.startswith("0") or len(text) < 5 else WordingWeight.TELLS
     if len(text) < 3 or (len(text) == 3 and text.isupper() and not NAMED.search(name)):
         return WordingWeight.NOTHING
-    if DATE.fullmatch(text.lower()) or day_of(plain(text)) is not None:
+    if DATE.fullmatch(text.lower()) or day_of(make_plain(text)) is not None:
         return WordingWeight.PERHAPS
-    if (amount := amount_of(plain(text))) is not None:
+    if (amount := amount_of(make_plain(text))) is not None:
         return _of_number(amount)
     if NAMED.search(name) or any(char.isdigit() for char in text):
         return WordingWeight.TELLS
@@ -295,12 +305,12 @@ def _of_number(value: float) -> WordingWeight:
     return WordingWeight.PERHAPS if abs(value) >= 1 else WordingWeight.NOTHING
 
 
-def plain(text: str) -> str:
+def make_plain(text: str) -> str:
     """Return a text without what only looks differ in."""
-    return " ".join(bare(text).split()).casefold()
+    return " ".join(strip_accents(text).split()).casefold()
 
 
-def bare(text: str) -> str:
+def strip_accents(text: str) -> str:
     """Return a text without accents, in plain dashes and quotes: M\u00fcller is Muller."""
     letters = "".join(char for char in unicodedata.normalize("NFKD", text) if not "\u0300" <= char <= "\u036f")
     return unicodedata.normalize("NFKC", letters).translate(DASHES).translate(UNSEEN)
@@ -310,19 +320,21 @@ def forms(value: Any) -> list[str]:
     """Return the ways in which people write a value, as `make_plain` has them."""
     if isinstance(value, int | float):
         return [*amounts(value)]
-    written = [*filter(None, map(plain, sentences(str(value))))]
+    written = [*filter(None, map(make_plain, sentences(str(value))))]
     if written and (day := day_of(written[0])) is not None:
         written += days(day)
     elif written and (amount := amount_of(written[0])) is not None:
         written += amounts(amount)
-    return [*dict.fromkeys((*written, *filter(None, map(plain, sentences(str(value).casefold().translate(UMLAUTS))))))]
+    return [
+        *dict.fromkeys((*written, *filter(None, map(make_plain, sentences(str(value).casefold().translate(UMLAUTS))))))
+    ]
 
 
 def sentences(text: str) -> list[str]:
     """Return a text, or the sentences of one that is too long to be repeated as it is."""
     if len(text) <= LONG:
         return [text]
-    return [text, *(one for one in SENTENCE.split(text) if len(one.split()) > 3)]
+    return [text, *(sentence for sentence in SENTENCE.split(text) if len(sentence.split()) > 3)]
 
 
 def stands(form: str, text: str) -> bool:
@@ -332,15 +344,15 @@ def stands(form: str, text: str) -> bool:
 
 def places(form: str, text: str) -> list[tuple[int, int]]:
     """Return where a form stands in a plain text as whole words."""
-    found, at = [], text.find(form) if form else -1
+    spans, at = [], text.find(form) if form else -1
     while at >= 0:
         end = at + len(form)
         begins = at == 0 or not (_inner(form[0]) and _inner(text[at - 1]))
         ends = end == len(text) or not (_inner(form[-1]) and _inner(text[end]))
         if begins and ends and not _of_a_number(form, text, at, end):
-            found.append((at, end))
+            spans.append((at, end))
         at = text.find(form, end if begins and ends else at + 1)
-    return found
+    return spans
 
 
 def _inner(char: str) -> bool:
@@ -356,9 +368,9 @@ def _of_a_number(form: str, text: str, at: int, end: int) -> bool:
     return behind or before
 
 
-def without(text: str, told: list[str]) -> str:
+def remove_forms(text: str, forms_to_remove: list[str]) -> str:
     """Return a plain text without these forms, the longest first: what the agent may say hides nothing of others."""
-    for form in sorted(set(told), key=len, reverse=True):
+    for form in sorted(set(forms_to_remove), key=len, reverse=True):
         for at, end in reversed(places(form, text)):
             text = f"{text[:at]} \0 {text[end:]}"
     return text

@@ -58,7 +58,7 @@ def records(value: Any, way: tuple[str, ...], origin: str = "", *, lists: bool =
 
     With `lists` those in plain texts too: lines of names and values, tables, XML.
     """
-    found = RecordMatch()
+    match = RecordMatch()
     waiting: list[tuple[str, Any, Record | None]] = [("", value, None)]
     while waiting:
         name, node, owner = waiting.pop()
@@ -66,22 +66,22 @@ def records(value: Any, way: tuple[str, ...], origin: str = "", *, lists: bool =
             case dict():
                 if whose := identities(node, way):
                     owner = Record(whose, origin=origin)
-                    found.records.append(owner)
+                    match.records.append(owner)
                 waiting += [(str(key), it, owner) for key, it in reversed(node.items())]
             case list() | tuple() | set() | frozenset():
                 waiting += [(name, it, owner) for it in reversed([*node])]
             case str() if "{" in node and (inner := objects_in(node)):
                 waiting += [(name, it, owner) for it in reversed(inner)]
-            case str() if lists and (rows := listed(node, way)):
+            case str() if lists and (rows := read_rows(node, way)):
                 waiting += [(name, it, owner) for it in reversed(rows)]
             case None | bool():
                 pass
             case _ if owner is not None:
                 owner.fields.append((name, node))
             case _:
-                found.loose.append(node)
-    found.records.sort(key=lambda one: one.origin)
-    return found
+                match.loose.append(node)
+    match.records.sort(key=lambda record: record.origin)
+    return match
 
 
 def identities(node: dict[Any, Any], way: Iterable[str]) -> frozenset[str]:
@@ -91,20 +91,22 @@ def identities(node: dict[Any, Any], way: Iterable[str]) -> frozenset[str]:
         here = here.get(name) if isinstance(here, dict) else None
     every = here if isinstance(here, list | tuple) else [here]
     return frozenset(
-        spelled(one) for one in every if isinstance(one, str | int) and not isinstance(one, bool) and one != ""
+        fold_identity(identity)
+        for identity in every
+        if isinstance(identity, str | int) and not isinstance(identity, bool) and identity != ""
     )
 
 
-def spelled(identity: object) -> str:
+def fold_identity(identity: object) -> str:
     """Return an identity as it is compared: 7 and "7" are one."""
     return str(identity).strip().casefold()
 
 
 def objects_in(text: str) -> list[Any]:
     """Return the JSON objects and lists in a text: the text itself, or what stands among other words."""
-    whole = parse(text)
-    if not isinstance(whole, NotJson):
-        return [whole] if isinstance(whole, dict | list) else []
+    tree = parse(text)
+    if not isinstance(tree, NotJson):
+        return [tree] if isinstance(tree, dict | list) else []
     return [*_among(text)]
 
 
@@ -133,17 +135,17 @@ AROUND = " \t\"'`*,;"
 Row: TypeAlias = "dict[str, Any]"
 
 
-def listed(text: str, way: Sequence[str]) -> list[Row]:
+def read_rows(text: str, way: Sequence[str]) -> list[Row]:
     """Return the records in `text`, of which at least one says whose it is; none where that is no list that we know."""
-    wanted = key("_".join(way))
-    if len(text) > LARGEST or wanted not in key(text):
+    name = key("_".join(way))
+    if len(text) > LARGEST or name not in key(text):
         return []
-    if (root := marked_up(text, {wanted: way[-1]})) is not None:
+    if (root := marked_up(text, {name: way[-1]})) is not None:
         return [root]
-    for rows in (tables(text, wanted), pairs(text)):
-        found = [named(row, way, wanted) for row in rows]
-        if any(way[0] in row for row in found):
-            return found
+    for rows in (tables(text, name), pairs(text)):
+        named_rows = [place_identity(row, way, name) for row in rows]
+        if any(way[0] in row for row in named_rows):
+            return named_rows
     return []
 
 
@@ -152,14 +154,14 @@ def key(name: str) -> str:
     return re.sub(r"[\s.-]+", "_", re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.strip(AROUND))).lower()
 
 
-def named(row: Row, way: Sequence[str], wanted: str) -> Row:
+def place_identity(row: Row, way: Sequence[str], identity_name: str) -> Row:
     """Return a row in which the identity stands where `way` leads to."""
-    if not (whose := row.get(wanted)):
+    if not (whose := row.get(identity_name)):
         return row
     whose = whose.partition(" (")[0].strip(f"{AROUND}.")
     for step in reversed(way[1:]):
         whose = {step: whose}
-    return {way[0]: whose, **{name: it for name, it in row.items() if name != wanted}}
+    return {way[0]: whose, **{name: it for name, it in row.items() if name != identity_name}}
 
 
 def pairs(text: str) -> Iterator[Row]:
@@ -167,11 +169,11 @@ def pairs(text: str) -> Iterator[Row]:
     row: Row = {}
     for line in [*text.splitlines(), ""]:
         parts = NEXT.split(line) if len(line) <= WIDEST and (":" in line or "=" in line) else []
-        found = [pair for part in parts if (pair := PAIR.fullmatch(part.rstrip())) is not None]
+        matches = [pair for part in parts if (pair := PAIR.fullmatch(part.rstrip())) is not None]
         if row and not line.strip():
             yield row
             row = {}
-        for pair in found:
+        for pair in matches:
             name = key(pair[1] or pair[3])
             if name in row:
                 yield row
@@ -179,21 +181,21 @@ def pairs(text: str) -> Iterator[Row]:
             row[name] = (pair[2] or pair[4]).strip(AROUND)
 
 
-def tables(text: str, wanted: str) -> Iterator[Row]:
+def tables(text: str, name: str) -> Iterator[Row]:
     """Yield the rows of tables that have `name` in their head: cells between bars, or lines of CSV."""
     lines = [line.strip() for line in text.splitlines()]
     barred = [cells(line) for line in lines]
     for at in range(1, len(lines)):
-        if "-" in lines[at] and wanted in map(key, barred[at - 1]) and RULE.fullmatch(lines[at]):
-            yield from below(barred[at - 1], (barred[row] for row in range(at + 1, len(lines))))
+        if "-" in lines[at] and name in map(key, barred[at - 1]) and RULE.fullmatch(lines[at]):
+            yield from read_table_rows(barred[at - 1], (barred[row] for row in range(at + 1, len(lines))))
     for mark in ",\t;":
         try:
-            found = [*csv.reader(text.splitlines(), delimiter=mark)] if mark in text else []
+            cell_rows = [*csv.reader(text.splitlines(), delimiter=mark)] if mark in text else []
         except csv.Error:
             continue
-        rows = iter(found)
-        head: list[str] = next((row for row in rows if len(row) > 1 and wanted in map(key, row)), [])
-        yield from below(head, rows)
+        rows = iter(cell_rows)
+        head: list[str] = next((row for row in rows if len(row) > 1 and name in map(key, row)), [])
+        yield from read_table_rows(head, rows)
 
 
 def cells(line: str) -> list[str]:
@@ -201,7 +203,7 @@ def cells(line: str) -> list[str]:
     return [cell.strip(AROUND) for cell in line.strip("|").split("|")] if "|" in line else []
 
 
-def below(head: list[str], rows: Iterable[list[str]]) -> Iterator[Row]:
+def read_table_rows(head: list[str], rows: Iterable[list[str]]) -> Iterator[Row]:
     """Yield the rows that fit a head, up to the first that does not."""
     for row in rows:
         if len(row) != len(head):
@@ -245,24 +247,24 @@ class Tree:
     def _start(self, _: str, attributes: dict[str, str]) -> None:
         if len(self._open) > DEEPEST:
             self._refuse()
-        self._open.append(({self._named(name): value for name, value in attributes.items()}, []))
+        self._open.append(({self._read_name(name): value for name, value in attributes.items()}, []))
 
     def _end(self, name: str) -> None:
         row, parts = self._open.pop()
-        said = "".join(parts).strip()
+        text = "".join(parts).strip()
         if not self._open:
             self.root = row
             return
-        if row and said:
-            row["text"] = said
-        above, name = self._open[-1][0], self._named(name)
-        known = above.get(name, [])
-        above[name] = [*(known if isinstance(known, list) else [known]), row or said]
+        if row and text:
+            row["text"] = text
+        above, name = self._open[-1][0], self._read_name(name)
+        values = above.get(name, [])
+        above[name] = [*(values if isinstance(values, list) else [values]), row or text]
 
     def _text(self, data: str) -> None:
         self._open[-1][1].append(data)
 
-    def _named(self, name: str) -> str:
+    def _read_name(self, name: str) -> str:
         name = name.rpartition(":")[2]
         return self._names.get(key(name), name)
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.cases.turn import clip, short
 from pytest_agentreplay.compare.diff.texts import brief
 from pytest_agentreplay.model.rules import compile_path
-from pytest_agentreplay.redaction.regexes import quick
+from pytest_agentreplay.redaction.regexes import compile_linear
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 class AnswerCheck(NamedTuple):
     """`holds` is None where the evidence says nothing; `lines` are then why, else expected, there, nearest."""
 
-    held: bool | None
+    holds: bool | None
     lines: tuple[str, ...] = ()
 
 
-HOLDS = AnswerCheck(held=True)
+HOLDS = AnswerCheck(holds=True)
 
 
 def fails(head: str, expected: str, there: str, *more: str) -> AnswerCheck:
@@ -38,47 +38,50 @@ def unknown(why: str) -> AnswerCheck:
     return AnswerCheck(None, (f"cannot say: {why}",))
 
 
-def every(found: Iterable[AnswerCheck]) -> AnswerCheck:
+def combine_answers(answers: Iterable[AnswerCheck]) -> AnswerCheck:
     """Return that all of them hold; else the first that fails, else the first of which nobody can say."""
-    told = list(found)
-    return next((one for one in told if one.held is False), next((one for one in told if one.held is None), HOLDS))
+    all_answers = list(answers)
+    return next(
+        (answer for answer in all_answers if answer.holds is False),
+        next((answer for answer in all_answers if answer.holds is None), HOLDS),
+    )
 
 
 COMPARISONS = ("exists", "equals", "contains", "not_contains", "matches")
 LONGEST_PATH = 500
 
 
-def compared(
-    what: str, found: Sequence[Any], wanted: Mapping[str, Any], nearest: str = "", *, there: bool
+def compare_values(
+    what: str, values: Sequence[Any], expectation: Mapping[str, Any], nearest: str = "", *, there: bool
 ) -> AnswerCheck:
     """Return whether the `values` of `what` are as `expectation`; `there`: what holds them exists."""
-    return every(
-        _compared(what, found, name, wanted[name], nearest=nearest, there=there)
+    return combine_answers(
+        _compare_by(what, values, name, expectation[name], nearest=nearest, there=there)
         for name in COMPARISONS
-        if name in wanted
+        if name in expectation
     )
 
 
-def _compared(what: str, found: Sequence[Any], name: str, want: Any, *, nearest: str, there: bool) -> AnswerCheck:
+def _compare_by(what: str, values: Sequence[Any], name: str, want: Any, *, nearest: str, there: bool) -> AnswerCheck:
     if name == "exists":
-        if bool(found) is want:
+        if bool(values) is want:
             return HOLDS
         if want:
             return fails(f"{what} is not there", "something", "nothing", *_line(nearest))
-        return fails(f"{what} is there", "nothing", short(found[0]))
-    if not found and (not there or name == "not_contains"):
+        return fails(f"{what} is there", "nothing", short(values[0]))
+    if not values and (not there or name == "not_contains"):
         return unknown(f"there is no {what}")
-    if not found:
+    if not values:
         return fails(f"{what} is not there", short(want), "nothing", *_line(nearest))
     match name:
-        case "equals" if not any(same(want, value) for value in found):
-            return fails(f"{what} is something else", short(want), short(found[0]), *differing(want, found[0]))
-        case "contains" if not any(want in text for value in found for text in texts(value)):
-            return fails(f"{what} does not say it", f"{short(want)} in it", short(found[0]), *alike(want, found))
-        case "not_contains" if hit := next((text for value in found for text in texts(value) if want in text), ""):
-            return fails(f"{what} says it", f"no {short(want)} in it", _around(hit, want))
-        case "matches" if not any(quick(want).search(text) for value in found for text in texts(value)):
-            return fails(f"{what} does not match", f"/{want}/", short(found[0]))
+        case "equals" if not any(is_same(want, value) for value in values):
+            return fails(f"{what} is something else", short(want), short(values[0]), *differing(want, values[0]))
+        case "contains" if not any(want in text for value in values for text in texts(value)):
+            return fails(f"{what} does not say it", f"{short(want)} in it", short(values[0]), *find_alike(want, values))
+        case "not_contains" if hit := next((text for value in values for text in texts(value) if want in text), ""):
+            return fails(f"{what} says it", f"no {short(want)} in it", _clip_around(hit, want))
+        case "matches" if not any(compile_linear(want).search(text) for value in values for text in texts(value)):
+            return fails(f"{what} does not match", f"/{want}/", short(values[0]))
     return HOLDS
 
 
@@ -122,14 +125,14 @@ def texts(value: Any) -> Iterator[str]:
                 yield str(other)
 
 
-def same(a: Any, b: Any) -> bool:
+def is_same(a: Any, b: Any) -> bool:
     """Whether two values mean the same JSON: true is not 1, a tuple is a list. What is no JSON is asked by `==`."""
     if isinstance(a, bool | int | float) and isinstance(b, bool | int | float):
         return isinstance(a, bool) == isinstance(b, bool) and a == b
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(same(value, b[name]) for name, value in a.items())
+        return a.keys() == b.keys() and all(is_same(value, b[name]) for name, value in a.items())
     if isinstance(a, list | tuple) and isinstance(b, list | tuple):
-        return len(a) == len(b) and all(map(same, a, b))
+        return len(a) == len(b) and all(map(is_same, a, b))
     return bool(a == b)
 
 
@@ -142,14 +145,14 @@ def differing(want: Any, there: Any) -> list[str]:
     return [f"  differs   {brief(want, there)}"] if isinstance(want, str) and isinstance(there, str) else []
 
 
-def _around(text: str, want: str) -> str:
+def _clip_around(text: str, want: str) -> str:
     at = text.index(want)
     return short(text[max(0, at - 20) : at + len(want) + 20])
 
 
-def alike(want: str, found: Sequence[Any]) -> list[str]:
+def find_alike(want: str, values: Sequence[Any]) -> list[str]:
     """Return the text itself but for case or spaces, where it stands."""
-    for text in (text for value in found for text in texts(value)):
+    for text in (text for value in values for text in texts(value)):
         if (at := text.lower().find(want.lower())) >= 0:
             return _line(f"{short(text[at : at + len(want)])} (other case)")
         if " ".join(want.lower().split()) in " ".join(text.lower().split()):

@@ -131,9 +131,11 @@ def check_model() -> type[BaseModel]:
         kind: title = maybe("the class, with or without its module", alias="class")
         text: words = maybe("a part of its message")
 
-    one = Annotated[Annotated[str, Tag("(text)")] | Annotated[int, Tag("(number)")], Discriminator(tag)]
+    identity_value = Annotated[Annotated[str, Tag("(text)")] | Annotated[int, Tag("(number)")], Discriminator(tag)]
     own = Annotated[
-        Annotated[str, Tag("(text)")] | Annotated[int, Tag("(number)")] | Annotated[list[one], Tag("(list)")],
+        Annotated[str, Tag("(text)")]
+        | Annotated[int, Tag("(number)")]
+        | Annotated[list[identity_value], Tag("(list)")],
         Discriminator(tag),
     ]
 

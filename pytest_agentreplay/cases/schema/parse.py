@@ -69,7 +69,7 @@ def headline(data: bytes, *, file: str = "case.yaml") -> Headline:
 NO_CASE = 'a case is keys and values, the first of them schemaVersion: "1.0"'
 
 
-def read(data: bytes, *, file: str, folder: Path, words: Collection[str] | None = ()) -> Case:
+def read_case(data: bytes, *, file: str, folder: Path, words: Collection[str] | None = ()) -> Case:
     """Return the case that a file holds. Raises CaseError with every complaint, the first one's place in front.
 
     `words` are those that other packages add to the vocabulary; None takes any, for whoever does not judge.
@@ -96,10 +96,10 @@ class CaseParser:
             raise self._error([((), NO_CASE)])
         self._check_version(value)
         kinds = (self._of_the_model(value), self._of_the_words(value), self._of_the_whole(value))
-        complaints = [one for kind in kinds for one in islice(kind, MOST_LOOKED_AT)]
+        complaints = [complaint for kind in kinds for complaint in islice(kind, MOST_LOOKED_AT)]
         if complaints:
             raise self._error(complaints)
-        case = made(value, self._file, folder)
+        case = make_case(value, self._file, folder)
         places = {path: place for path, place in self._document.places.items() if len(path) < 4}
         note = f"is of form {value['schemaVersion']}, and this release reads {model.VERSION}"
         left = f"; left aside: {', '.join(sorted(self._aside))}" if self._aside else ""
@@ -133,14 +133,14 @@ class CaseParser:
         try:
             model.model().model_validate({k: v for k, v in value.items() if not k.startswith(model.EXTRA)})
         except ValidationError as wrong:
-            for one in islice(wrong.errors(include_url=False), MOST_LOOKED_AT):
-                path = plain_path(one["loc"])
-                if one["type"] != "extra_forbidden":
-                    yield path[:-1] if one["type"] == "missing" else path, said_of(one, path)
+            for error in islice(wrong.errors(include_url=False), MOST_LOOKED_AT):
+                path = plain_path(error["loc"])
+                if error["type"] != "extra_forbidden":
+                    yield path[:-1] if error["type"] == "missing" else path, said_of(error, path)
                 elif self._newer:
-                    self._aside.append(shown(path))
+                    self._aside.append(format_path(path))
                 else:
-                    yield path, unknown(path, known_at(path))
+                    yield path, unknown(path, list_keys_at(path))
 
     def _of_the_words(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         for list_name in LIST_NAMES:
@@ -160,8 +160,8 @@ class CaseParser:
         """Yield what no type says; asked of what is of its type alone."""
         for list_name in LIST_NAMES:
             for at, item in enumerate(arr(value.get(list_name))):
-                for word, wanted in (item if isinstance(item, dict) else {}).items():
-                    yield from _asked((list_name, at, word), word, wanted)
+                for word, expectation in (item if isinstance(item, dict) else {}).items():
+                    yield from _find_word_faults((list_name, at, word), word, expectation)
         expect, cold = value.get("expect", "reproduces"), value.get("cold")
         if (expect == "cold") != (cold is not None):
             yield (
@@ -173,34 +173,34 @@ class CaseParser:
         for at, item in enumerate(arr(value.get("perturb"))):
             operator = string(keys(item).get("operator"))
             if operator and operator not in OPERATORS:
-                known = nearest(operator, [*OPERATORS])
-                yield ("perturb", at, "operator"), f"there is no operator {operator!r:.60}{known}"
+                hint = nearest(operator, [*OPERATORS])
+                yield ("perturb", at, "operator"), f"there is no operator {operator!r:.60}{hint}"
         if (file := string(keys(value.get("source")).get("file"))) in {".", ".."}:
             yield ("source", "file"), f"{file} is no file of the folder"
         for at, path in enumerate(arr(keys(value.get("matching")).get("ignore"))):
-            yield from _refused(("matching", "ignore", at), compile_path, path)
+            yield from _find_refusal(("matching", "ignore", at), compile_path, path)
         for place, how in keys(value.get("tolerance")).items():
             if isinstance(how, str | int | float) and not isinstance(how, bool):
-                yield from _refused(("tolerance", place), tolerance.parse, place, str(how), "arguments")
+                yield from _find_refusal(("tolerance", place), tolerance.parse, place, str(how), "arguments")
 
     def _checks(self, value: dict[str, Any], list_name: ListName) -> tuple[Check, ...]:
         places = self._document.places
         return tuple(
-            Check(word, wanted, places.get((list_name, at, word), ""))
+            Check(word, expectation, places.get((list_name, at, word), ""))
             for at, item in enumerate(value.get(list_name) or ())
-            for word, wanted in item.items()
+            for word, expectation in item.items()
         )
 
     def _error(self, complaints: list[tuple[Place, str]]) -> CaseError:
         """One error for all of them, in the order of the file."""
         placed = sorted(
             {(find_place(self._document, path), what) for path, what in complaints},
-            key=lambda one: ([*map(int, filter(None, one[0].split(":")))], one[1]),
+            key=lambda pair: ([*map(int, filter(None, pair[0].split(":")))], pair[1]),
         )
         (place, first), *others = placed
-        told = [f"{where}: {what}" if where else what for where, what in others[: MOST_TOLD - 1]]
+        lines = [f"{where}: {what}" if where else what for where, what in others[: MOST_TOLD - 1]]
         more = len(others) + 1 - MOST_TOLD
-        message = "; ".join([first, *told, *([f"and {more} more"] if more > 0 else [])])
+        message = "; ".join([first, *lines, *([f"and {more} more"] if more > 0 else [])])
         return CaseError(message, file=self._file, place=place)
 
 
@@ -211,26 +211,26 @@ def find_place(document: Document, path: Place) -> str:
     return document.places.get(path, "")
 
 
-def _asked(place: Place, word: str, wanted: Any) -> Iterator[tuple[Place, str]]:
+def _find_word_faults(place: Place, word: str, expectation: Any) -> Iterator[tuple[Place, str]]:
     """Yield what a word cannot want; nothing where the model has refused its types already."""
     try:
-        found = [*find_faults(word, wanted)] if word in WORDS else []
+        faults = [*find_faults(word, expectation)] if word in WORDS else []
     except (TypeError, AttributeError, KeyError):
         return
-    for path, what in found:
-        yield (*place, *path), f"{shown((word, *path))}: {what}"
+    for path, what in faults:
+        yield (*place, *path), f"{format_path((word, *path))}: {what}"
 
 
-def _refused(place: Place, take: Any, *given: Any) -> Iterator[tuple[Place, str]]:
-    if not all(isinstance(one, str) for one in given):
+def _find_refusal(place: Place, take: Any, *arguments: Any) -> Iterator[tuple[Place, str]]:
+    if not all(isinstance(argument, str) for argument in arguments):
         return
     try:
-        take(*given)
+        take(*arguments)
     except SettingsError as error:
         yield place, str(error)
 
 
-def made(value: dict[str, Any], file: str, folder: Path) -> Case:
+def make_case(value: dict[str, Any], file: str, folder: Path) -> Case:
     """Return the case of a file that holds no mistake, without its checks."""
     source, matching, cold = (keys(value.get(key)) for key in ("source", "matching", "cold"))
     fields = {
@@ -261,11 +261,11 @@ def made(value: dict[str, Any], file: str, folder: Path) -> Case:
     )
 
 
-def serving(list_name: ListName, said: Any) -> ServingPolicy:
+def serving(list_name: ListName, service: Any) -> ServingPolicy:
     """Return how the agent is served for a list of checks: a word for all calls or for each kind, else its default."""
-    if isinstance(said, str):
-        return ServingPolicy(said, said, said)  # type: ignore[arg-type]  # the model knows the words
-    return replace(DEFAULT_SERVING[list_name], **keys(said))
+    if isinstance(service, str):
+        return ServingPolicy(service, service, service)  # type: ignore[arg-type]  # the model knows the words
+    return replace(DEFAULT_SERVING[list_name], **keys(service))
 
 
 def keys(value: Any) -> dict[str, Any]:
@@ -302,7 +302,7 @@ def plain_path(loc: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(part for part in loc if part not in model.TAGS and part != "[key]")
 
 
-def shown(path: Iterable[str | int]) -> str:
+def format_path(path: Iterable[str | int]) -> str:
     """Return a path as people write one: observed[2].output."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
 
@@ -312,62 +312,61 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
     kind, context = wrong["type"], wrong.get("ctx", {})
     match kind:
         case "missing":
-            return f"{shown(path[:-1]) or 'a case'} needs {path[-1]}"
+            return f"{format_path(path[:-1]) or 'a case'} needs {path[-1]}"
         case "literal_error":
-            known = str(context.get("expected", "")).replace("'", "")
-            given = wrong["input"] if isinstance(wrong["input"], str | int | float | bool) else "something else"
-            return (
-                f"{shown(path)} is {known}, not {given!s:.60}{_meant(given, known.replace(' or ', ', ').split(', '))}"
-            )
+            choices = str(context.get("expected", "")).replace("'", "")
+            value = wrong["input"] if isinstance(wrong["input"], str | int | float | bool) else "something else"
+            nearest = _format_nearest(value, choices.replace(" or ", ", ").split(", "))
+            return f"{format_path(path)} is {choices}, not {value!s:.60}{nearest}"
         case "string_pattern_mismatch":
-            return f"{shown(path)} {PATTERNS.get(context.get('pattern', ''), 'is written another way')}"
+            return f"{format_path(path)} {PATTERNS.get(context.get('pattern', ''), 'is written another way')}"
         case "union_tag_invalid":
             words = {"(text)": "text", "(keys)": "keys and values", "(number)": "a number", "(list)": "a list"}
             tags = [words[tag] for tag in model.TAGS if f"'{tag}'" in str(context.get("expected_tags", ""))]
-            return f"{shown(path)} is {' or '.join(tags)}"
-    return f"{shown(path)} {SAID.get(kind, str(wrong['msg']))}"
+            return f"{format_path(path)} is {' or '.join(tags)}"
+    return f"{format_path(path)} {SAID.get(kind, str(wrong['msg']))}"
 
 
-def unknown(path: tuple[str | int, ...], known: Sequence[str]) -> str:
+def unknown(path: tuple[str | int, ...], keys_there: Sequence[str]) -> str:
     """Return the message about a key that nobody knows."""
     if len(path) == 1:
-        return f"{path[-1]!r:.60} is no key of a case{nearest(path[-1], known)}; your own begin with {model.EXTRA}"
-    return f"{path[-1]!r:.60} is no key of {shown(path[:-1])}{nearest(path[-1], known)}"
+        return f"{path[-1]!r:.60} is no key of a case{nearest(path[-1], keys_there)}; your own begin with {model.EXTRA}"
+    return f"{path[-1]!r:.60} is no key of {format_path(path[:-1])}{nearest(path[-1], keys_there)}"
 
 
-def known_at(path: tuple[str | int, ...]) -> list[str]:
+def list_keys_at(path: tuple[str | int, ...]) -> list[str]:
     """Return the keys that may stand where `path` leads, as the schema has them."""
-    whole = model.schema()
-    here: list[dict[str, Any]] = [whole]
+    tree = model.schema()
+    here: list[dict[str, Any]] = [tree]
     for part in path[:-1]:
         step = "items" if isinstance(part, int) else str(part)
         here = [
-            found
+            inner
             for node in here
-            for one in _variants(node, whole)
-            if (found := one.get("items") if step == "items" else _named(one, step)) is not None
+            for variant in _variants(node, tree)
+            if (inner := variant.get("items") if step == "items" else _find_member(variant, step)) is not None
         ]
-    return [key for node in here for one in _variants(node, whole) for key in one.get("properties", {})]
+    return [key for node in here for variant in _variants(node, tree) for key in variant.get("properties", {})]
 
 
-def _named(node: dict[str, Any], name: str) -> dict[str, Any] | None:
-    found = node.get("properties", {}).get(name, node.get("additionalProperties"))
-    return found if isinstance(found, dict) else None
+def _find_member(node: dict[str, Any], name: str) -> dict[str, Any] | None:
+    member = node.get("properties", {}).get(name, node.get("additionalProperties"))
+    return member if isinstance(member, dict) else None
 
 
-def _variants(node: dict[str, Any], whole: dict[str, Any]) -> list[dict[str, Any]]:
+def _variants(node: dict[str, Any], tree: dict[str, Any]) -> list[dict[str, Any]]:
     """Return a schema with what it refers to, or each of several."""
     if "$ref" in node:
-        return _variants(whole["$defs"][node["$ref"].rpartition("/")[2]], whole)
+        return _variants(tree["$defs"][node["$ref"].rpartition("/")[2]], tree)
     several = node.get("oneOf") or node.get("anyOf") or node.get("allOf")  # the last one by old releases of pydantic
-    return [found for one in several for found in _variants(one, whole)] if several else [node]
+    return [variant for part in several for variant in _variants(part, tree)] if several else [node]
 
 
 def nearest(word: object, words: Sequence[str]) -> str:
     """Return the end of a message about a word that nobody knows: the most similar one, else all that there are."""
-    return _meant(word, words) or (f": it is one of {', '.join(words)}" if words else "")
+    return _format_nearest(word, words) or (f": it is one of {', '.join(words)}" if words else "")
 
 
-def _meant(word: object, words: Iterable[str]) -> str:
+def _format_nearest(word: object, words: Iterable[str]) -> str:
     close = get_close_matches(str(word), [*words], n=1)
     return f": did you mean {close[0]}?" if close else ""

@@ -89,20 +89,20 @@ def default_script(body: Any, number: int) -> Reply:
     offered = body.get("tools") or obj(body.get("toolConfig")).get("tools")
     tools = [tool for tool in genai.tools(objects(offered)) if tool["name"]]
     if tools and role == "user":
-        return fitting(tools, text)
+        return choose_tool(tools, text)
     return f"Answer {number} ({fresh('')}) to: {text}"
 
 
 def last_word(body: dict[str, Any]) -> tuple[str, str]:
     """Who spoke last in a request of any API ("user", "tool", "assistant" ...), and what."""
-    said: Any = next((body[name] for name in ("messages", "input", "contents", "prompt") if body.get(name)), "")
-    last = said[-1] if isinstance(said, list) else said
+    content: Any = next((body[name] for name in ("messages", "input", "contents", "prompt") if body.get(name)), "")
+    last = content[-1] if isinstance(content, list) else content
     message = genai.message(last)
     texts = (text_of(part.get("content", part.get("response"))) for part in objects(message["parts"]))
     return string(message["role"]), " ".join(texts) or string(obj(last).get("content"))
 
 
-def fitting(tools: Sequence[dict[str, Any]], text: str) -> Ask:
+def choose_tool(tools: Sequence[dict[str, Any]], text: str) -> Ask:
     """The first tool with a word of its name in `text`, else the first; its required arguments taken from `text`."""
     words = set(re.findall(r"[a-z]+", text.lower()))
     tool = next((t for t in tools if words & set(t["name"].lower().split("_"))), tools[0])
@@ -155,7 +155,7 @@ class Api:
         """Return whether the reply to a request is a stream."""
         return bool(body.get("stream"))
 
-    def whole(self, body: dict[str, Any], say: Say) -> dict[str, Any]:
+    def write_reply(self, body: dict[str, Any], say: Say) -> dict[str, Any]:
         """Return the reply in one piece."""
         return self.write_whole(self.make_reply(body, say))
 
@@ -182,9 +182,9 @@ class Api:
 
 
 APIS = [
-    Api("/chat/completions", openai_chat_writing.whole, openai_chat_writing.streamed, prefix="chatcmpl-"),
-    Api("/responses", openai_responses.whole, openai_responses.streamed, messages="input", prefix="resp_"),
-    Api("/messages", anthropic.whole, anthropic.streamed, prefix="msg_", call_prefix="toolu_"),
+    Api("/chat/completions", openai_chat_writing.write_reply, openai_chat_writing.write_stream, prefix="chatcmpl-"),
+    Api("/responses", openai_responses.write_reply, openai_responses.write_stream, messages="input", prefix="resp_"),
+    Api("/messages", anthropic.write_reply, anthropic.write_stream, prefix="msg_", call_prefix="toolu_"),
 ]
 """What the server speaks, by the end of the path, so that any base URL does. Tests add APIs of their own."""
 

@@ -168,7 +168,7 @@ class ModelServer:
         api, body = operation
         if api.is_stream(body):
             return Raw(headers=[("content-type", api.type), *marks], chunks=api.stream(body, say), delay=self.pace)
-        return in_full(json.dumps(api.whole(body, say), ensure_ascii=False).encode(), marks)
+        return in_full(json.dumps(api.write_reply(body, say), ensure_ascii=False).encode(), marks)
 
     def _send(self, connection: socket.socket, raw: Raw) -> bool:
         """Write the reply; return whether the connection is kept open."""

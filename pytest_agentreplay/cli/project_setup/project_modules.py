@@ -86,13 +86,13 @@ class ProjectModules:
             if owner is None or self.function(path):
                 return path
             name, *rest = path[len(owner.name) + 1 :].split(".")
-            following = self._next(owner, name, rest)
+            following = self._find_next(owner, name, rest)
             if not following:
                 return path
             path = ".".join([following, *rest])
         return path
 
-    def _next(self, owner: Module, name: str, rest: list[str]) -> str:
+    def _find_next(self, owner: Module, name: str, rest: list[str]) -> str:
         if name in owner.imports:
             return owner.imports[name]
         value = owner.assigned.get(name)
@@ -128,8 +128,8 @@ def read_project(root: Path, bases: Sequence[Path]) -> ProjectModules:
     trees: dict[Path, ast.Module] = {}
     for file in python_files(root, project.skipped):
         try:
-            source = files.read(file)
-            trees[file] = parsed(source)
+            source = files.read_file(file)
+            trees[file] = parse_source(source)
             project.keys.update(map(bytes.decode, API_KEY.findall(source)))
         except SnapshotError as error:
             project.skipped.append((file, str(error).removeprefix(f"{format_path(file)}: ")))
@@ -141,8 +141,8 @@ def read_project(root: Path, bases: Sequence[Path]) -> ProjectModules:
     for file, tree in trees.items():
         if is_test(file, root):
             project.tests.append(file)
-        elif named := import_path(file, bases, imported):
-            project.modules.setdefault(named[0], module_of(file, *named, tree))
+        elif name_and_base := import_path(file, bases, imported):
+            project.modules.setdefault(name_and_base[0], module_of(file, *name_and_base, tree))
     return project
 
 
@@ -156,7 +156,7 @@ def imported_modules(tree: ast.Module) -> Iterator[str]:
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
 
 
-def parsed(source: bytes) -> ast.Module:
+def parse_source(source: bytes) -> ast.Module:
     """Parse a file of any declared encoding. Raises SyntaxError or ValueError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # invalid escapes in the user's files are not reported by this command
@@ -199,12 +199,12 @@ def import_path(file: Path, bases: Sequence[Path], imported: Collection[str] = (
     above = [base for base in bases if top.is_relative_to(base)]
     default = max(above, key=lambda folder: len(folder.parts), default=top)
     between = [folder for folder in (top, *top.parents) if folder.is_relative_to(default)]
-    base = next((folder for folder in between if dotted(file, folder) in imported), default)
-    name = dotted(file, base)
+    base = next((folder for folder in between if format_import_path(file, folder) in imported), default)
+    name = format_import_path(file, base)
     return (name, base) if name and all(part.isidentifier() for part in name.split(".")) else None
 
 
-def dotted(file: Path, base: Path) -> str:
+def format_import_path(file: Path, base: Path) -> str:
     """Return the import path of a file from a folder above it."""
     parts = file.relative_to(base).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)

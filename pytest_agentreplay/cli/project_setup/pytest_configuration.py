@@ -40,13 +40,13 @@ class Configuration:
         """Return what stands under a key that takes several values."""
         return projects.lines_of(self.values.get(key), key)
 
-    def extended(self, key: str, lines: Sequence[str]) -> Configuration:
+    def extend(self, key: str, lines: Sequence[str]) -> Configuration:
         """Return the configuration with `lines` added under `key`. Raises SettingsError where that is not possible."""
         if not lines:
             return self
-        wanted = [*self.lines(key), *lines]
+        all_lines = [*self.lines(key), *lines]
         if self.is_toml:
-            text = extend_toml(self.text, self.table.split("."), key, wanted, lines)
+            text = extend_toml(self.text, self.table.split("."), key, all_lines, lines)
         else:
             text = extend_ini(self.text, self.table, key, lines)
         try:
@@ -54,7 +54,7 @@ class Configuration:
         except SettingsError:
             new = self
         same = {name: value for name, value in self.values.items() if name != key}
-        if new.lines(key) != wanted or same != {name: value for name, value in new.values.items() if name != key}:
+        if new.lines(key) != all_lines or same != {name: value for name, value in new.values.items() if name != key}:
             raise SettingsError(
                 f"{format_path(self.file)}: [{self.table}]: cannot add lines to {key} in the form in which this file "
                 f"is written; add them by hand: {', '.join(lines)}"
@@ -152,7 +152,7 @@ def statements(text: str) -> Iterator[Statement]:
         yield Statement(start, end, text[start:end])
 
 
-def extend_toml(text: str, table: Sequence[str], key: str, wanted: Sequence[str], added: Sequence[str]) -> str:
+def extend_toml(text: str, table: Sequence[str], key: str, all_values: Sequence[str], added: Sequence[str]) -> str:
     """Return `text` with `added` in the array under `key` of `table`; either is made where it is missing.
 
     `all_values` are all that the array holds then: they take the place of a string.
@@ -171,7 +171,7 @@ def extend_toml(text: str, table: Sequence[str], key: str, wanted: Sequence[str]
                 start = statement.start + name.end()
                 if text[start] == "[":
                     return with_values(text, start, statement.end, added, end)
-                return text[:start] + inline(wanted) + text[statement.end :]
+                return text[:start] + inline(all_values) + text[statement.end :]
     lines = [f"{INDENT}{json.dumps(value, ensure_ascii=False)}," for value in added]
     new = end.join([f"{key} = [", *lines, "]", ""]) if len(added) > 1 else f"{key} = {inline(added)}{end}"
     if last is None:

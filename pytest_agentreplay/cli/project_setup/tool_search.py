@@ -51,9 +51,9 @@ class FoundTools:
     class for tools has functions that no registry or schema calls by their own.
     """
 
-    named: dict[str, Path] = field(default_factory=dict)
+    functions: dict[str, Path] = field(default_factory=dict)
     intercepted: dict[str, str] = field(default_factory=dict)
-    unnamed: dict[str, Path] = field(default_factory=dict)
+    unmatched: dict[str, Path] = field(default_factory=dict)
     shown_as: dict[str, str] = field(default_factory=dict)
 
     def line(self, path: str, effects: str = "") -> str:
@@ -77,14 +77,14 @@ class ToolSearch:
     def __init__(self, project: ProjectModules) -> None:
         """Nothing is found yet."""
         self.project = project
-        self.found = FoundTools()
+        self.tools = FoundTools()
         self._registered: dict[str, None] = {}
         self._keys: set[str] = set()
         self._schemas: dict[str, Module] = {}
 
     def look_through(self, module: Module) -> None:
         """Note the tools and schemas of one module."""
-        self._registered.update(dict.fromkeys(note_decorated(self.project, module, self.found)))
+        self._registered.update(dict.fromkeys(note_decorated(self.project, module, self.tools)))
         for node, owner in nodes_with_class(module.tree):
             if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
                 self._look_at_variable(module, node, node.value, owner)
@@ -100,15 +100,15 @@ class ToolSearch:
             if len(paths) == 1:
                 self._registered.setdefault(paths[0])
             elif name not in self._keys:
-                self.found.unnamed[name] = module.file
+                self.tools.unmatched[name] = module.file
         for path in sorted(self._registered):
             owner = self.project.owner(path)
-            if path not in self.found.intercepted and owner is not None:
-                self.found.named[path] = owner.file
+            if path not in self.tools.intercepted and owner is not None:
+                self.tools.functions[path] = owner.file
         names = {*self._keys, *self._schemas}
-        shown_as = {path: name for path, name in self.found.shown_as.items() if path.rpartition(".")[2] not in names}
-        self.found.shown_as = shown_as
-        return self.found
+        shown_as = {path: name for path, name in self.tools.shown_as.items() if path.rpartition(".")[2] not in names}
+        self.tools.shown_as = shown_as
+        return self.tools
 
     def _look_at_variable(self, module: Module, node: ast.Assign | ast.AnnAssign, value: ast.expr, owner: str) -> None:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -120,28 +120,28 @@ class ToolSearch:
                 self._keys.add(key)
                 if not isinstance(element, ast.Dict | ast.List):  # a group of tools has a name of its own
                     for path in functions_in(self.project, module, element, owner):
-                        self.found.shown_as.setdefault(path, key)
+                        self.tools.shown_as.setdefault(path, key)
 
     def _look_at_call(self, module: Module, node: ast.Call, owner: str) -> None:
         framework = framework_of(self.project, self.project.path_of(module, node.func))
-        given = [keyword.value for keyword in node.keywords if keyword.arg in {"tools", "functions"}]
-        held = [module.assigned.get(value.id, value) if isinstance(value, ast.Name) else value for value in given]
-        held = [value for value in held if is_container(value)]
+        arguments = [keyword.value for keyword in node.keywords if keyword.arg in {"tools", "functions"}]
+        values = [module.assigned.get(value.id, value) if isinstance(value, ast.Name) else value for value in arguments]
+        values = [value for value in values if is_container(value)]
         if variable_name(node.func) in MAKERS:
-            held += [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in {"fn", "func"})]
-        for value in held:
+            values += [*node.args, *(keyword.value for keyword in node.keywords if keyword.arg in {"fn", "func"})]
+        for value in values:
             paths = functions_in(self.project, module, value, owner)
-            if value in node.args and (name := name_given(node)):
-                self.found.shown_as.update(dict.fromkeys(paths, name))
+            if value in node.args and (name := read_given_name(node)):
+                self.tools.shown_as.update(dict.fromkeys(paths, name))
             if framework:
-                self.found.intercepted.update(dict.fromkeys(paths, framework))
+                self.tools.intercepted.update(dict.fromkeys(paths, framework))
             else:
                 self._registered.update(dict.fromkeys(paths))
 
     def _functions_named(self, module: Module, name: str) -> list[str]:
         """Return the functions that a schema may name: a registered one, one beside it, or each of that name."""
-        known = [*self._registered, *self.found.intercepted]
-        if registered := [path for path in known if path.endswith(f".{name}")]:
+        known_paths = [*self._registered, *self.tools.intercepted]
+        if registered := [path for path in known_paths if path.endswith(f".{name}")]:
             return registered[:1]
         if name in module.functions:
             return [f"{module.name}.{name}"]
@@ -155,7 +155,7 @@ def framework_of(project: ProjectModules, path: str) -> str:
     return next((name for package, name in FRAMEWORKS.items() if path == package or path.startswith(f"{package}.")), "")
 
 
-def note_decorated(project: ProjectModules, module: Module, found: FoundTools) -> Iterator[str]:
+def note_decorated(project: ProjectModules, module: Module, tools: FoundTools) -> Iterator[str]:
     """Note the functions that a decorator makes tools; yield those of frameworks that are not intercepted."""
     for name, function in module.functions.items():
         for decorator in function.decorator_list:
@@ -163,14 +163,14 @@ def note_decorated(project: ProjectModules, module: Module, found: FoundTools) -
             if path.rpartition(".")[2] not in DECORATORS:
                 continue
             if framework := framework_of(project, path):
-                found.intercepted[f"{module.name}.{name}"] = framework
+                tools.intercepted[f"{module.name}.{name}"] = framework
             else:
                 yield f"{module.name}.{name}"
-                if shown_as := name_given(decorator):
-                    found.shown_as[f"{module.name}.{name}"] = shown_as
+                if shown_as := read_given_name(decorator):
+                    tools.shown_as[f"{module.name}.{name}"] = shown_as
 
 
-def name_given(maker: ast.expr) -> str:
+def read_given_name(maker: ast.expr) -> str:
     """Return the name that a decorator or a maker gives a tool (`@tool("refund")`, `Tool(pay, name="refund")`)."""
     if not isinstance(maker, ast.Call):
         return ""
@@ -213,18 +213,18 @@ def elements(value: ast.expr) -> list[ast.expr]:
     """Return what a literal holds; for `{f.__name__: f for f in (a, b)}` the elements that it goes through."""
     match value:
         case ast.Dict(values=values):
-            held = values
+            items = values
         case ast.List(elts=values) | ast.Tuple(elts=values) | ast.Set(elts=values):
-            held = values
+            items = values
         case ast.DictComp(generators=[first, *_]) | ast.ListComp(generators=[first, *_]) if is_container(first.iter):
-            held = [first.iter]
+            items = [first.iter]
         case ast.Call(args=arguments):  # `partial(refund, bank)`, `traced(refund)`, `schema_of(refund)`
             return [each for each in arguments if isinstance(each, ast.Name | ast.Attribute)]
         case ast.Name() | ast.Attribute():
             return [value]
         case _:
             return []
-    return [inner for each in held for inner in elements(each)]
+    return [inner for each in items for inner in elements(each)]
 
 
 def is_container(value: ast.expr) -> bool:
@@ -235,7 +235,9 @@ def is_container(value: ast.expr) -> bool:
 def entries_of(value: ast.expr) -> list[tuple[str, ast.expr]]:
     """Return the entries of a literal dict whose keys are texts."""
     entries = zip(value.keys, value.values, strict=True) if isinstance(value, ast.Dict) else ()
-    return [(key.value, held) for key, held in entries if isinstance(key, ast.Constant) and isinstance(key.value, str)]
+    return [
+        (key.value, element) for key, element in entries if isinstance(key, ast.Constant) and isinstance(key.value, str)
+    ]
 
 
 def item_of(target: ast.expr, value: ast.expr) -> list[tuple[str, ast.expr]]:

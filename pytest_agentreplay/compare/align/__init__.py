@@ -15,8 +15,8 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.align.local import answer, lanes, minted, renamed
-from pytest_agentreplay.compare.align.pairing import align, moves, unordered
+from pytest_agentreplay.compare.align.local import describe_answer, find_minted_ids, read_lanes, rename_ids
+from pytest_agentreplay.compare.align.pairing import align, find_moves, is_unordered
 from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments, format_line
 from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks
 from pytest_agentreplay.compare.diagnose.sections import find_message_indexes, find_owner, find_role, is_below
@@ -48,12 +48,12 @@ def divergences(a: Run, b: Run, reader: Reader, *, matching: Matching | None = N
     With `matching`, places that are not compared do not count. Raises what `Body.data` raises.
     """
     if a.exchanges == b.exchanges:
-        return tuple(_outcome(a, b))
+        return tuple(_compare_outcomes(a, b))
     comparison = _RunComparison(a, b, reader, matching)
-    found = [one for pair in comparison.lanes() for one in comparison.walk(*pair)]
-    found.sort(key=lambda one: one[0])
-    told = [divergence for _, divergence in found]
-    return (*_with_others(told), *_outcome(a, b))
+    placed = [item for pair in comparison.lanes() for item in comparison.walk(*pair)]
+    placed.sort(key=lambda item: item[0])
+    ordered = [divergence for _, divergence in placed]
+    return (*_with_others(ordered), *_compare_outcomes(a, b))
 
 
 def pair_exchanges(
@@ -75,17 +75,17 @@ class _RunComparison:
         reader = self.reader = CachingReader(reader, a, b)
         self.recorded = ReplayProgress(a, reader, (), matching)
         self.now = ReplayProgress(b, reader, (), matching)
-        self.minted = minted(self.recorded.turns, reader), minted(self.now.turns, reader)
+        self.minted = find_minted_ids(self.recorded.turns, reader), find_minted_ids(self.now.turns, reader)
         ids = {*self.minted[0], *self.minted[1]}
-        self.read = lanes(self.recorded.turns, reader, ids), lanes(self.now.turns, reader, ids)
+        self.read = read_lanes(self.recorded.turns, reader, ids), read_lanes(self.now.turns, reader, ids)
 
     def lanes(self) -> Iterator[tuple[list[Item], list[Item]]]:
         """Yield each lane with the one that did most of the same; which task or thread got which number is chance."""
-        here, there = ({lane: one.items for lane, one in side.items()} for side in self.read)
-        sets = [{lane: {item.added for item in one} for lane, one in side.items()} for side in (here, there)]
+        here, there = ({lane: lane_read.items for lane, lane_read in side.items()} for side in self.read)
+        sets = [{lane: {item.added for item in items} for lane, items in side.items()} for side in (here, there)]
         ranked = sorted(
             ((-len(sets[0][x] & sets[1][y]), x != y, sorted((x, y)), x, y) for x in here for y in there),
-            key=lambda one: one[:3],
+            key=lambda rank: rank[:3],
         )
         taken_x, taken_y = set(), set()
         for shared, other_name, _, x, y in ranked:
@@ -103,78 +103,82 @@ class _RunComparison:
         state = _State()
         lane = recorded[0].lane if recorded else now[0].lane
         pairs = align(recorded, now)
-        moved = moves(pairs)
+        moved = find_moves(pairs)
         models = [pair for pair in pairs if any(item is not None and item.sort == "model" for item in pair)]
         state.final = models[-1] if models else (None, None)
         for at, (x, y) in enumerate(pairs):
             if at in moved:
-                found = self.moved(*moved[at], state, pairs)
+                candidates = self.explain_moved_call(*moved[at], state, pairs)
             elif x is not None and y is not None:
-                found = self.pair(x, y, state)
+                candidates = self.compare_pair(x, y, state)
             else:
-                found = (self.alone(x, y, state, lane),)
+                candidates = (self.explain_lone_call(x, y, state, lane),)
             if x is not None:
                 state.at = x.exchange.start
                 state.last = x.exchange
-            yield from ((state.at + (x is None) / 2, one) for one in found if one is not None)
+            yield from ((state.at + (x is None) / 2, divergence) for divergence in candidates if divergence is not None)
 
-    def pair(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
+    def compare_pair(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
         """Return where the calls of two exchanges that stand for each other differ, and where their answers do."""
         if x.sort in {"tool", "retrieval"} and x.name != y.name:
             state.results = True
-            return () if state.reply else (self.other(x, y),)
+            return () if state.reply else (self.explain_other_call(x, y),)
         if x.sort != "model":
-            return self.tool(x, y, state)
-        found = None
-        if x.whole != y.whole and (x.added != y.added or not state.parted):
-            found = self.request(x, y, state)
-        same = x.whole == y.whole or (found is None and not state.parted)
+            return self.compare_tool_calls(x, y, state)
+        change = None
+        if x.full_key != y.full_key and (x.added != y.added or not state.parted):
+            change = self.compare_requests(x, y, state)
+        same = x.full_key == y.full_key or (change is None and not state.parted)
         state.parted = not same
-        old, new = answer(x.exchange, self.reader), answer(y.exchange, self.reader)
+        old, new = describe_answer(x.exchange, self.reader), describe_answer(y.exchange, self.reader)
         state.reply, state.results = canonical(old) != canonical(new), False
-        if found is not None:
+        if change is not None:
             state.replied = False
-        told = state.reply and (same or not state.replied or state.final == (x, y))
-        state.parted, state.replied = state.parted or told, state.replied or told
-        return found, self.answer(x, y, diff(old, new), Kind.REPLY, asked_otherwise=not same) if told else None
+        is_reported = state.reply and (same or not state.replied or state.final == (x, y))
+        state.parted, state.replied = state.parted or is_reported, state.replied or is_reported
+        return change, self.explain_answer(
+            x, y, diff(old, new), Kind.REPLY, asked_otherwise=not same
+        ) if is_reported else None
 
-    def request(self, x: Item, y: Item, state: _State) -> Divergence | None:
+    def compare_requests(self, x: Item, y: Item, state: _State) -> Divergence | None:
         """Return the new difference of two model calls; None when they only carry earlier ones along."""
         if state.reply and _follows(x, y):
             return None
-        call = self.translated(x, y)
-        found = self.recorded.compare(x.exchange.call, call)
-        mine = tuple(one for one in found if not _inherited(one, x, y, state))
-        return self.told(self.recorded.explain_change(x.exchange, call, mine), x, y) if mine else None
+        call = self.translate_ids(x, y)
+        differences = self.recorded.compare(x.exchange.call, call)
+        mine = tuple(difference for difference in differences if not _is_inherited(difference, x, y, state))
+        return self.make_divergence(self.recorded.explain_change(x.exchange, call, mine), x, y) if mine else None
 
-    def tool(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
+    def compare_tool_calls(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
         """Return how two calls of one tool differ, or two requests that no dialect knows."""
-        found = None
+        divergence = None
         changes: tuple[Difference, ...] = ()
         if x.added != y.added:
             changes = self.recorded.compare(x.exchange.call, y.exchange.call)
             state.results = state.results or bool(changes)
-            if changes and state.reply and (x.sort != "tool" or self.asked_for(x, y)):
+            if changes and state.reply and (x.sort != "tool" or self.is_requested(x, y)):
                 return ()
             if changes:
-                found = self.told(self.recorded.explain_change(x.exchange, y.exchange.call, changes), x, y)
-        answers = diff(answer(x.exchange, self.reader), answer(y.exchange, self.reader))
+                divergence = self.make_divergence(
+                    self.recorded.explain_change(x.exchange, y.exchange.call, changes), x, y
+                )
+        answers = diff(describe_answer(x.exchange, self.reader), describe_answer(y.exchange, self.reader))
         if not answers:
-            return (found,)
+            return (divergence,)
         state.results = True
-        return found, self.answer(x, y, answers, Kind.RESULT, asked_otherwise=bool(changes))
+        return divergence, self.explain_answer(x, y, answers, Kind.RESULT, asked_otherwise=bool(changes))
 
-    def asked_for(self, x: Item, y: Item) -> bool:
+    def is_requested(self, x: Item, y: Item) -> bool:
         """Return whether what two calls of a tool have of their own is what the replies before them asked for."""
         sides = ((self.recorded, x.exchange), (self.now, y.exchange))
         values = [Counter(scalars(tool.arguments)) for side, x in sides if (tool := side.find_tool(x.call)) is not None]
         own = (values[0] - values[1], values[1] - values[0])
-        asked = (
+        requested = (
             [[use.arguments, arguments_of(use)] for use in side.list_tool_uses(exchange)] for side, exchange in sides
         )
-        return all(mine <= Counter(scalars([*map(list, uses)])) for mine, uses in zip(own, asked, strict=True))
+        return all(mine <= Counter(scalars([*map(list, uses)])) for mine, uses in zip(own, requested, strict=True))
 
-    def answer(
+    def explain_answer(
         self, x: Item, y: Item, changes: tuple[Difference, ...], kind: Kind, *, asked_otherwise: bool
     ) -> Divergence:
         """Return the divergence of two calls that were answered otherwise."""
@@ -183,8 +187,8 @@ class _RunComparison:
         note = first.note or " -> ".join(
             "absent" if side is ABSENT else texts.shorten(canonical(side), 24) for side in (first.recorded, first.now)
         )
-        told = f"{what} changed, {first.path} {note}"
-        chunks = [self.reader.read_chunks(one.exchange.outcome) for one in (x, y)] if x.sort == "retrieval" else []
+        summary = f"{what} changed, {first.path} {note}"
+        chunks = [self.reader.read_chunks(item.exchange.outcome) for item in (x, y)] if x.sort == "retrieval" else []
         moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
         cause = "the same request was answered otherwise: the model samples, or another version of it answers"
         if kind is Kind.RESULT:
@@ -193,7 +197,7 @@ class _RunComparison:
             cause = "the call was another one too (see above), which may well be why"
         return self.recorded.make_divergence(
             kind,
-            f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else told}",
+            f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else summary}",
             x.exchange,
             recorded=x.exchange,
             now=y.exchange.call,
@@ -202,7 +206,7 @@ class _RunComparison:
             detail=moved[1:],
         )
 
-    def other(self, x: Item, y: Item) -> Divergence:
+    def explain_other_call(self, x: Item, y: Item) -> Divergence:
         """Return the divergence of one call in the place of another."""
         lines = [format_line(item.exchange.call, self.reader) for item in (x, y)]
         return self.recorded.make_divergence(
@@ -215,10 +219,10 @@ class _RunComparison:
             cause="the model's reply before it is the same, so the code after that reply chose otherwise",
         )
 
-    def alone(self, x: Item | None, y: Item | None, state: _State, lane: str) -> Divergence | None:
+    def explain_lone_call(self, x: Item | None, y: Item | None, state: _State, lane: str) -> Divergence | None:
         """Return the divergence of a call that only one of the runs made; None when another reply asked for it."""
         state.results = True
-        state.parted = state.parted or "model" in {one.sort for one in (x, y) if one is not None}
+        state.parted = state.parted or "model" in {item.sort for item in (x, y) if item is not None}
         if state.reply:
             return None
         if x is not None:
@@ -239,12 +243,12 @@ class _RunComparison:
             cause=cause,
         )
 
-    def moved(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> tuple[Divergence | None, ...]:
+    def explain_moved_call(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> tuple[Divergence | None, ...]:
         """Return the divergence of a call that came at another place; nothing at its second place (`y` is `x`)."""
         if y is x or state.reply:
             return ()
-        if unordered(x, y, pairs):
-            return self.tool(x, y, state)
+        if is_unordered(x, y, pairs):
+            return self.compare_tool_calls(x, y, state)
         later = pairs.index((x, None)) < pairs.index((None, y))
         name = self.recorded.name(x.exchange.call)
         divergence = self.recorded.make_divergence(
@@ -257,7 +261,7 @@ class _RunComparison:
         )
         return (divergence,)
 
-    def told(self, change: ContentChange, x: Item, y: Item) -> Divergence:
+    def make_divergence(self, change: ContentChange, x: Item, y: Item) -> Divergence:
         cause = change.cause
         if not cause and y.sort == "tool":
             cause = explain_arguments(self.recorded, x.exchange, y.exchange.call)
@@ -274,24 +278,26 @@ class _RunComparison:
             detail=(source,) if source else (),
         )
 
-    def translated(self, x: Item, y: Item) -> Call:
+    def translate_ids(self, x: Item, y: Item) -> Call:
         """Return the call of `y`, with the ids that its replies minted under the names that they have beside `x`."""
         call = y.exchange.call
-        by_name = {told: word for word, told in self.read[0][x.lane].names.items()}
+        by_name = {label: word for word, label in self.read[0][x.lane].names.items()}
         by_reply = {(ordinal, place): word for word, (lane, ordinal, place) in self.minted[0].items() if lane == x.lane}
         names = {}
-        for word, told in self.read[1][y.lane].names.items():
+        for word, label in self.read[1][y.lane].names.items():
             lane, ordinal, place = self.minted[1].get(word, ("", 0, 0))
             after = by_reply.get((ordinal + x.ordinal - y.ordinal, place)) if lane == y.lane else None
-            if instead := by_name.get(told) or (after if word not in self.minted[0] else None):
+            if instead := by_name.get(label) or (after if word not in self.minted[0] else None):
                 names[word] = instead
         names = {word: instead for word, instead in names.items() if word != instead}
         if not names:
             return call
         if isinstance(call, ToolCall):
-            return replace(call, arguments=json.loads(renamed(json.dumps(call.arguments, ensure_ascii=False), names)))
+            return replace(
+                call, arguments=json.loads(rename_ids(json.dumps(call.arguments, ensure_ascii=False), names))
+            )
         text = call.body.data.decode("utf-8", "surrogateescape")
-        return replace(call, body=Body(renamed(text, names).encode("utf-8", "surrogateescape")))
+        return replace(call, body=Body(rename_ids(text, names).encode("utf-8", "surrogateescape")))
 
 
 @dataclass(slots=True)
@@ -324,37 +330,37 @@ def _follows(x: Item, y: Item) -> bool:
     return bool(changed) and all(find_role(message) in {"assistant", "tool"} for message in sent)
 
 
-def _inherited(one: Difference, x: Item, y: Item, state: _State) -> bool:
+def _is_inherited(difference: Difference, x: Item, y: Item, state: _State) -> bool:
     """Return whether a difference of two model calls only carries an earlier one along."""
     assert x.reading is not None
     assert y.reading is not None
     readings = (x.reading, y.reading)
-    reading = readings[1] if one.recorded is ABSENT else readings[0]
-    if reading.messages_at and is_below(one.path, reading.messages_at):
-        who = find_owner(one, readings)
+    reading = readings[1] if difference.recorded is ABSENT else readings[0]
+    if reading.messages_at and is_below(difference.path, reading.messages_at):
+        who = find_owner(difference, readings)
         if (state.reply and who in {"assistant", "tool"}) or (state.results and who == "tool"):
             return True
-        at = find_message_indexes(one, reading)
-        if at is None or (one.now is ABSENT and x.dropped != y.dropped):
+        at = find_message_indexes(difference, reading)
+        if at is None or (difference.now is ABSENT and x.dropped != y.dropped):
             return False
-        sides = ((one.recorded, x.new), (one.now, y.new))
+        sides = ((difference.recorded, x.new), (difference.now, y.new))
         return not any(index in at for side, new in sides if side is not ABSENT for index in new)
-    if any(is_below(one.path, name) for name in (*x.sections, *y.sections)):
-        return not any(is_below(one.path, name) for name in x.changed | y.changed)
+    if any(is_below(difference.path, name) for name in (*x.sections, *y.sections)):
+        return not any(is_below(difference.path, name) for name in x.changed | y.changed)
     return state.parted
 
 
-def _with_others(told: list[Divergence]) -> list[Divergence]:
+def _with_others(ordered: list[Divergence]) -> list[Divergence]:
     """Return the divergences; the first also says where other lanes diverge: nothing fixes an order between them."""
-    if not told:
-        return told
-    first = told[0]
-    elsewhere = {one.lane: one for one in reversed(told) if one.lane != first.lane}
-    lines = sorted(one.also() for one in elsewhere.values())
-    return [replace(first, detail=(*first.detail, *lines)), *told[1:]]
+    if not ordered:
+        return ordered
+    first = ordered[0]
+    elsewhere = {divergence.lane: divergence for divergence in reversed(ordered) if divergence.lane != first.lane}
+    lines = sorted(divergence.also() for divergence in elsewhere.values())
+    return [replace(first, detail=(*first.detail, *lines)), *ordered[1:]]
 
 
-def _outcome(a: Run, b: Run) -> Iterator[Divergence]:
+def _compare_outcomes(a: Run, b: Run) -> Iterator[Divergence]:
     """Yield how the tests ended, where both say so."""
     old, new = dict(a.header.outcome), dict(b.header.outcome)
     if not old or not new:
@@ -362,14 +368,14 @@ def _outcome(a: Run, b: Run) -> Iterator[Divergence]:
     for side in (old, new):
         if isinstance(text := side.get("message"), str):
             side["message"] = text.partition("\n")[0]
-    found = diff(old, new)
-    if found:
-        said_by = [
+    differences = diff(old, new)
+    if differences:
+        ends = [
             str(side.get("status", "?")) + (f" ({side['type']})" if side.get("type") else "") for side in (old, new)
         ]
         yield Divergence(
             Kind.OUTCOME,
-            f"the test ended {said_by[1]}, recorded {said_by[0]}",
-            differences=found,
+            f"the test ended {ends[1]}, recorded {ends[0]}",
+            differences=differences,
             cause="look at the divergences before it; without any, the test or its fixtures changed",
         )

@@ -77,17 +77,17 @@ def features(call: Call) -> Features:
 def compare(call: Features, first: Features, second: Features) -> PairEvidence:
     """Return whether `call` resembles `first` or `second`, by what only one of these two holds."""
     for level in ("values", "words", "phrases"):
-        held, ours, theirs = (getattr(side, level) for side in (call, first, second))
+        call_parts, ours, theirs = (getattr(side, level) for side in (call, first, second))
         only = ours - theirs, theirs - ours
         if not only[0] and not only[1]:
             continue
-        hits = only[0] & held, only[1] & held
+        hits = only[0] & call_parts, only[1] & call_parts
         if level == "values" and not hits[0] and not hits[1]:
             continue  # every value that tells them apart was edited; the words may tell
         favours = _favours(*(len(hit) / len(own) if own else None for hit, own in zip(hits, only, strict=True)))
         if favours:
-            shown = hits[0] if favours == 1 else hits[1]
-            return PairEvidence(favours, bool(shown), tuple(_SHOW[level](part) for part in sorted(shown)[:3]))
+            favoured = hits[0] if favours == 1 else hits[1]
+            return PairEvidence(favours, bool(favoured), tuple(_SHOW[level](part) for part in sorted(favoured)[:3]))
         if level == "words" and (hits[0] or hits[1]):
             break  # it holds some of both
     return NONE
@@ -109,12 +109,12 @@ def _leaves(call: Call) -> Iterator[Part]:
     if isinstance(call, ToolCall):
         yield from _scalars(call.tree)
         return
-    held = content(call.headers, call.body)
+    body_content = content(call.headers, call.body)
     yield from split(call.url).query
-    if held.tree is not None:
-        yield from _scalars(held.tree)
-    elif held.data:
-        yield "", held.data.decode("utf-8", "replace")
+    if body_content.tree is not None:
+        yield from _scalars(body_content.tree)
+    elif body_content.data:
+        yield "", body_content.data.decode("utf-8", "replace")
 
 
 def _scalars(tree: Json) -> Iterator[Part]:

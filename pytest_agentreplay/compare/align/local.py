@@ -51,7 +51,7 @@ class Item:
     lane: str
     ordinal: int
     added: str
-    whole: object
+    full_key: object
     reading: CallReading | None = None
     messages: tuple[str, ...] = ()
     sections: dict[str, str] = field(default_factory=dict)
@@ -65,28 +65,28 @@ class Item:
         return _end(mine) > theirs.start and _end(theirs) > mine.start
 
 
-def minted(told: Iterable[Turn], reader: Reader) -> Minted:
+def find_minted_ids(turns: Iterable[Turn], reader: Reader) -> Minted:
     """Return where each reply-made id of a run comes from: lane, ordinal of the model call, place among its ids."""
-    found: Minted = {}
-    for lane, sequence in _strands(told).items():
+    origins: Minted = {}
+    for lane, sequence in _strands(turns).items():
         ordinal = 0
         for exchange in sequence:
             if is_model(exchange.call, reader):
                 ordinal += 1
                 for place, value in enumerate(reader.read_reply(exchange.call, exchange.outcome).ids):
                     if len(value) >= SHORTEST:
-                        found.setdefault(value, (lane, ordinal, place))
-    return found
+                        origins.setdefault(value, (lane, ordinal, place))
+    return origins
 
 
-def lanes(told: Iterable[Turn], reader: Reader, ids: Collection[str]) -> dict[str, Lane]:
+def read_lanes(turns: Iterable[Turn], reader: Reader, ids: Collection[str]) -> dict[str, Lane]:
     """Each lane of a run, read. `ids` are those that replies minted, here or in the run that this is held against."""
-    return {lane: Lane(lane, reader, ids, sequence) for lane, sequence in _strands(told).items()}
+    return {lane: Lane(lane, reader, ids, sequence) for lane, sequence in _strands(turns).items()}
 
 
-def renamed(text: str, names: dict[str, str]) -> str:
+def rename_ids(text: str, names: dict[str, str]) -> str:
     """Return a text with each whole word that `names` knows replaced."""
-    text = _TOKEN.sub(lambda found: names.get(found[0], found[0]), text)
+    text = _TOKEN.sub(lambda match: names.get(match[0], match[0]), text)
     for name, instead in names.items():
         if not _TOKEN.fullmatch(name):
             text = text.replace(name, instead)
@@ -110,9 +110,9 @@ class Lane:
         self.twins: Counter[str] = Counter()
         self.ordinal = 0
         self.recent: deque[Item] = deque(maxlen=BASES)
-        self.known: dict[str, str] = {}
+        self.message_keys: dict[str, str] = {}
         self.loose: set[str] = set()
-        self.items = _settled([self._item(exchange) for exchange in sequence])
+        self.items = _settle_order([self._item(exchange) for exchange in sequence])
 
     def _item(self, exchange: Exchange) -> Item:
         call = exchange.call
@@ -125,8 +125,8 @@ class Lane:
         if reading.kind == "tool":
             key = self._key(f"{reading.name} {canonical(reading.parameters)}")
             return Item(exchange, "tool", reading.name, self.lane, self.ordinal, key, key)
-        held = content(call.headers, call.body)
-        body = held.data.decode("latin-1") if held.kind == "bytes" else canonical(held.tree)
+        body_content = content(call.headers, call.body)
+        body = body_content.data.decode("latin-1") if body_content.kind == "bytes" else canonical(body_content.tree)
         key = self._key(f"{call.method} {normalize_address(call.url)} {body}")
         return Item(exchange, "http", reading.name, self.lane, self.ordinal, key, key)
 
@@ -162,21 +162,21 @@ class Lane:
         old = before.reading.messages if before is not None and before.reading is not None else ()
         keys = before.messages if before is not None else ()
         same = 0
-        for one, other, key in zip(reading.messages, old, keys, strict=False):
+        for message, other, key in zip(reading.messages, old, keys, strict=False):
             # Python takes 1 for true; where a message holds such values, only its text can tell.
-            if one != other or (key in self.loose and canonical(one) != canonical(other)):
+            if message != other or (key in self.loose and canonical(message) != canonical(other)):
                 break
             same += 1
-        return (*keys[:same], *(self._message(one) for one in reading.messages[same:]))
+        return (*keys[:same], *(self._message(message) for message in reading.messages[same:]))
 
     def _message(self, message: Json) -> str:
         """Return the key that a message got when it was first sent: the ids in it are named after it."""
         text = canonical(message)
-        if text not in self.known:
-            key = self.known[text] = self._key(text)
+        if text not in self.message_keys:
+            key = self.message_keys[text] = self._key(text)
             if _NUMBER.search(text):
                 self.loose.add(key)
-        return self.known[text]
+        return self.message_keys[text]
 
     def _section(self, value: Json) -> str:
         return self._key(canonical(value))
@@ -192,7 +192,7 @@ class Lane:
                 return word
             return f"\0{self.names.get(word) or fresh.setdefault(word, len(fresh))}"
 
-        text = _TOKEN.sub(lambda found: token(found[0]), text)
+        text = _TOKEN.sub(lambda match: token(match[0]), text)
         for name in self.odd:
             if name in text:
                 text = text.replace(name, token(name))
@@ -243,25 +243,30 @@ def _against(base: tuple[str, ...], mine: tuple[str, ...]) -> tuple[tuple[int, .
     return tuple(new), len(base) - kept
 
 
-def _strands(told: Iterable[Turn]) -> dict[str, list[Exchange]]:
+def _strands(turns: Iterable[Turn]) -> dict[str, list[Exchange]]:
     sequences: dict[str, list[Exchange]] = {}
-    for turn in told:
+    for turn in turns:
         sequences.setdefault(turn.lane, []).extend(turn.exchanges)
     return sequences
 
 
-def _settled(found: list[Item]) -> list[Item]:
+def _settle_order(items: list[Item]) -> list[Item]:
     """Return the items, overlapping calls that ask no model in an order of their own: any of them may come first."""
     settled: list[Item] = []
-    for group in _groups(found):
+    for group in _group_overlapping(items):
         settled += sorted(group, key=lambda item: (item.sort, item.name, item.added)) if len(group) > 1 else group
     return settled
 
 
-def _groups(found: list[Item]) -> Iterator[list[Item]]:
+def _group_overlapping(items: list[Item]) -> Iterator[list[Item]]:
     group: list[Item] = []
-    for item in found:
-        if group and item.sort != "model" and group[0].sort != "model" and any(item.overlaps(one) for one in group):
+    for item in items:
+        if (
+            group
+            and item.sort != "model"
+            and group[0].sort != "model"
+            and any(item.overlaps(member) for member in group)
+        ):
             group.append(item)
             continue
         if group:
@@ -275,20 +280,20 @@ def _end(exchange: Exchange) -> int:
     return exchange.finish if exchange.finish is not None else exchange.start + 1
 
 
-def answer(exchange: Exchange, reader: Reader) -> Json:
+def describe_answer(exchange: Exchange, reader: Reader) -> Json:
     """Return what came back, without ids and counts: the part of an outcome that two runs are compared on."""
     call, outcome = exchange.call, exchange.outcome
     if not isinstance(call, ToolCall) and isinstance(outcome, HttpReply | FramesReply) and is_model(call, reader):
         reply = reader.read_reply(call, outcome)
         uses: list[Json] = [{"name": use.name, "arguments": _value(use.arguments)} for use in reply.tool_uses]
-        whole: dict[str, Json] = {"text": reply.text, "tool_calls": uses}
+        parts: dict[str, Json] = {"text": reply.text, "tool_calls": uses}
         if isinstance(outcome, HttpReply):
-            whole["status"] = outcome.status
-        whole["finish_reasons"] = list(reply.finish_reasons)
+            parts["status"] = outcome.status
+        parts["finish_reasons"] = list(reply.finish_reasons)
         if reply.error:
-            whole["error"] = reply.error
-        return whole
-    return _outcome(outcome)
+            parts["error"] = reply.error
+        return parts
+    return _describe_outcome(outcome)
 
 
 def _value(arguments: Json) -> Json:
@@ -296,7 +301,7 @@ def _value(arguments: Json) -> Json:
     return arguments if isinstance(value, NotJson) else value
 
 
-def _outcome(outcome: Outcome | None) -> Json:
+def _describe_outcome(outcome: Outcome | None) -> Json:
     """Return any outcome as one value."""
     match outcome:
         case None:
@@ -304,21 +309,21 @@ def _outcome(outcome: Outcome | None) -> Json:
         case Failure(kind, message):
             return {"raised": f"{kind}: {message}".rstrip(": ")}
         case HttpReply(status):
-            held = content(outcome.headers, outcome.body)
-            body = held.tree if held.kind != "bytes" else held.data.decode("utf-8", "replace")
-            return {"status": status, "body": body, **_broken(outcome.failure)}
+            body_content = content(outcome.headers, outcome.body)
+            body = body_content.tree if body_content.kind != "bytes" else body_content.data.decode("utf-8", "replace")
+            return {"status": status, "body": body, **_describe_failure(outcome.failure)}
         case FramesReply():
             frames: list[Json] = [_value(frame.data.decode("utf-8", "replace")) for frame in outcome.frames()]
-            return {"frames": frames, **_ended(outcome.closed), **_broken(outcome.failure)}
+            return {"frames": frames, **_describe_close(outcome.closed), **_describe_failure(outcome.failure)}
         case _:
             items: dict[str, Json] = {} if outcome.items is None else {"items": list(outcome.items)}
             items |= {"sent": list(outcome.sent)} if outcome.sent else {}
-            return {"value": outcome.value, **items, **_broken(outcome.failure)}
+            return {"value": outcome.value, **items, **_describe_failure(outcome.failure)}
 
 
-def _ended(closed: Closed | None) -> dict[str, Json]:
+def _describe_close(closed: Closed | None) -> dict[str, Json]:
     return {} if closed is None else {"closed": closed.code, "reason": closed.reason}
 
 
-def _broken(failure: Failure | None) -> dict[str, Json]:
+def _describe_failure(failure: Failure | None) -> dict[str, Json]:
     return {} if failure is None else {"raised": f"{failure.type}: {failure.message}".rstrip(": ")}

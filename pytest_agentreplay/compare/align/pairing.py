@@ -19,11 +19,11 @@ def align(recorded: list[Item], now: list[Item]) -> list[Pair]:
     """
     keys = [item.added for item in recorded], [item.added for item in now]
     if keys[0] > keys[1]:
-        return [(x, y) for y, x in _oriented(now, recorded, (keys[1], keys[0]))]
-    return _oriented(recorded, now, keys)
+        return [(x, y) for y, x in _align_oriented(now, recorded, (keys[1], keys[0]))]
+    return _align_oriented(recorded, now, keys)
 
 
-def _oriented(xs: list[Item], ys: list[Item], keys: tuple[list[str], list[str]]) -> list[Pair]:
+def _align_oriented(xs: list[Item], ys: list[Item], keys: tuple[list[str], list[str]]) -> list[Pair]:
     head = next((i for i, (x, y) in enumerate(zip(*keys, strict=False)) if x != y), min(len(xs), len(ys)))
     codes = texts.opcodes(keys[0][head:], keys[1][head:])
     if codes is None:
@@ -32,45 +32,45 @@ def _oriented(xs: list[Item], ys: list[Item], keys: tuple[list[str], list[str]])
     i, j = 0, 0
     for _, i1, i2, j1, j2 in (*codes, ("end", len(xs) - head, len(xs) - head, len(ys) - head, len(ys) - head)):
         pairs += zip(xs[i : head + i1], ys[j : head + j1], strict=True)
-        pairs += _block(xs[head + i1 : head + i2], ys[head + j1 : head + j2])
+        pairs += _pair_block(xs[head + i1 : head + i2], ys[head + j1 : head + j2])
         i, j = head + i2, head + j2
     return pairs
 
 
-def _block(xs: list[Item], ys: list[Item]) -> list[Pair]:
+def _pair_block(xs: list[Item], ys: list[Item]) -> list[Pair]:
     """Pair the items that were changed where none is in the other run; leave alone what came or went."""
-    anchors = _joined(xs, ys) or [(i, j) for j, i in _joined(ys, xs)]
+    anchors = _find_joined(xs, ys) or [(i, j) for j, i in _find_joined(ys, xs)]
     pairs: list[Pair] = []
     i, j = 0, 0
     for at_x, at_y in (*anchors, (len(xs), len(ys))):
-        pairs += _alike(xs[i:at_x], ys[j:at_y])
+        pairs += _pair_alike(xs[i:at_x], ys[j:at_y])
         if at_x < len(xs):
             pairs.append((xs[at_x], ys[at_y]))
         i, j = at_x + 1, at_y + 1
     return pairs
 
 
-def _joined(xs: list[Item], ys: list[Item]) -> list[tuple[int, int]]:
+def _find_joined(xs: list[Item], ys: list[Item]) -> list[tuple[int, int]]:
     """Where several model calls of `xs` together added what one of `ys` added: the last of them stands for it."""
     models = [i for i, x in enumerate(xs) if x.sort == "model"]
-    found: list[tuple[int, int]] = []
+    anchors: list[tuple[int, int]] = []
     for j, y in enumerate(ys):
-        wanted = [y.messages[k] for k in y.new]
+        added = [y.messages[k] for k in y.new]
         for at, first in enumerate(models):
-            if found and first <= found[-1][0]:
+            if anchors and first <= anchors[-1][0]:
                 continue
             had: list[str] = []
             for i in models[at:]:
                 had += [xs[i].messages[k] for k in xs[i].new]
-                if len(had) >= len(wanted):
+                if len(had) >= len(added):
                     break
-            if had and had == wanted and i != first:
-                found.append((i, j))
+            if had and had == added and i != first:
+                anchors.append((i, j))
                 break
-    return found
+    return anchors
 
 
-def _alike(xs: list[Item], ys: list[Item]) -> list[Pair]:
+def _pair_alike(xs: list[Item], ys: list[Item]) -> list[Pair]:
     """Pair calls of one name, then a tool with another tool that stands in its place."""
     names = [[(x.sort, "" if x.sort == "model" else x.name) for x in side] for side in (xs, ys)]
     codes = texts.opcodes(*names)
@@ -89,7 +89,7 @@ def _alike(xs: list[Item], ys: list[Item]) -> list[Pair]:
     return pairs
 
 
-def moves(pairs: list[Pair]) -> dict[int, tuple[Item, Item]]:
+def find_moves(pairs: list[Pair]) -> dict[int, tuple[Item, Item]]:
     """Calls that came at another place: the earlier of the two positions, with both; the later one with none."""
     moved: dict[int, tuple[Item, Item]] = {}
     gained = [(at, y) for at, (x, y) in enumerate(pairs) if x is None and y is not None and y.sort != "model"]
@@ -105,7 +105,7 @@ def moves(pairs: list[Pair]) -> dict[int, tuple[Item, Item]]:
     return moved
 
 
-def unordered(x: Item, y: Item, pairs: list[Pair]) -> bool:
+def is_unordered(x: Item, y: Item, pairs: list[Pair]) -> bool:
     """Return whether the call overlapped another one in either run, so that no order was ever fixed."""
     return any(
         other is not None and other is not mine and other.sort != "model" and other.overlaps(mine)

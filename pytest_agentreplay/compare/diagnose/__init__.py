@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.compare.diagnose.missing_calls import explain_missing, explain_stop
 from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, explain_arguments, format_line, format_lines
-from pytest_agentreplay.compare.diff.texts import apart, excerpt, hunk
+from pytest_agentreplay.compare.diff.texts import excerpt, hunk, shorten_pair
 from pytest_agentreplay.compare.matching.address import authority
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import ToolCall
@@ -242,10 +242,10 @@ def _name_both(progress: ReplayProgress, call: Call, other: Call) -> tuple[str, 
         return names
     theirs, mine = format_lines(progress, other, call)
     if max(len(mine), len(theirs)) <= SHORT:
-        return apart(mine, theirs, SHORT)
+        return shorten_pair(mine, theirs, SHORT)
     _, old, new = hunk(mine, theirs)
     if all(0 < len(side.strip()) <= SHORT for side in (old, new)):
-        old, new = (f"...{side}..." for side in apart(old, new))
+        old, new = (f"...{side}..." for side in shorten_pair(old, new))
     else:
         old, new = excerpt(mine.removeprefix(f"{names[0]}, "), theirs.removeprefix(f"{names[1]}, "), SHORT)
     return f"{names[0]} ({old})", f"{names[1]} ({new})"

@@ -345,7 +345,7 @@ def _describe(difference: Difference) -> str:
         if difference.path == "url" and note != difference.note:
             note = " -> ".join(texts.excerpt(str(difference.recorded), str(difference.now), 32))
         return f"{difference.path} changed, {note}"
-    sides = texts.apart(canonical(difference.recorded), canonical(difference.now), 24)
+    sides = texts.shorten_pair(canonical(difference.recorded), canonical(difference.now), 24)
     return f"{difference.path} changed, {sides[0]} -> {sides[1]}"
 
 

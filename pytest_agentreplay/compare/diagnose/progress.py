@@ -73,7 +73,7 @@ class ReplayProgress:
 
     def name_turn(self, exchange: Exchange) -> str:
         """Its turn, as reports show it."""
-        return seat(self.turns, exchange).turn.told
+        return seat(self.turns, exchange).turn.title
 
     def find_unserved(self) -> list[Exchange]:
         """Return all top-level exchanges that were not answered."""
@@ -231,7 +231,7 @@ class ReplayProgress:
             ):
                 quoted = json.dumps(texts.shorten(snippet, 30), ensure_ascii=False)
                 seat_of_source = seat(self.turns, x)
-                where = f"{seat_of_source.turn.told}, call {seat_of_source.position}"
+                where = f"{seat_of_source.turn.title}, call {seat_of_source.position}"
                 return f"the recorded text {quoted} came from {self.name(x.call)} ({where})"
         return ""
 

@@ -31,9 +31,7 @@ def explain_result(
     name = progress.name(x.call)
     tool = name.partition(" ")[2]
     recorded = _cut_items(x.outcome, now)
-    differing = compare_results(
-        read_result(recorded), tolerances.settled(tool, read_result(recorded), read_result(now))
-    )
+    differing = compare_results(read_result(recorded), tolerances.settle(tool, read_result(recorded), read_result(now)))
     if not differing:
         return None
     chunks = [progress.reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []

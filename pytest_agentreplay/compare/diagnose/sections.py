@@ -18,7 +18,7 @@ from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference
 from pytest_agentreplay.model.exchanges import SELF, FrameCall, ToolCall
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
-from pytest_agentreplay.values.fitting import fitted
+from pytest_agentreplay.values.fitting import fit_call
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -93,7 +93,7 @@ def compare_calls(
     for a function's name and what was said of it.
     """
     if isinstance(recorded, ToolCall) and isinstance(now, ToolCall):
-        now = fitted(recorded, now)
+        now = fit_call(recorded, now)
         differing = (*diff(_collect_facts(recorded), _collect_facts(now), path="call"), *diff(recorded.tree, now.tree))
     elif isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return ()
@@ -117,7 +117,7 @@ def _compare_wire(recorded: WireCall, now: WireCall, matched: Collection[str]) -
             differing.append(Difference(f"headers.{name}", before.get(name, ABSENT), after.get(name, ABSENT)))
     old, new = content(recorded.headers, recorded.body), content(now.headers, now.body)
     if old.kind == new.kind and old.kind != "bytes":
-        differing += diff(media.told(old.tree), media.told(new.tree))
+        differing += diff(media.mark_media(old.tree), media.mark_media(new.tree))
     elif old.data != new.data:
         differing += diff(_read_text(recorded, old.data), _read_text(now, new.data))
     return tuple(differing)
@@ -140,7 +140,7 @@ def _read_text(call: WireCall, data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return str(media.of(data, header(call.headers, "content-type")))
+        return str(media.make_media(data, header(call.headers, "content-type")))
 
 
 def find_section(difference: Difference, recorded: CallReading, now: CallReading) -> ReportSection:

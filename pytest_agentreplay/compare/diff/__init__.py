@@ -17,7 +17,7 @@ from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.divergence import ABSENT, Difference
 from pytest_agentreplay.model.rules import show
-from pytest_agentreplay.redaction.placeholders import exchanged
+from pytest_agentreplay.redaction.placeholders import describe_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -38,7 +38,7 @@ def diff(recorded: Json, now: Json, *, path: str = "$") -> tuple[Difference, ...
         walk.visit(recorded, now, path)
     except RecursionError:
         return (Difference(path, recorded, now, "nested too deeply to compare in parts"),)
-    return tuple(walk.found)
+    return tuple(walk.differences)
 
 
 def step(path: str, key: str) -> str:
@@ -50,11 +50,11 @@ class _Walk:
     """One comparison under way: what was found, and how many values may still be visited."""
 
     def __init__(self) -> None:
-        self.found: list[Difference] = []
+        self.differences: list[Difference] = []
         self.left = NODES
 
     def add(self, path: str, recorded: object, now: object, note: str = "") -> None:
-        self.found.append(Difference(path, recorded, now, note))  # type: ignore[arg-type]
+        self.differences.append(Difference(path, recorded, now, note))  # type: ignore[arg-type]
 
     def visit(self, recorded: Json, now: Json, path: str) -> None:
         if recorded is now:
@@ -69,7 +69,7 @@ class _Walk:
             self.elements(recorded, now, path)
         elif isinstance(recorded, str) and isinstance(now, str):
             if recorded != now:
-                self.found.append(_text(recorded, now, path))
+                self.differences.append(_text(recorded, now, path))
         elif canonical(recorded) != canonical(now):
             self.add(path, recorded, now)
 
@@ -84,13 +84,13 @@ class _Walk:
                 self.add(step(path, key), ABSENT, value)
 
     def elements(self, recorded: list[Json], now: list[Json], path: str) -> None:
-        before, after = [canonical(one) for one in recorded], [canonical(one) for one in now]
+        before, after = [canonical(element) for element in recorded], [canonical(element) for element in now]
         if before == after:
             return
         head, tail = _ends(before, after)
         middle, fresh = before[head : len(before) - tail], after[head : len(after) - tail]
         if len(before) == len(after) and Counter(middle) == Counter(fresh):
-            self.reordered(recorded, now, path, (head, tail), _order(before, after, head))
+            self.add_reordered(recorded, now, path, (head, tail), _order(before, after, head))
             return
         codes = texts.opcodes(middle, fresh)
         if codes is None:
@@ -99,7 +99,7 @@ class _Walk:
         for _, i1, i2, j1, j2 in codes:
             self.block(recorded, now, path, range(head + i1, head + i2), range(head + j1, head + j2))
 
-    def reordered(
+    def add_reordered(
         self, recorded: list[Json], now: list[Json], path: str, ends: tuple[int, int], order: list[int]
     ) -> None:
         head, tail = ends
@@ -107,8 +107,8 @@ class _Walk:
             order = order[head : len(order) - tail]
             path = f"{path}{_span(range(head, len(recorded) - tail))}"
             recorded, now = recorded[head : len(recorded) - tail], now[head : len(now) - tail]
-        shown = ", ".join(map(str, order[:ORDERED]))
-        self.add(path, recorded, now, f"reordered [{shown}{', ...' if len(order) > ORDERED else ''}]")
+        places = ", ".join(map(str, order[:ORDERED]))
+        self.add(path, recorded, now, f"reordered [{places}{', ...' if len(order) > ORDERED else ''}]")
 
     def block(self, recorded: list[Json], now: list[Json], path: str, lost: range, gained: range) -> None:
         """Pair the elements of two ranges that stand for each other; the others were dropped or added."""
@@ -133,10 +133,10 @@ class _Walk:
 
 def _text(recorded: str, now: str, path: str) -> Difference:
     """Two different texts: files by hash, JSON inside by its own first difference, the rest by words."""
-    old, new = (str(media.encoded(text) or text) for text in (recorded, now))
+    old, new = (str(media.read_media(text) or text) for text in (recorded, now))
     if other := media.swap(old, new):
         return Difference(path, old, new, other)
-    if other := exchanged(recorded, now):
+    if other := describe_exchange(recorded, now):
         return Difference(path, recorded, now, other)
     inside = _inside(recorded), _inside(now)
     if inside[0] is not None and inside[1] is not None:
@@ -145,13 +145,13 @@ def _text(recorded: str, now: str, path: str) -> Difference:
             return Difference(path, recorded, now, "the same JSON, written otherwise")
         first = deeper[0]
         more = f" (and {len(deeper) - 1} more)" if len(deeper) > 1 else ""
-        return Difference(path, recorded, now, f"in it {first.path}: {first.note or _change(first)}{more}")
+        return Difference(path, recorded, now, f"in it {first.path}: {first.note or _format_change(first)}{more}")
     return Difference(path, recorded, now, texts.brief(recorded, now))
 
 
-def _change(one: Difference) -> str:
-    recorded, now = ("absent" if side is ABSENT else canonical(side) for side in (one.recorded, one.now))
-    return " -> ".join(texts.apart(recorded, now))
+def _format_change(difference: Difference) -> str:
+    recorded, now = ("absent" if side is ABSENT else canonical(side) for side in (difference.recorded, difference.now))
+    return " -> ".join(texts.shorten_pair(recorded, now))
 
 
 def _inside(text: str) -> Json:
@@ -173,9 +173,9 @@ def _ends(before: list[str], after: list[str]) -> tuple[int, int]:
 def _order(before: list[str], after: list[str], head: int) -> list[int]:
     """For each element now, the place (from 1) that it had when recorded."""
     places: dict[str, deque[int]] = defaultdict(deque)
-    for i, one in enumerate(before[head:], head + 1):
-        places[one].append(i)
-    return [*range(1, head + 1), *(places[one].popleft() for one in after[head:])]
+    for i, text in enumerate(before[head:], head + 1):
+        places[text].append(i)
+    return [*range(1, head + 1), *(places[text].popleft() for text in after[head:])]
 
 
 def _pairs(lost: list[Json], gained: list[Json]) -> list[tuple[int, int]]:
@@ -197,9 +197,9 @@ def _pairs(lost: list[Json], gained: list[Json]) -> list[tuple[int, int]]:
 
 def _unique(elements: list[Json]) -> dict[object, int]:
     """Return the position of each element that says who it is, where no other one says the same."""
-    named = [(_identity(one), i) for i, one in enumerate(elements)]
-    counts = Counter(key for key, _ in named)
-    return {key: i for key, i in named if key is not None and counts[key] == 1}
+    identities = [(_identity(element), i) for i, element in enumerate(elements)]
+    counts = Counter(key for key, _ in identities)
+    return {key: i for key, i in identities if key is not None and counts[key] == 1}
 
 
 def _identity(element: Json) -> tuple[object, str, str] | None:

@@ -40,8 +40,8 @@ def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcod
     have = Counter(recorded)
     if sum(count * have[item] for item, count in Counter(now).items()) > PAIRS:
         return None
-    found = SequenceMatcher(None, recorded, now, autojunk=False).get_opcodes()
-    return [code for code in found if code[0] != "equal"]
+    codes = SequenceMatcher(None, recorded, now, autojunk=False).get_opcodes()
+    return [code for code in codes if code[0] != "equal"]
 
 
 def common_prefix(recorded: str, now: str) -> int:
@@ -112,18 +112,18 @@ def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
     """
     at = common_prefix(recorded, now)
     start = max(0, at - room // 3) if max(len(recorded), len(now)) > room else 0
-    sides = _cut(recorded, start, room), _cut(now, start, room)
+    sides = _cut_text(recorded, start, room), _cut_text(now, start, room)
     if recorded == now or _look(sides[0]) != _look(sides[1]):
         return sides
     at, *spans = hunk(*sides)
     escaped = ["".join(map(_escape, span)) for span in spans]
     if escaped == spans:  # spaces at the end
         return json.dumps(sides[0], ensure_ascii=False), json.dumps(sides[1], ensure_ascii=False)
-    told = [side[:at] + new + side[at + len(old) :] for side, old, new in zip(sides, spans, escaped, strict=True)]
-    return told[0], told[1]
+    written = [side[:at] + new + side[at + len(old) :] for side, old, new in zip(sides, spans, escaped, strict=True)]
+    return written[0], written[1]
 
 
-def apart(recorded: str, now: str, room: int = SHOWN) -> tuple[str, str]:
+def shorten_pair(recorded: str, now: str, room: int = SHOWN) -> tuple[str, str]:
     """Return two texts shortened to `room` characters, or cut around their first change where that hides it."""
     short = shorten(recorded, room), shorten(now, room)
     return short if _look(short[0]) != _look(short[1]) else excerpt(recorded, now, room)
@@ -139,7 +139,7 @@ def _escape(char: str) -> str:
     return char if char.isprintable() and char.isascii() else json.dumps(char)[1:-1]
 
 
-def _cut(text: str, start: int, room: int) -> str:
+def _cut_text(text: str, start: int, room: int) -> str:
     before = "..." if start else ""
     rest = text[start:]
     if len(before) + len(rest) <= room:
@@ -150,10 +150,10 @@ def _cut(text: str, start: int, room: int) -> str:
 def _inside_word(text: str, at: int, other: str, other_at: int | None = None) -> bool:
     """Return whether position `at` of either text has a letter or digit on both sides."""
     other_at = at if other_at is None else other_at
-    return _joined(text, at) or _joined(other, other_at)
+    return _is_inside_letters(text, at) or _is_inside_letters(other, other_at)
 
 
-def _joined(text: str, at: int) -> bool:
+def _is_inside_letters(text: str, at: int) -> bool:
     return 0 < at < len(text) and _wordy(text[at - 1]) and _wordy(text[at])
 
 
@@ -183,7 +183,7 @@ def _swap(old: str, new: str) -> str:
         return f"added {_show(shorten(new))}"
     if not new:
         return f"dropped {_show(shorten(old))}"
-    return " -> ".join(apart(_show(old), _show(new)))
+    return " -> ".join(shorten_pair(_show(old), _show(new)))
 
 
 def _lines(old: list[str], new: list[str]) -> str:

@@ -64,25 +64,25 @@ class EqualValues:
 
     def host(self, url: Url) -> str:
         """Return the host of `url` with its equal parts marked."""
-        return self._marked("host", "", url.host, url.host)
+        return self._mark("host", "", url.host, url.host)
 
     def path(self, url: Url) -> str:
         """Return the path of `url` with its equal parts marked."""
-        return self._marked("path", "", url.path, url.host)
+        return self._mark("path", "", url.path, url.host)
 
     def header(self, name: str, value: str, host: str) -> str:
         """Return the value of a header (`name` in lower case) with its equal parts marked."""
-        return self._marked("header", name, value, host)
+        return self._mark("header", name, value, host)
 
     def query(self, name: str, value: str, host: str) -> str:
         """Return the value of a query parameter with its equal parts marked."""
-        return self._marked("query", name.lower(), value, host)
+        return self._mark("query", name.lower(), value, host)
 
     def body(self, tree: Json, host: str) -> Json:
         """Return the tree with the equal parts of its texts marked."""
         for rule in self._rules.get("body", ()):
             if rule.applies(host):
-                tree = compile_path(rule.path).replace(tree, partial(_replaced_text, rule))
+                tree = compile_path(rule.path).replace(tree, partial(_mark_text, rule))
         return tree
 
     def marked_texts(self, tree: Json, host: str) -> dict[Place, tuple[str, str]]:
@@ -97,12 +97,12 @@ class EqualValues:
         marked = {place: value for place, value in compile_path("$..*").find(self.body(tree, host)) if place in places}
         return {place: (value, str(marked.get(place, value))) for place, value in places.items()}
 
-    def _marked(self, part: Part, name: str, value: str, host: str) -> str:
-        for rule in self._meant(part, name, host):
-            value = replaced(rule, value)
+    def _mark(self, part: Part, name: str, value: str, host: str) -> str:
+        for rule in self._find_rules(part, name, host):
+            value = mark_equal(rule, value)
         return value
 
-    def _meant(self, part: Part, name: str, host: str) -> Iterator[Rule]:
+    def _find_rules(self, part: Part, name: str, host: str) -> Iterator[Rule]:
         for rule in self._rules.get(part, ()):
             if (part in {"host", "path"} or rule.path == name) and rule.applies(host):
                 yield rule
@@ -121,7 +121,7 @@ def equal_differences(recorded: dict[str, tuple[str, str]], now: dict[str, tuple
             yield Difference(path, old, new, "equal: declared by a rule of the project")
 
 
-def replaced(rule: Rule, value: str) -> str:
+def mark_equal(rule: Rule, value: str) -> str:
     """Return `value` with the parts that are equal by `rule` replaced by a mark."""
     if rule.pattern:
         return re.sub(rule.pattern, MARK, value)
@@ -129,8 +129,8 @@ def replaced(rule: Rule, value: str) -> str:
     return f"{rule.path.replace('*', MARK)}{value[match.end() :]}" if match else value
 
 
-def _replaced_text(rule: Rule, value: Json) -> Json:
-    return replaced(rule, value) if isinstance(value, str) else value
+def _mark_text(rule: Rule, value: Json) -> Json:
+    return mark_equal(rule, value) if isinstance(value, str) else value
 
 
 @lru_cache(maxsize=256)
@@ -144,51 +144,57 @@ def _glob(text: str, is_host: bool) -> re.Pattern[str]:
 Near: TypeAlias = Callable[[str, bytes, bytes], bool]
 """Says of a type ("image/png"), the recorded bytes and those of now whether they are near enough."""
 
-Laid = dict["Place", "Media"]
+MediaByPlace = dict["Place", "Media"]
 
 _WHY = "watch: near enough, as agentreplay.media says"
 _WHOLE = ("image/", "audio/", "video/", "application/pdf")
 
 
-def laid_aside(call: WireCall) -> tuple[MatchContent, Laid]:
+def split_media(call: WireCall) -> tuple[MatchContent, MediaByPlace]:
     """Return what a call holds, with the type of each of its media in its place, and the media by their places."""
-    held = content(call.headers, call.body)
-    if held.kind == "bytes":
-        one = media.of(held.data, header(call.headers, "content-type"))
-        if not one.kind.startswith(_WHOLE):
-            return held, {}
-        return held._replace(data=f"<{one.kind}>".encode()), {(): one}
-    found = dict(media.found(held.tree)) | (_files(call, held) if held.kind == "multipart" else {})
-    return held._replace(tree=rewritten(held.tree, {place: f"<{one.kind}>" for place, one in found.items()})), found
+    body_content = content(call.headers, call.body)
+    if body_content.kind == "bytes":
+        medium = media.make_media(body_content.data, header(call.headers, "content-type"))
+        if not medium.kind.startswith(_WHOLE):
+            return body_content, {}
+        return body_content._replace(data=f"<{medium.kind}>".encode()), {(): medium}
+    by_place = dict(media.find_media(body_content.tree)) | (
+        _find_files(call, body_content) if body_content.kind == "multipart" else {}
+    )
+    return body_content._replace(
+        tree=rewritten(body_content.tree, {place: f"<{medium.kind}>" for place, medium in by_place.items()})
+    ), by_place
 
 
-def _files(call: WireCall, held: MatchContent) -> Laid:
+def _find_files(call: WireCall, body_content: MatchContent) -> MediaByPlace:
     """Return the parts of a multipart that are no text."""
     mark = boundary(header(call.headers, "content-type")).encode()
-    pieces = (b"\r\n" + held.data).split(b"\r\n--" + mark)
-    found: Laid = {}
-    for at, part in enumerate(held.tree if isinstance(held.tree, list) else ()):
+    pieces = (b"\r\n" + body_content.data).split(b"\r\n--" + mark)
+    by_place: MediaByPlace = {}
+    for at, part in enumerate(body_content.tree if isinstance(body_content.tree, list) else ()):
         match part:
             case {"headers": str(head), "body": {"sha256": str()}}:
-                found[at, "body"] = media.of(pieces[at].partition(b"\r\n\r\n")[2], media.part_type(head))
-    return found
+                by_place[at, "body"] = media.make_media(pieces[at].partition(b"\r\n\r\n")[2], media.part_type(head))
+    return by_place
 
 
-def parted(recorded: Call, now: Call, near: Near) -> tuple[Difference, ...] | None:
+def compare_media(recorded: Call, now: Call, near: Near) -> tuple[Difference, ...] | None:
     """Where the media of two calls differ near enough; None where one of them is another, or stands elsewhere."""
     if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
         return None
-    old, new = laid_aside(recorded)[1], laid_aside(now)[1]
-    if [(place, one.kind) for place, one in old.items()] != [(place, one.kind) for place, one in new.items()]:
+    old, new = split_media(recorded)[1], split_media(now)[1]
+    if [(place, medium.kind) for place, medium in old.items()] != [
+        (place, medium.kind) for place, medium in new.items()
+    ]:
         return None
-    found = []
-    for place, one in old.items():
+    differences = []
+    for place, medium in old.items():
         other = new[place]
-        if one.data != other.data:
-            if not near(one.kind, one.data, other.data):
+        if medium.data != other.data:
+            if not near(medium.kind, medium.data, other.data):
                 return None
-            found.append(Difference(show(place), str(one), str(other), _WHY))
-    return tuple(found)
+            differences.append(Difference(show(place), str(medium), str(other), _WHY))
+    return tuple(differences)
 
 
 __all__ = ["ClientIds", "Matching"]
@@ -237,11 +243,11 @@ class Matching:
     def fingerprint(self, call: Call) -> Hashable:
         """Return a cheap identity: method, URL, headers that match, and the body by its digest, unread."""
         # A backend is asked twice about a call, whether it recognises it and what its answer is.
-        latest, known = self._latest
+        latest, fingerprint = self._latest
         if latest is not call:
-            known = self._fingerprint(call)
-            self._latest = call, known
-        return known
+            fingerprint = self._fingerprint(call)
+            self._latest = call, fingerprint
+        return fingerprint
 
     def _fingerprint(self, call: Call) -> Hashable:
         if isinstance(call, ToolCall):
@@ -262,12 +268,12 @@ class Matching:
         """
         return ids.key(self._text(call))
 
-    def text(self, call: Call, held: MatchContent | None = None) -> str:
+    def text(self, call: Call, body_content: MatchContent | None = None) -> str:
         """Return the canonical text of a call, of which `key` is the digest: ids and placeholders as they stand.
 
         `body_content` is taken for what the body of the call holds, where it is given.
         """
-        return self._text(call, held)
+        return self._text(call, body_content)
 
     def rule_table(self, call: Call) -> RuleTable:
         """Return the rules for calls of this kind."""
@@ -285,36 +291,36 @@ class Matching:
         }
         if not isinstance(call, ToolCall) and "url" in values and (url := split(call.url)).loopback:
             values["url"] = call.url.replace(f":{url.port}", "", 1), None
-        for path, (value, rule) in self._unkeyed(call).items():
+        for path, (value, rule) in self._list_unkeyed(call).items():
             wired = path == "url.loopback-port" or (isinstance(value, str) and any(sign in value for sign in SIGNS))
             if path.startswith("$") or not wired:
                 values[path] = value, rule
         return values
 
-    def counted(self, call: Call) -> Call:
+    def strip_ignored(self, call: Call) -> Call:
         """Return the call with nothing of its body or arguments but what counts."""
         if isinstance(call, ToolCall):
-            return self._counted_tool(call)
-        held, table = content(call.headers, call.body), self._table(self._reader.read_call(call).dialect)
-        left = self._left(held.tree, table, split(call.url).host)
-        if held.kind != "json" or left is held.tree:
+            return self._strip_ignored_tool(call)
+        body_content, table = content(call.headers, call.body), self._table(self._reader.read_call(call).dialect)
+        left = self._remove_ignored(body_content.tree, table, split(call.url).host)
+        if body_content.kind != "json" or left is body_content.tree:
             return call
         headers = tuple(pair for pair in call.headers if pair[0].lower() != "content-encoding")
         return replace(call, headers=headers, body=Body(canonical(left).encode("utf-8", "surrogatepass")))
 
-    def _counted_tool(self, call: ToolCall) -> ToolCall:
-        arguments = {**cast("JsonObject", self._left(call.tree, self._table("tool"), ""))}
+    def _strip_ignored_tool(self, call: ToolCall) -> ToolCall:
+        arguments = {**cast("JsonObject", self._remove_ignored(call.tree, self._table("tool"), ""))}
         facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
         if SELF in call.facts and SELF in arguments:
             facts[SELF] = arguments.pop(SELF)
         return replace(call, arguments=arguments, facts=facts)
 
-    def key_beside(self, call: Call) -> str:
+    def key_without_media(self, call: Call) -> str:
         """The key of a call without its pictures, sounds and files, of each of which its type stays; "" without any."""
         if isinstance(call, ToolCall):
             return ""
-        held, found = laid_aside(call)
-        return self.ids().key(self._text(call, held=held)) if found else ""
+        body_content, by_place = split_media(call)
+        return self.ids().key(self._text(call, body_content=body_content)) if by_place else ""
 
     def key_alone(self, call: Call) -> str:
         """Return the key of a call beside no others: ids are renamed by their places in it alone."""
@@ -322,7 +328,7 @@ class Matching:
 
     def near_enough(self, recorded: Call, now: Call) -> bool:
         """Whether the pictures, sounds and files of two calls that are alike beside them may stand for each other."""
-        return self.near is not None and parted(recorded, now, self.near) is not None
+        return self.near is not None and compare_media(recorded, now, self.near) is not None
 
     def drift(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """Return what differs between two calls of equal key, place by place.
@@ -332,14 +338,14 @@ class Matching:
 
         Paths are "$..." in the body or the arguments, "headers.NAME", "query.NAME" and "url.PART".
         """
-        before, after = self._unkeyed(recorded), self._unkeyed(now)
-        found = [*(parted(recorded, now, self.near) or ())] if self.near is not None else []
+        before, after = self._list_unkeyed(recorded), self._list_unkeyed(now)
+        differences = [*(compare_media(recorded, now, self.near) or ())] if self.near is not None else []
         for path in before | after:
             old, rule = before.get(path, (ABSENT, None))
             new, other = after.get(path, (ABSENT, None))
             if old is ABSENT or new is ABSENT or canonical(old) != canonical(new):
-                found.append(Difference(path, old, new, _note(rule or other)))
-        return (*found, *self._equal_differences(recorded, now))
+                differences.append(Difference(path, old, new, _note(rule or other)))
+        return (*differences, *self._equal_differences(recorded, now))
 
     def _equal_differences(self, recorded: Call, now: Call) -> Iterator[Difference]:
         """Yield what differs between two calls and is declared equal."""
@@ -357,7 +363,7 @@ class Matching:
             parts[f"headers.{name}"] = value, self._equal(table).header(name, value, url.host)
         return parts | body_parts(self._equal(table), content(call.headers, call.body).tree, url.host)
 
-    def watched(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
+    def list_reported(self, recorded: Call, now: Call) -> tuple[Difference, ...]:
         """Return what differs between two calls of equal key and is to be reported; what a shipped rule drops is not.
 
         Trace ids and the like differ in every run; what a project leaves out is reported, because it may be a mistake.
@@ -383,34 +389,40 @@ class Matching:
             equal = self._equal_values[table] = EqualValues(table.equal)
         return equal
 
-    def _text(self, call: Call, held: MatchContent | None = None) -> str:
+    def _text(self, call: Call, body_content: MatchContent | None = None) -> str:
         """Return the canonical text of a call, in which the ids that the client made itself are marked."""
         if isinstance(call, ToolCall):
             facts: Json = {name: fact for name, fact in call.facts.items() if name != SELF}
             put_to = canonical([call.boundary, call.name, facts])
-            return f"{put_to}\n{canonical(self._left(call.tree, self._table('tool'), ''))}"
+            return f"{put_to}\n{canonical(self._remove_ignored(call.tree, self._table('tool'), ''))}"
         reading = self._reader.read_call(call)
         table = self._table(reading.dialect)
         url = split(call.url)
-        held = held or content(call.headers, call.body)
-        body = self._body(held, reading, table, url.host)
+        body_content = body_content or content(call.headers, call.body)
+        body = self._body(body_content, reading, table, url.host)
         head: list[Json] = [call.method, self._url(url, table)]
         if isinstance(call, FrameCall):
             head += [call.connection, call.binary]
         for name, value in self._head(call.headers):
-            if name in self._also or table.named("header", name, url.host) is None:
-                plain = held.kind == "multipart" and name == "content-type" and table.named("header", BOUNDARY, "")
+            if name in self._also or table.find_rule("header", name, url.host) is None:
+                plain = (
+                    body_content.kind == "multipart"
+                    and name == "content-type"
+                    and table.find_rule("header", BOUNDARY, "")
+                )
                 marked = self._equal(table).header(name, value, url.host)
                 head += [name, _without_boundary(marked) if plain else marked]
         return f"{canonical(head)}\n{body}"
 
-    def _body(self, held: MatchContent, reading: CallReading, table: RuleTable, host: str) -> str:
-        if held.kind == "bytes" or (held.kind == "multipart" and table.named("header", BOUNDARY, "") is None):
-            return held.data.decode("latin-1")
-        tree = self._left(held.tree, table, host)
-        return f"{held.kind} {canonical(_marked(tree, reading))}"
+    def _body(self, body_content: MatchContent, reading: CallReading, table: RuleTable, host: str) -> str:
+        if body_content.kind == "bytes" or (
+            body_content.kind == "multipart" and table.find_rule("header", BOUNDARY, "") is None
+        ):
+            return body_content.data.decode("latin-1")
+        tree = self._remove_ignored(body_content.tree, table, host)
+        return f"{body_content.kind} {canonical(_mark_client_ids(tree, reading))}"
 
-    def _left(self, tree: Json, table: RuleTable, host: str) -> Json:
+    def _remove_ignored(self, tree: Json, table: RuleTable, host: str) -> Json:
         for path, rule in table.body:
             if rule.applies(host):
                 tree = path.remove(tree)
@@ -418,14 +430,14 @@ class Matching:
 
     def _head(self, headers: Headers) -> Headers:
         """Return the headers that match, by name."""
-        known = self._heads.get(headers)
-        if known is None:
-            kept = [(lower, value) for name, value in headers if (lower := name.lower()) in self.headers]
-            known = tuple(sorted(kept, key=itemgetter(0)))
+        matched = self._heads.get(headers)
+        if matched is None:
+            pairs = [(lower, value) for name, value in headers if (lower := name.lower()) in self.headers]
+            matched = tuple(sorted(pairs, key=itemgetter(0)))
             if len(self._heads) >= _HEADS_KEPT:
                 self._heads.clear()
-            self._heads[headers] = known
-        return known
+            self._heads[headers] = matched
+        return matched
 
     def address(self, call: WireCall) -> str:
         """Return scheme, host and path of a request, without a port and with equal parts marked."""
@@ -444,27 +456,27 @@ class Matching:
         query = [
             (name, equal.query(name, value, url.host))
             for name, value in url.query
-            if table.named("query", name.lower(), url.host) is None
+            if table.find_rule("query", name.lower(), url.host) is None
         ]
         query.sort(key=itemgetter(0))
-        bare = [name for name in url.bare if table.named("query", name.lower(), url.host) is None]
+        bare = [name for name in url.bare if table.find_rule("query", name.lower(), url.host) is None]
         return f"{url.scheme}://{userinfo}{host}{port}{path}?{query}{sorted(bare) or ''}{fragment}"
 
-    def _unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
+    def _list_unkeyed(self, call: Call) -> dict[str, tuple[Json, Rule | None]]:
         """Return all of a call that is not in its key: path -> value and the rule that left it out."""
-        found: dict[str, tuple[Json, Rule | None]] = {}
+        values: dict[str, tuple[Json, Rule | None]] = {}
         if not isinstance(call, ToolCall):
             url, table = split(call.url), self._table(self._reader.read_call(call).dialect)
             host, tree = url.host, content(call.headers, call.body).tree
-            found.update(self._unkeyed_outside(call, url, table))
+            values.update(self._list_unkeyed_outside(call, url, table))
         else:
             host, tree, table = "", call.tree, self._table("tool")
         for path, rule in table.body:
             if rule.applies(host):
-                found.update((rules.show(place), (value, rule)) for place, value in path.find(tree))
-        return found
+                values.update((rules.show(place), (value, rule)) for place, value in path.find(tree))
+        return values
 
-    def _unkeyed_outside(
+    def _list_unkeyed_outside(
         self, call: WireCall, url: Url, table: RuleTable
     ) -> Iterator[tuple[str, tuple[Json, Rule | None]]]:
         parts: dict[str, Json] = {"userinfo": url.userinfo, "fragment": url.fragment}
@@ -473,10 +485,10 @@ class Matching:
             if value and part in table.url:
                 yield f"url.{part}", (value, table.url[part])
         for name, value in url.query:
-            if rule := table.named("query", name.lower(), url.host):
+            if rule := table.find_rule("query", name.lower(), url.host):
                 yield f"query.{name}", (value, rule)
         for name, value in call.headers:
-            rule = table.named("header", name.lower(), url.host)
+            rule = table.find_rule("header", name.lower(), url.host)
             unread = name.lower() not in self.headers and not secret_header(name.lower())  # which one it is, is wiring
             if (rule is not None or unread) and (self.digests or not value.startswith(DIGEST)):
                 yield f"headers.{name.lower()}", (value, rule)
@@ -500,19 +512,19 @@ def _note(rule: Rule | None) -> str:
     return f"{'ignored' if rule.is_of_project and rule.action == 'drop' else rule.action}: {rule.reason}"
 
 
-def _marked(tree: Json, reading: CallReading) -> Json:
+def _mark_client_ids(tree: Json, reading: CallReading) -> Json:
     """The tree with the client's session-wide ids numbered; those that are one of their kind are marked instead."""
     seen: dict[str, int] = {}
 
-    def made(value: Json) -> Json:
+    def mark_made(value: Json) -> Json:
         if isinstance(value, str) and len(value) >= SHORTEST:
             return {MADE: value}
         return f"\0{seen.setdefault(canonical(value), len(seen))}" if isinstance(value, str | int) else value
 
-    def meant(value: Json) -> Json:
+    def mark_meant(value: Json) -> Json:
         return {MEANT: value} if isinstance(value, str) and len(value) >= SHORTEST else value
 
-    for paths, change in ((reading.client_ids, made), (reading.client_refs, meant)):
+    for paths, change in ((reading.client_ids, mark_made), (reading.client_refs, mark_meant)):
         for path in paths:
             tree = rules.compile_path(path).replace(tree, change)
     return tree
@@ -531,12 +543,12 @@ class NearMatches:
         self._matching = matching
         self._queues: dict[str, deque[Exchange]] = defaultdict(deque)
         for x in exchanges:
-            if key := matching.key_beside(x.call):
+            if key := matching.key_without_media(x.call):
                 self._queues[key].append(x)
 
     def find(self, call: Call, lane: str, served: Collection[int]) -> Exchange | None:
         """The first unserved one whose media are near enough to those of `call`, of its lane before any other."""
-        queue = self._queues.get(self._matching.key_beside(call), deque())
+        queue = self._queues.get(self._matching.key_without_media(call), deque())
         while queue and queue[0].start in served:
             queue.popleft()
         for mine in (True, False):

@@ -58,19 +58,19 @@ def split(url: str) -> Url:
     """Return the parts of `url`; what no parser takes is a path of its own, never an error."""
     hidden = HIDDEN.match(url)  # to a parser its brackets are those of IPv6
     try:
-        found = urlsplit(hidden[1] + url[hidden.end() :] if hidden else url)
-        host, port = (found.hostname or "").rstrip("."), found.port
+        parts = urlsplit(hidden[1] + url[hidden.end() :] if hidden else url)
+        host, port = (parts.hostname or "").rstrip("."), parts.port
     except ValueError:
         return Url("", "", None, url)
     return Url(
-        scheme=found.scheme,
+        scheme=parts.scheme,
         host=host,
-        port=None if port == DEFAULT_PORTS.get(found.scheme) else port,
-        path=found.path or "/",
-        query=pairs(found.query),
-        userinfo=hidden[2] if hidden else found.netloc.rpartition("@")[0],
-        fragment=found.fragment,
-        bare=tuple(part for part in found.query.split("&") if part and "=" not in part),
+        port=None if port == DEFAULT_PORTS.get(parts.scheme) else port,
+        path=parts.path or "/",
+        query=pairs(parts.query),
+        userinfo=hidden[2] if hidden else parts.netloc.rpartition("@")[0],
+        fragment=parts.fragment,
+        bare=tuple(part for part in parts.query.split("&") if part and "=" not in part),
     )
 
 
@@ -117,8 +117,8 @@ class Authorities:
         """The recorded services that `now` may be: the one it stands for, else itself, else those nobody stands for."""
         if now is None:
             return (None,)
-        if (known := self._recorded_by_now.get(now)) is not None:
-            return (known,)
+        if (recorded := self._recorded_by_now.get(now)) is not None:
+            return (recorded,)
         taken = self._recorded_by_now.values()
         # A port that was recorded is that same service, unless this run has new ports: then it is a coincidence.
         if now in self.recorded and now not in taken and not self._moved:
@@ -131,11 +131,11 @@ class Authorities:
             self._recorded_by_now[now] = recorded
             self._moved = self._moved or now != recorded
 
-    def standing_for(self, now: Authority) -> str | None:
+    def find_recorded(self, now: Authority) -> str | None:
         """Return the recorded service that `now` stands for, if it is known."""
         return None if now is None else self._recorded_by_now.get(now)
 
-    def now(self, recorded: Authority) -> str | None:
+    def find_current(self, recorded: Authority) -> str | None:
         """Return the service of now that stands for `recorded`, if it is known."""
         return next((name for name, service in self._recorded_by_now.items() if service == recorded), None)
 
@@ -190,8 +190,8 @@ def _content(body: Body, content_type: str, encoding: str) -> MatchContent:
     kind = content_type.partition(";")[0].strip().lower()
     if body.shared is not None and not is_coded(encoding) and not kind.startswith("multipart/"):
         return MatchContent("json", body.shared.tree(), b"")
-    data, whole = decoded(body.data, encoding)
-    if not whole:
+    data, is_whole = decode_body(body.data, encoding)
+    if not is_whole:
         return MatchContent("bytes", None, body.data)
     if kind == "application/x-www-form-urlencoded" and _FORM.fullmatch(data):
         return MatchContent("form", _form(data), data)
@@ -205,7 +205,7 @@ def _content(body: Body, content_type: str, encoding: str) -> MatchContent:
     return MatchContent("bytes", None, data)
 
 
-def decoded(data: bytes, coding: str) -> tuple[bytes, bool]:
+def decode_body(data: bytes, coding: str) -> tuple[bytes, bool]:
     """Return the bytes under a content-encoding, and whether they are all of them.
 
     Of a body that broke off the part that came; what cannot be read within bounds comes back as it is.
@@ -213,10 +213,10 @@ def decoded(data: bytes, coding: str) -> tuple[bytes, bool]:
     if not is_coded(coding):
         return data, True
     try:
-        found = decode(coding, data, ())
+        result = decode(coding, data, ())
     except Opaque:
         return data, False
-    return found.text, found.complete
+    return result.text, result.complete
 
 
 def boundary(content_type: str) -> str:

@@ -190,7 +190,7 @@ class NewValues:
         Another id that the recorded run drew is new only where both were drawn at one call site, which draws more now.
         """
         before = [y for y in self._exchanges if y.start in served or (y.finish or x.start) < x.start]
-        spoken = [self._spoken[0], *map(self._read, before)]
+        spoken = [self._spoken[0], *map(self._read_text, before)]
         values = [fold_ids(value.text) for value in (old, new)]
         if old.kind in IDS:
             if values[1] in self._sites and self._sites[values[1]] != self._sites.get(values[0]):
@@ -199,13 +199,13 @@ class NewValues:
         tokens = [re.compile(rf"(?<![\w:.+]){re.escape(value)}(?![\w:+]|\.\w)") for value in values]
         return not any(token.search(text) for token in tokens for text in spoken)
 
-    def _read(self, x: Exchange) -> str:
+    def _read_text(self, x: Exchange) -> str:
         """Return all that an exchange gave back; of a stream what it amounts to, too."""
         if x.start not in self._spoken:
-            whole = "" if x.outcome is None else read_text(x.outcome)
+            text = "" if x.outcome is None else read_text(x.outcome)
             if isinstance(x.outcome, HttpReply):
-                whole = content(x.outcome.headers, x.outcome.body).data.decode("utf-8", "replace")
-            self._spoken[x.start] = fold_ids("\n".join([whole, *list_spoken_texts(x, self._reader)]))
+                text = content(x.outcome.headers, x.outcome.body).data.decode("utf-8", "replace")
+            self._spoken[x.start] = fold_ids("\n".join([text, *list_spoken_texts(x, self._reader)]))
         return self._spoken[x.start]
 
 

@@ -39,7 +39,7 @@ from pytest_agentreplay.model.canonical_json import canonical, digest
 from pytest_agentreplay.model.exchanges import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.headers import MADE_ANEW
-from pytest_agentreplay.redaction.placeholders import CREDENTIAL, PLACEHOLDER_TEXT, SHAPES, SIGNS, another
+from pytest_agentreplay.redaction.placeholders import CREDENTIAL, PLACEHOLDER_TEXT, SHAPES, SIGNS, describe_other
 from pytest_agentreplay.redaction.secret_names import is_stand_in, looks_random
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class Tokens:
         """`text` gives the canonical text of a call; `wired` says that the recording keeps what headers carry."""
         self._text, self._wired = text, wired
         self._unread: list[tuple[Exchange, Call]] = []
-        self._found: set[str] = set()
+        self._replied: set[str] = set()
         self._now: dict[str, str] = {}
         self._recorded: dict[str, str] = {}
         self._variables: frozenset[str] = frozenset()
@@ -78,31 +78,33 @@ class Tokens:
         """Know that these stand for the same variables of the environment as in the recording."""
         self._variables, self._of_today = placeholders, of_today
 
-    def served(self, exchange: Exchange, call: Call) -> None:
+    def note_served(self, exchange: Exchange, call: Call) -> None:
         """Note that `call` has got the answer of this exchange."""
         self._unread.append((exchange, call))
 
-    def swapped(self, recorded: Call, now: Call, *, unread: bool = False) -> str:
+    def find_swap(self, recorded: Call, now: Call, *, unread: bool = False) -> str:
         """Return where one of two calls, equal up to renaming, sends another credential: "headers.authorization: ...".
 
         "" where it does not. The body and arguments are left `unread` where their bytes are the same.
         """
-        pairs = self._carried(recorded, now)
+        pairs = self._pair_carried(recorded, now)
         if not unread and holds_placeholder(now):
-            pairs += self._written(recorded, now)
+            pairs += self._pair_written(recorded, now)
         for _, old, new in pairs:
             if self._now.get(old) != new:
                 break
         else:
             return ""
-        self._read()
-        return next((f"{where}: {another(old, new)}" for where, old, new in pairs if self._is_another(old, new)), "")
+        self._learn()
+        return next(
+            (f"{where}: {describe_other(old, new)}" for where, old, new in pairs if self._is_another(old, new)), ""
+        )
 
     def _is_another(self, old: str, new: str) -> bool:
         today = self._of_today
         if old != new and old in self._variables and new in self._variables:
             return True
-        if old != new and old in self._found and new in self._found and not (today and today.is_given(new)):
+        if old != new and old in self._replied and new in self._replied and not (today and today.is_given(new)):
             return True
         if not self._wired or today is None or MINTED in new:  # one that a client has made by itself is new each time
             return False
@@ -110,47 +112,47 @@ class Tokens:
             return not today.is_stand_in(new)
         return self._recorded.get(new, old) != old and not today.may_be_shared(new)
 
-    def _read(self) -> None:
+    def _learn(self) -> None:
         """Learn from what was served since."""
         unread, self._unread = self._unread, []
         for exchange, call in unread:
-            pairs = self._carried(exchange.call, call)
+            pairs = self._pair_carried(exchange.call, call)
             if holds_placeholder(call):
-                pairs += self._written(exchange.call, call)
+                pairs += self._pair_written(exchange.call, call)
             for _, old, new in pairs:
                 if self._of_today is not None and self._of_today.is_stand_in(new):
                     continue
                 self._now.setdefault(old, new)
                 self._recorded.setdefault(new, old)
             if exchange.outcome is not None:
-                self._found.update(PLACEHOLDER_TEXT.findall(read_text(exchange.outcome)))
+                self._replied.update(PLACEHOLDER_TEXT.findall(read_text(exchange.outcome)))
 
-    def _written(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
+    def _pair_written(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
         """Return the placeholders in two canonical texts, in pairs, where there are as many in both."""
         old, new = (PLACEHOLDER_TEXT.findall(self._text(call)) for call in (recorded, now))
         return [("body", *pair) for pair in zip(old, new, strict=True)] if len(old) == len(new) else []
 
-    def _carried(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
+    def _pair_carried(self, recorded: Call, now: Call) -> list[tuple[str, str, str]]:
         """Return the credentials beside what is compared, in pairs; the only one of its kind was not recorded."""
         pairs: list[tuple[str, str, str]] = []
         if isinstance(recorded, ToolCall) or isinstance(now, ToolCall) or not self._wired:
             return pairs
-        if mine := carried(now.headers, now.url):
-            theirs = carried(recorded.headers, recorded.url)
+        if mine := read_carried(now.headers, now.url):
+            theirs = read_carried(recorded.headers, recorded.url)
             for (where, host), values in mine.items():
                 pairs += zip(repeat(where), theirs.get((where, host), (f"the only {where} of {host}",)), values)
         return pairs
 
 
 @lru_cache(maxsize=512)
-def carried(headers: Headers, url: str) -> dict[tuple[str, str], tuple[str, ...]]:
+def read_carried(headers: Headers, url: str) -> dict[tuple[str, str], tuple[str, ...]]:
     """Return the placeholders in the headers, query and user info of a request, by their place and host."""
     parts = split(url)
     host = "localhost" if parts.loopback else parts.host
     texts = [(f"headers.{name.lower()}", value) for name, value in headers] + [("url.userinfo", parts.userinfo)]
     texts += [(f"query.{name}", value) for name, value in parts.query if not MADE_ANEW.search(name.lower())]
-    found = {(where, host): tuple(PLACEHOLDER_TEXT.findall(text)) for where, text in texts}
-    return {kind: values for kind, values in found.items() if values}
+    placeholders = {(where, host): tuple(PLACEHOLDER_TEXT.findall(text)) for where, text in texts}
+    return {kind: values for kind, values in placeholders.items() if values}
 
 
 def without_lone(exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
@@ -162,9 +164,11 @@ def without_lone(exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
     kinds: dict[tuple[str, str], set[str]] = defaultdict(set)
     for x in exchanges:
         if not isinstance(x.call, ToolCall):
-            for kind, values in carried(x.call.headers, x.call.url).items():
+            for kind, values in read_carried(x.call.headers, x.call.url).items():
                 kinds[kind].update(values)
-    texts = (text for x in exchanges for text in (_sent(x.call), "" if x.outcome is None else read_text(x.outcome)))
+    texts = (
+        text for x in exchanges for text in (_read_sent(x.call), "" if x.outcome is None else read_text(x.outcome))
+    )
     stays = {placeholder for text in texts if _CREDENTIAL in text for placeholder in PLACEHOLDER_TEXT.findall(text)}
     stays.update(*(values for values in kinds.values() if len(values) > 1))
     lone = {kind for kind, values in kinds.items() if _CREDENTIAL in next(iter(values)) and not values & stays}
@@ -172,17 +176,17 @@ def without_lone(exchanges: Iterable[Exchange]) -> tuple[Exchange, ...]:
 
 
 def _without(call: WireCall, lone: Collection[tuple[str, str]]) -> WireCall:
-    places = {where for where, _ in lone & carried(call.headers, call.url).keys()}
+    places = {where for where, _ in lone & read_carried(call.headers, call.url).keys()}
     kept = tuple(pair for pair in call.headers if f"headers.{pair[0].lower()}" not in places)
     return call if len(kept) == len(call.headers) else replace(call, headers=kept)
 
 
 def holds_placeholder(call: Call) -> bool:
     """Return whether the placeholder of a secret stands in a call as it was sent: a few scans of its bytes."""
-    return _SIGNS.search(_sent(call)) is not None
+    return _SIGNS.search(_read_sent(call)) is not None
 
 
-def _sent(call: Call) -> str:
+def _read_sent(call: Call) -> str:
     return canonical(call.tree) if isinstance(call, ToolCall) else f"{call.url}\n{call.body.data.decode('latin-1')}"
 
 
@@ -233,14 +237,14 @@ def stands_for(parts: list[str], text: str, secret: re.Pattern[str]) -> bool:
     if not text.startswith(parts[0]) or not text.endswith(parts[-1]):
         return False
     at, last = len(parts[0]), len(text) - len(parts[-1])
-    said: dict[str, str] = {}
+    values: dict[str, str] = {}
     for placeholder, after in zip(parts[1::2], parts[2::2], strict=True):
         final = after is parts[-1]
         end = last if final else text.find(after, at, at + LONGEST + len(after)) if after else -1
         if not at <= end <= at + LONGEST:
             return False
         value = text[at:end]
-        if said.setdefault(placeholder, value) != value or not may_stand_in(value, placeholder, secret):
+        if values.setdefault(placeholder, value) != value or not may_stand_in(value, placeholder, secret):
             return False
         at = end + len(after)
     return True
@@ -281,14 +285,14 @@ class ClientIds:
             return digest(text)
         fresh: dict[str, int] = {}
 
-        def rename(found: re.Match[str]) -> str:
-            secret = found["placeholder"] is not None
-            value = found[0] if secret else found["id"]
-            known = self._names.get(value)
-            if found["category"] in self.exact or (found["made"] == "meant" and not known):
+        def rename(match: re.Match[str]) -> str:
+            secret = match["placeholder"] is not None
+            value = match[0] if secret else match["id"]
+            name = self._names.get(value)
+            if match["category"] in self.exact or (match["made"] == "meant" and not name):
                 return value
             # No canonical text holds a raw NUL, so nothing else can read like a renamed id.
-            return f"\0{secret}={known}" if known else f"\0{secret}+{fresh.setdefault(value, len(fresh))}"
+            return f"\0{secret}={name}" if name else f"\0{secret}+{fresh.setdefault(value, len(fresh))}"
 
         key = digest(_RENAMED.sub(rename, text))
         if fresh:

@@ -65,7 +65,7 @@ class Comparison:
         how = rule.how if rule is not None else "exact"
         if how == "ignore" and not {was, here} & self._inner:
             return old
-        (wrapped, inner, _), (wraps, now, wrap) = unwrapped(old), unwrapped(new)
+        (wrapped, inner, _), (wraps, now, wrap) = unwrap(old), unwrap(new)
         if wrapped == wraps and not (rule is not None and rule.hook):
             if isinstance(inner, list) and isinstance(now, list):
                 how = "unordered" if wrapped in {"$set", "$frozenset"} and how not in LISTS else how
@@ -109,10 +109,10 @@ class Comparison:
         self, old: list[Json], new: list[Json], was: Place, here: Place, *, how: str, rule: Rule, below: Rule
     ) -> list[Json]:
         """Return the elements in the order in which those that they are near to were recorded; the others behind."""
-        olds, news = ([_asked(item) for item in side] if was == TOOLS else side for side in (old, new))
+        olds, news = ([_without_result(item) for item in side] if was == TOOLS else side for side in (old, new))
 
         @cache
-        def near(at: int, to: int) -> bool:
+        def is_near(at: int, to: int) -> bool:
             count = len(self.broken)
             self._settle(olds[at], news[to], (*was, at), (*here, to), below)
             differ = self.broken[count:]
@@ -120,7 +120,7 @@ class Comparison:
             return not differ
 
         key = rule.values[0] if rule is not None and rule.how == "unordered" and rule.values else None
-        pairs, settled = paired(how, key, olds, news, near), []
+        pairs, settled = pair_elements(how, key, olds, news, is_near), []
         for at, item in enumerate(old):
             count = len(self.broken)
             if (to := pairs.get(at)) is not None:
@@ -128,11 +128,11 @@ class Comparison:
                 if was == TOOLS and how not in LISTS and self._is_other_call(count):
                     return settled + new[to + 1 :]
                 continue
-            fewer = how in FEWER or (how == "set" and any(near(at, to) for to in range(len(new))))
+            fewer = how in FEWER or (how == "set" and any(is_near(at, to) for to in range(len(new))))
             if fewer or self._leave((*was, at), None, rule, item):
                 settled.append(item)
         for to in sorted({*range(len(new))} - {*pairs.values()}):
-            more = how in MORE or (how == "set" and any(near(at, to) for at in range(len(old))))
+            more = how in MORE or (how == "set" and any(is_near(at, to) for at in range(len(old))))
             if not more and not self._leave(None, (*here, to), rule, new[to]):
                 settled.append(new[to])
         return settled
@@ -145,12 +145,12 @@ class Comparison:
         return bool(calls)
 
 
-def _asked(call: Json) -> Json:
+def _without_result(call: Json) -> Json:
     """Return a call of a tool without what came of it."""
     return {key: value for key, value in call.items() if key != "result"} if isinstance(call, dict) else call
 
 
-def paired(
+def pair_elements(
     how: str, key: str | None, old: list[Json], new: list[Json], near: Callable[[int, int], bool]
 ) -> dict[int, int]:
     """Return the index in `new` of what stands beside each element of `old`, by the member `key` where there is one."""
@@ -166,14 +166,14 @@ def paired(
         [canonical(item.get(key, item) if isinstance(item, dict) and key else item) for item in side]
         for side in (old, new)
     )
-    pairs = matched(was, now, (lambda *_: False) if key else near)
+    pairs = match_elements(was, now, (lambda *_: False) if key else near)
     if how == "unordered" and not key:
         spare = sorted({*range(len(new))} - {*pairs.values()})
         pairs |= dict(zip(sorted({*range(len(old))} - {*pairs}), spare, strict=False))
     return pairs
 
 
-def matched(old: Sequence[str], new: Sequence[str], near: Callable[[int, int], bool]) -> dict[int, int]:
+def match_elements(old: Sequence[str], new: Sequence[str], near: Callable[[int, int], bool]) -> dict[int, int]:
     """Return as many pairs as there can be: index in `old` to index in `new`, `near` both. Equal texts come first."""
     waiting: dict[str, list[int]] = defaultdict(list)
     for to, text in reversed([*enumerate(new)]):
@@ -219,7 +219,7 @@ def distance(rule: Rule, old: Json, new: Json, hooks: Hooks) -> str | None:
                 None if (share := shared_words(old, new)) >= float(least) else f"{share:.2f} of the words are the same"
             )
         case "embed" | "judge", _ if rule is not None:
-            return ask(rule, hooks, old, new)
+            return ask_hook(rule, hooks, old, new)
     return ""
 
 
@@ -237,16 +237,16 @@ def number_of(value: object) -> Decimal | None:
     return Decimal(repr(value)) if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
-def ask(rule: Tolerance, hooks: Hooks, old: Json, new: Json) -> str | None:
+def ask_hook(rule: Tolerance, hooks: Hooks, old: Json, new: Json) -> str | None:
     """Return what a function of the project says. Raises RunnerError where it fails.
 
     One that embeds takes a text and gives numbers; a judge takes `recorded`, `now` and `rubric` and gives True, False
     or why it is not near.
     """
-    key, wanted = rule.values
+    key, criterion = rule.values
     try:
         if rule.how == "judge":
-            answer = hooks[key](recorded=old, now=new, rubric=wanted)
+            answer = hooks[key](recorded=old, now=new, rubric=criterion)
             return None if answer is True else str(answer or "the judge says no")
         was, now = ([*hooks[key](value if isinstance(value, str) else canonical(value))] for value in (old, new))
         cosine = sum(a * b for a, b in zip(was, now, strict=True)) / (math.hypot(*was) * math.hypot(*now) or 1)
@@ -254,12 +254,12 @@ def ask(rule: Tolerance, hooks: Hooks, old: Json, new: Json) -> str | None:
         raise
     except Exception as error:  # whatever the project's function does
         raise RunnerError(f"{rule.text}: {error!r}") from error
-    return None if cosine >= float(wanted) else f"the cosine is {cosine:.2f}"
+    return None if cosine >= float(criterion) else f"the cosine is {cosine:.2f}"
 
 
 def view(data: Json) -> Json:
     """Return frozen `data` as its paths lead through it."""
-    wrapped, inner, _ = unwrapped(data)
+    wrapped, inner, _ = unwrap(data)
     if wrapped:
         return view(inner)
     if isinstance(data, dict) and not is_leaf(data):
@@ -267,7 +267,7 @@ def view(data: Json) -> Json:
     return [view(item) for item in data] if isinstance(data, list) else data
 
 
-def unwrapped(data: Json) -> tuple[str, Json, Callable[[Json], Json]]:
+def unwrap(data: Json) -> tuple[str, Json, Callable[[Json], Json]]:
     """Return what a value is wrapped in, as a text, what is inside, and what wraps something else likewise."""
     if isinstance(data, dict) and len(data) == 1:
         ((tag, payload),) = data.items()

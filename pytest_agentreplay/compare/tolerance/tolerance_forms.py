@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.rules import Selector, Step, compile_path
-from pytest_agentreplay.redaction.regexes import quick
+from pytest_agentreplay.redaction.regexes import compile_linear
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json
@@ -144,7 +144,7 @@ def _form(how: str, line: str) -> tuple[str, tuple[Any, ...]]:
             return "at most", (Decimal(limit), bool(times))
         case "regex", pattern:
             try:
-                return "regex", (quick(pattern),)
+                return "regex", (compile_linear(pattern),)
             except ValueError as wrong:
                 raise SettingsError(f"{line}: the pattern {wrong}") from None
         case "one_of" | "forbidden" as word, values:

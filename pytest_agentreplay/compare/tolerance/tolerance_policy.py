@@ -51,22 +51,22 @@ class TolerancePolicy:
             rule for rule in self._plain if rule.tool or not any(type(it.want) is int for it in rule.path.steps[1:2])
         )
 
-    def settled(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> Json:
+    def settle(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> Json:
         """Return `now`, of one call of `tool`, with what is near enough to `recorded` as it was recorded.
 
         No judge is asked here: nobody has a model to ask where models are frozen.
         """
-        recorded, now = _unnumbered(recorded), _unnumbered(now)
+        recorded, now = _strip_numbers(recorded), _strip_numbers(now)
         if not self._of_calls or canonical(recorded) == canonical(now):
             return now
         was: Json = {"tools": [{"name": tool, side: recorded}]}
         here: Json = {"tools": [{"name": tool, side: now}]}
-        settled: Any = Comparison(was, here, partial(_places, self._of_calls), {}).settled
+        settled: Any = Comparison(was, here, partial(_rank_rules, self._of_calls), {}).settled
         return settled["tools"][0][side]  # type: ignore[no-any-return]
 
-    def near(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> bool:
+    def is_near(self, tool: str, recorded: Json, now: Json, side: Side = "result") -> bool:
         """Return whether one may stand for the other."""
-        return canonical(_unnumbered(recorded)) == canonical(self.settled(tool, recorded, now, side))
+        return canonical(_strip_numbers(recorded)) == canonical(self.settle(tool, recorded, now, side))
 
     def compare(
         self, recorded: JsonObject, now: JsonObject, hooks: Hooks | None = None, turns: Sequence[str] = ()
@@ -78,14 +78,14 @@ class TolerancePolicy:
         for one that fails.
         """
         rules = (*SHIPPED, *(self._plain if hooks is None else self.rules))
-        sides = (_unnumbered(recorded), _unnumbered(now))
-        broken = Comparison(*sides, partial(_places, rules), hooks or {}).broken
-        return (*self.find_exceeded(recorded, now, turns), *map(_drift, broken))
+        sides = (_strip_numbers(recorded), _strip_numbers(now))
+        broken = Comparison(*sides, partial(_rank_rules, rules), hooks or {}).broken
+        return (*self.find_exceeded(recorded, now, turns), *map(_make_drift, broken))
 
     def find_exceeded(self, recorded: JsonObject, now: JsonObject, turns: Sequence[str] = ()) -> tuple[Drift, ...]:
         """Return the budgets that are exceeded and the calls that are forbidden; these hold beside all other rules."""
-        was, here = view(_unnumbered(recorded)), view(_unnumbered(now))
-        return tuple(map(_drift, _exceeded(self.rules, was, here, turns)))
+        was, here = view(_strip_numbers(recorded)), view(_strip_numbers(now))
+        return tuple(map(_make_drift, _list_exceeded(self.rules, was, here, turns)))
 
 
 class Reach(NamedTuple):
@@ -102,11 +102,11 @@ class Reach(NamedTuple):
     members: frozenset[str] = frozenset()
 
 
-def find_reach(rule: Tolerance, shown: JsonObject) -> Reach:
+def find_reach(rule: Tolerance, observation: JsonObject) -> Reach:
     """Return how far the path of `rule` leads into what a run shows (`backends.observation`)."""
-    tree, steps = view(shown), rule.path.steps
+    tree, steps = view(observation), rule.path.steps
     for cut in range(len(steps), -1, -1):
-        values = [value for _, value in _spots(replace(rule, path=Selector("", steps[:cut])), tree)]
+        values = [value for _, value in _find_spots(replace(rule, path=Selector("", steps[:cut])), tree)]
         if values or not cut:
             break
     if cut == len(steps):
@@ -120,7 +120,7 @@ def find_reach(rule: Tolerance, shown: JsonObject) -> Reach:
     return Reach([], is_open, str(steps[cut].want), members)
 
 
-def _spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
+def _find_spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
     """Return each place that a rule names in what a run shows, with what stands there."""
     if not rule.tool:
         return rule.path.find(tree)
@@ -132,17 +132,17 @@ def _spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
     ]
 
 
-def _places(rules: Iterable[Tolerance], data: Json) -> dict[Place, Tolerance]:
+def _rank_rules(rules: Iterable[Tolerance], data: Json) -> dict[Place, Tolerance]:
     """Return the rule that wins at each place that one names."""
     tree = view(data)
     ranked = sorted((rule for rule in rules if rule.how not in BOUNDS), key=lambda rule: rule.rank)
-    return {place: rule for rule in ranked for place, _ in _spots(rule, tree)}
+    return {place: rule for rule in ranked for place, _ in _find_spots(rule, tree)}
 
 
-def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json, turns: Sequence[str]) -> Iterator[BrokenRule]:
+def _list_exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json, turns: Sequence[str]) -> Iterator[BrokenRule]:
     budgets: dict[Place, tuple[Tolerance, Json]] = {}
     for rule in sorted((rule for rule in rules if rule.how in BOUNDS), key=lambda rule: rule.rank):
-        for place, value in _spots(rule, now):
+        for place, value in _find_spots(rule, now):
             if rule.how == "at most":
                 budgets[place] = rule, value
             for at, item in enumerate(value if isinstance(value, list) and rule.how == "forbidden" else ()):
@@ -151,21 +151,21 @@ def _exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json, turns: Sequ
                     where = f" at {turns[at]}" if place == TOOLS and at < len(turns) else ""
                     yield BrokenRule((*place, at), rule, ABSENT, item, f"{name} was called{where}")
     for place, (rule, value) in budgets.items():
-        (amount, is_factor), was = rule.values, dict(_spots(rule, recorded)).get(place)
+        (amount, is_factor), was = rule.values, dict(_find_spots(rule, recorded)).get(place)
         used, base = number_of(value), number_of(was) if is_factor else 1
         if used is not None and base is not None and used > (limit := amount * base):
             yield BrokenRule(place, rule, was, value, f"{limit.normalize():f} is the most")
 
 
-def _drift(broken: BrokenRule) -> Drift:
+def _make_drift(broken: BrokenRule) -> Drift:
     place, rule, *sides, reason = broken
     was, now = (None if side is ABSENT else side for side in sides)
-    shown = " -> ".join("absent" if side is ABSENT else shorten(canonical(side), 60) for side in sides)
+    change = " -> ".join("absent" if side is ABSENT else shorten(canonical(side), 60) for side in sides)
     layer = "tool" if place[:1] == ("tools",) and place[2:3] == ("result",) else "model"
     text = rule.text if rule is not None else f"{show(place)} = exact"
     turn = place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0
     default = rule is None or rule.level is Level.SHIPPED
-    summary = (not reason and _describe_call(place, *sides)) or f"{show(place)} {shown}{reason and f' ({reason})'}"
+    summary = (not reason and _describe_call(place, *sides)) or f"{show(place)} {change}{reason and f' ({reason})'}"
     summary = f"{text}: {reason}" if rule is not None and rule.how == "forbidden" else summary
     return Drift(layer, show(place), text, summary, was, now, turn=turn, default=default)
 
@@ -180,7 +180,7 @@ def _describe_call(place: Place, recorded: Json | Absent, now: Json | Absent) ->
     return ""
 
 
-def _unnumbered(data: Json) -> Any:
+def _strip_numbers(data: Json) -> Any:
     """Return it without the numbers of placeholders: which secret was seen first is no matter of a result."""
     text = json.dumps(data)
     return json.loads(_PLACEHOLDER.sub(r"[[redacted:\1]]", text)) if "[[redacted:" in text else data

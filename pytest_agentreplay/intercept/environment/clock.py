@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_agentreplay import clocks
 from pytest_agentreplay.intercept.environment import debuggers
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.model.release_order import above
+from pytest_agentreplay.model.release_order import lanes_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -211,7 +211,7 @@ class ClockAndSeeds:
 
     def _find_next(self, lane: str, at: int) -> int:
         """Return when the next call began of `lane` or of a lane below it, else of one that waits for it; else `at`."""
-        rows = (self._begins.get(path, []) for path in (lane, *above(lane)))
+        rows = (self._begins.get(path, []) for path in (lane, *lanes_above(lane)))
         after = [begins[place] for begins in rows if (place := bisect_left(begins, at)) < len(begins)]
         below = (begins[0] for path, begins in self._begins.items() if path.startswith(f"{lane}."))
         return min([*after[:1], *(begin for begin in below if begin >= at)], default=at)

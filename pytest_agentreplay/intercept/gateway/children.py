@@ -23,7 +23,7 @@ _declared: tuple[Sequence[str], Callable[[], Gateway]] | None = None
 
 
 @contextmanager
-def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterator[None]:
+def declare_children(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterator[None]:
     """Run a block in which each child whose command line is one of `patterns` gets the variables of `gateway()`."""
     global _declared  # noqa: PLW0603  Popen has no self of ours to find it by
     before, _declared = _declared, (patterns, gateway)
@@ -33,15 +33,15 @@ def declared(patterns: Sequence[str], gateway: Callable[[], Gateway]) -> Iterato
         _declared = before
 
 
-def variables(asked: Mapping[str, Any]) -> Mapping[str, str] | None:
+def variables(arguments: Mapping[str, Any]) -> Mapping[str, str] | None:
     """The environment for a child that Popen was `asked` for; None where it stays as it is."""
     interception = interceptions.find_interception()
     if _declared is None or interception is None or interception.is_over():
         return None
     patterns, gateway = _declared
-    if not any(fnmatchcase(line, pattern) for line in lines(asked["args"]) for pattern in patterns):
+    if not any(fnmatchcase(line, pattern) for line in lines(arguments["args"]) for pattern in patterns):
         return None
-    environ = {os.fsdecode(name): os.fsdecode(value) for name, value in (asked.get("env") or os.environ).items()}
+    environ = {os.fsdecode(name): os.fsdecode(value) for name, value in (arguments.get("env") or os.environ).items()}
     return None if gateway().serves(environ) else environ | gateway().env_for(environ)
 
 

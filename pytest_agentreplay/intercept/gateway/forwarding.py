@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from pytest_agentreplay.intercept.http.bodies import BodyCapture
-from pytest_agentreplay.intercept.http.http_wire import frozen
+from pytest_agentreplay.intercept.http.http_wire import freeze_exception
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.model.exchanges import Failure, HttpReply
 
@@ -91,7 +91,7 @@ class GatewayWire:
         self.kept = False
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
-    def gone(self) -> bool:
+    def has_left(self) -> bool:
         """Return whether the child has closed its end."""
         try:
             with selectors.DefaultSelector() as looking:
@@ -106,15 +106,15 @@ def play(reply: HttpReply, wire: GatewayWire, complete: Callable[[], None]) -> F
 
     One that was not read to its end is sent as far as it came, and left open.
     """
-    whole = reply.failure is None and not left_early(reply)
+    is_complete = reply.failure is None and not left_early(reply)
     length = _stated_length(reply)
-    if length is not None and whole:
+    if length is not None and is_complete:
         length = len(reply.body)  # a secret that was taken out has changed it
     wire.head(reply.status, reply.reason, reply.headers, length)
     *first, last = [*reply.chunks()] or [b""]
     for chunk in first:
         wire.body(chunk)
-    if whole:
+    if is_complete:
         complete()
         wire.body(last)
         wire.end()
@@ -178,7 +178,7 @@ class Forwarding:
                     response = upstream.getresponse()
             except Exception as error:
                 self.interception.observed.note_problem(describe_closed(error))
-                self._broken(intercepted.settle, LEFT if watch.left else frozen(error))
+                self._broken(intercepted.settle, LEFT if watch.left else freeze_exception(error))
             else:
                 self._pass_on(response, ForwardedBody(intercepted, response), watch)
             finally:
@@ -198,7 +198,7 @@ class Forwarding:
                     if watch.left:
                         take.end(closed=True)
                     else:
-                        self._broken(take.end, frozen(error))
+                        self._broken(take.end, freeze_exception(error))
                     return
                 if chunk:
                     take.add(chunk)
@@ -229,17 +229,17 @@ def upstream_of(call: HttpCall) -> http.client.HTTPConnection:
     proxy = urlsplit(getproxies().get(url.scheme, ""))
     connect: Callable[..., http.client.HTTPConnection] = http.client.HTTPConnection
     if secure:
-        connect = functools.partial(http.client.HTTPSConnection, context=trusted())
+        connect = functools.partial(http.client.HTTPSConnection, context=make_ssl_context())
     if not proxy.hostname or proxy_bypass(host):
         return connect(host, port)
     words = unquote(f"{proxy.username or ''}:{proxy.password or ''}").encode()
-    known = {"Proxy-Authorization": f"Basic {base64.b64encode(words).decode()}"} if proxy.username else {}
+    headers = {"Proxy-Authorization": f"Basic {base64.b64encode(words).decode()}"} if proxy.username else {}
     through = connect(proxy.hostname, proxy.port or 8080)
-    through.set_tunnel(host, port, known)
+    through.set_tunnel(host, port, headers)
     return through
 
 
-def trusted() -> ssl.SSLContext:
+def make_ssl_context() -> ssl.SSLContext:
     """Return a context that trusts the system's authorities, else those that the HTTP clients bring along."""
     context = ssl.create_default_context()
     paths = ssl.get_default_verify_paths()
@@ -298,7 +298,7 @@ class ForwardingWatch:
             looking.register(self._done, selectors.EVENT_READ)
             looking.register(self._wire.connection, selectors.EVENT_READ)
             readable = [key.fileobj for key, _ in looking.select()]
-        if self._done not in readable and self._wire.gone():
+        if self._done not in readable and self._wire.has_left():
             self.left = True
             try:
                 # Not SSLSocket.shutdown: it would take the connection away from under the thread that reads it.

@@ -99,7 +99,7 @@ class Gateway:
         self.refused: list[str] = []  # what children wanted of the world beyond the recording
         self._children: list[GatewayChild] = []
         self._started: dict[int, str] = {}  # by number, the program of a child that runs
-        self._asked: set[int] = set()
+        self._asking_children: set[int] = set()
         self._lock = threading.Lock()
         self._server: GatewayServer | None = None
         self._closed = False
@@ -120,14 +120,14 @@ class Gateway:
         """What to merge into the environment `environ` of one child."""
         number = self.ready(environ)
         child, here = self._children[number], self._address(number)
-        given = {
+        variables = {
             variable: (here.replace("http", "ws", 1) if "WEBSOCKET" in variable else here) + path
             for variable, path in child.routes.variables.items()
         }
-        given |= keys_for(environ, child.routes, self._recorded, replaying=not self.recording)
+        variables |= keys_for(environ, child.routes, self._recorded, replaying=not self.recording)
         if environ.get("AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"):
-            given["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false"
-        return given | self._proxies(environ, number)
+            variables["AWS_IGNORE_CONFIGURED_ENDPOINT_URLS"] = "false"
+        return variables | self._proxies(environ, number)
 
     def through(self, base: str) -> str:
         """The URL that stands for the base URL `base`, for a client that reads no variable."""
@@ -153,7 +153,7 @@ class Gateway:
         asks goes past it.
         """
         mark = re.compile(rf"/t/{self._token}\.([0-9]+)")
-        number = next((found[1] for value in environ.values() if (found := mark.search(value))), None)
+        number = next((match[1] for value in environ.values() if (match := mark.search(value))), None)
         if number is None:
             return None
         if not self.recording and not self._was_asked:
@@ -164,7 +164,7 @@ class Gateway:
     @property
     def silent(self) -> tuple[str, ...]:
         """The programs of children that ran and have asked nothing here: what they asked elsewhere nobody has seen."""
-        return tuple(program for number, program in self._started.items() if number not in self._asked)
+        return tuple(program for number, program in self._started.items() if number not in self._asking_children)
 
     def ready(self, environ: Mapping[str, str]) -> int:
         """Make one child ready that would have run in `environ`; returns its number."""
@@ -183,15 +183,15 @@ class Gateway:
         """Whose request this is and which URL is meant, or why it is refused; then the test is told."""
         if method == "CONNECT" or "://" in target.partition("?")[0]:
             return self._elsewhere(target, headers)
-        found = _PATH.fullmatch(target)
-        if found is None:
+        match = _PATH.fullmatch(target)
+        if match is None:
             return self._refuse(f"the gateway was asked without a test's token: {method} {target}")
-        token, number, route, rest = found.groups()
+        token, number, route, rest = match.groups()
         if token != self._token or int(number) >= len(self._children):
             self.strays.append(f"{method} {rest}")
             return OUTLIVED
         child = self._children[int(number)]
-        self._asked.add(int(number))
+        self._asking_children.add(int(number))
         if any(name.lower() == "upgrade" for name, _ in headers):
             return self._refuse(f"a child asked for a WebSocket, which the gateway does not serve: {rest}")
         try:
@@ -237,28 +237,28 @@ class Gateway:
 
     def _proxies(self, environ: Mapping[str, str], number: int) -> dict[str, str]:
         """Keep the child's proxies off the gateway; in a replay make the gateway its proxy, which then refuses."""
-        given: dict[str, str] = {}
+        variables: dict[str, str] = {}
         if self.recording and not any(name in environ or name.lower() in environ for name in PROXIES):
-            return given
+            return variables
         if not self.recording:
             here = self._address(number).replace("http://", f"http://agentreplay:{self._token}@", 1).partition("/t/")[0]
             for name in PROXIES:
-                given |= {name: here, name.lower(): here}
-            given["NODE_USE_ENV_PROXY"] = "1"
+                variables |= {name: here, name.lower(): here}
+            variables["NODE_USE_ENV_PROXY"] = "1"
         past = [host.partition(":")[0] for host in self._allow_hosts if "/" not in host]
         for name in ("NO_PROXY", "no_proxy"):
             before = environ.get(name, "") if self.recording else ""
-            given[name] = ",".join(filter(None, [before, *LOOPBACK, *past]))
-        return given
+            variables[name] = ",".join(filter(None, [before, *LOOPBACK, *past]))
+        return variables
 
     def _elsewhere(self, target: str, headers: Headers) -> str:
         """A child that wants to reach a host by its proxy, which we are in a replay."""
         host = urlsplit(target).netloc or target
         import base64
 
-        shown = base64.b64encode(f"agentreplay:{self._token}".encode()).decode()
-        said = next((value for name, value in headers if name.lower() == "proxy-authorization"), "")
-        if said and shown not in said:
+        credentials = base64.b64encode(f"agentreplay:{self._token}".encode()).decode()
+        authorization = next((value for name, value in headers if name.lower() == "proxy-authorization"), "")
+        if authorization and credentials not in authorization:
             self.strays.append(f"CONNECT {host}")
             return OUTLIVED
         name = host.rpartition(":")[0] or host

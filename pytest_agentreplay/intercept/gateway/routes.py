@@ -137,12 +137,12 @@ class Routes:
         base = self.bases[route]
         if "{region}" in base:
             signed = next((value for name, value in headers if name.lower() == "authorization"), "")
-            found = _SCOPE.search(signed)
+            match = _SCOPE.search(signed)
             set_here = (environ[name] for name in _REGIONS if name in environ)
-            base = base.replace("{region}", found[1] if found else next(set_here, "us-east-1"))
+            base = base.replace("{region}", match[1] if match else next(set_here, "us-east-1"))
         elif "{location}" in base:
-            found = _LOCATION.search(rest)
-            base = base.replace("{location}", f"{found[1]}-" if found and found[1] != "global" else "")
+            match = _LOCATION.search(rest)
+            base = base.replace("{location}", f"{match[1]}-" if match and match[1] != "global" else "")
         return base + rest
 
 
@@ -153,11 +153,11 @@ def routes_for(environ: Mapping[str, str], recorded: Iterable[Call] = ()) -> Rou
     for variable, provider, usual in VARIABLES:
         base = environ.get(variable) or seen.get(provider) or usual
         if base and (variable in environ or usual or provider in seen):
-            routes.variables[variable] = routes.add(provider, whole(base, usual))
+            routes.variables[variable] = routes.add(provider, complete_base(base, usual))
     return routes
 
 
-def whole(base: str, usual: str) -> str:
+def complete_base(base: str, usual: str) -> str:
     """Return a base URL with its scheme: OLLAMA_HOST may be a host and a port alone."""
     if "://" in base:
         return base
@@ -173,18 +173,18 @@ def bases_in(recorded: Iterable[Call]) -> dict[str, str]:
     usual = {host: provider for host, provider in hosts if not is_loopback(host)}
     urls = [call.url.partition("?")[0] for call in recorded if isinstance(call, HttpCall)]
     called = {usual.get(split(url).host) for url in urls}
-    found: dict[str, str] = {}
+    bases: dict[str, str] = {}
     for url in urls:
         host = split(url).host
         if host in usual:
             continue
         owners = {"azure", "foundry"} if host.endswith(".azure.com") else set(_NAMES)
         for provider in PROVIDERS:
-            if provider.name in owners - called - found.keys():
+            if provider.name in owners - called - bases.keys():
                 start = re.search(provider.paths, url)
                 if start is not None:
-                    found[provider.name] = url[: start.start()]
-    return found
+                    bases[provider.name] = url[: start.start()]
+    return bases
 
 
 def keys_for(
@@ -195,16 +195,16 @@ def keys_for(
     Which keys are set may decide which provider an agent takes: none is set for a provider that was never called.
     """
     called = bases_in(recorded).keys() | {_provider_of(call, routes) for call in recorded}
-    given: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for provider in PROVIDERS:
         here = provider.name in called
         if not replaying:
             base = routes.bases.get(provider.name, "")
             here = is_loopback(urlsplit(base).hostname or "") and provider.name != "ollama"
-        given |= {key: dummy for key, dummy in provider.keys if (replaying if key in environ else here)}
-    if replaying and "AWS_ACCESS_KEY_ID" in given and not any(name in environ for name in _REGIONS):
-        given["AWS_DEFAULT_REGION"] = "us-east-1"
-    return given
+        keys |= {key: dummy for key, dummy in provider.keys if (replaying if key in environ else here)}
+    if replaying and "AWS_ACCESS_KEY_ID" in keys and not any(name in environ for name in _REGIONS):
+        keys["AWS_DEFAULT_REGION"] = "us-east-1"
+    return keys
 
 
 def _provider_of(call: Call, routes: Routes) -> str | None:

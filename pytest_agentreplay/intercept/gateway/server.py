@@ -38,15 +38,15 @@ _SCOPE = re.compile(r"Credential=([^/]+)/\d{8}/([^/]+)/([^/]+)/aws4_request")
 _MADE_ANEW = frozenset({"authorization", "x-amz-date", "x-amz-security-token", "x-amz-content-sha256"})
 
 
-def signed_for(call: HttpCall) -> HttpCall:
+def sign_for_upstream(call: HttpCall) -> HttpCall:
     """Return `call` with a signature that its upstream takes; itself, where it was not signed or goes to no AWS host.
 
     The secret key never leaves the child, so the credentials are those that botocore finds in this process. Raises
     CannotFreeze where there is no botocore, or where it finds other credentials than the child has used.
     """
     signature = next((value for name, value in call.headers if name.lower() == "authorization"), "")
-    found = _SCOPE.search(signature)
-    if found is None or not split(call.url).host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws")):
+    match = _SCOPE.search(signature)
+    if match is None or not split(call.url).host.endswith((".amazonaws.com", ".amazonaws.com.cn", ".api.aws")):
         return call
     try:
         from botocore.auth import SigV4Auth  # type: ignore[import-not-found,import-untyped,unused-ignore]
@@ -55,12 +55,12 @@ def signed_for(call: HttpCall) -> HttpCall:
     except ImportError:
         raise _cannot("there is no botocore to sign it again for AWS") from None
     credentials = Session().get_credentials()
-    if credentials is None or credentials.get_frozen_credentials().access_key != found[1]:
+    if credentials is None or credentials.get_frozen_credentials().access_key != match[1]:
         raise _cannot("botocore finds other credentials here than the child has used")
     kept = [pair for pair in call.headers if pair[0].lower() not in _MADE_ANEW]
-    told = {name: value for name, value in kept if name.lower() in {"content-type", "x-amz-target"}}
-    request = AWSRequest(call.method, call.url, told, call.body.data)
-    SigV4Auth(credentials.get_frozen_credentials(), found[3], found[2]).add_auth(request)
+    signed_headers = {name: value for name, value in kept if name.lower() in {"content-type", "x-amz-target"}}
+    request = AWSRequest(call.method, call.url, signed_headers, call.body.data)
+    SigV4Auth(credentials.get_frozen_credentials(), match[3], match[2]).add_auth(request)
     anew = [(name, str(value)) for name, value in request.headers.items() if name.lower() in _MADE_ANEW]
     return replace(call, headers=(*kept, *anew))
 
@@ -171,11 +171,11 @@ class Handler(BaseHTTPRequestHandler):
             self._refuse("", "the request's body is framed by no rule of HTTP")
             return
         gateway = self.server.gateway
-        found = gateway.find(self.command, self.path, headers)
-        if isinstance(found, str):
-            self._refuse("AR-NET", found)
+        target = gateway.find(self.command, self.path, headers)
+        if isinstance(target, str):
+            self._refuse("AR-NET", target)
             return
-        call_context, url = found
+        call_context, url = target
         call = HttpCall(self.command, url, headers, Body(body) if body else EMPTY)
         token = lanes.CALL_CONTEXT.set(lanes.share_context(call_context))
         try:
@@ -193,7 +193,7 @@ class Handler(BaseHTTPRequestHandler):
     def _cross(self, call: HttpCall) -> None:
         gateway = self.server.gateway
         try:
-            sent = signed_for(call) if gateway.recording else call
+            sent = sign_for_upstream(call) if gateway.recording else call
             intercepted = gateway.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         except ReplayDiverged as refused:
             kind = refused.divergence.kind.code if refused.divergence is not None else Kind.LATE.code
@@ -226,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
         """Until the child leaves, as it did when recorded; of `call` it had a part, and must not want more."""
         self.wire.kept = False
         until = clocks.monotonic() + PATIENCE
-        while not (self.wire.gone() or intercepted.wait_for_end(0.02)):
+        while not (self.wire.has_left() or intercepted.wait_for_end(0.02)):
             if call is not None and clocks.monotonic() > until:
                 what = f"the child reads on where it stopped reading when recorded: {pending_call.describe(call)}"
                 self.server.gateway.latch(Divergence(Kind.EXTRA, what, now=call))
@@ -252,13 +252,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _refuse(self, code: str, why: str) -> None:
         """Answer as providers answer to a bad request, so that every SDK raises its own error with our words."""
-        said = f"agentreplay: {why}"
-        error: dict[str, Any] = {"message": said, "type": "agentreplay_refused", "code": code, "param": None}
+        message = f"agentreplay: {why}"
+        error: dict[str, Any] = {"message": message, "type": "agentreplay_refused", "code": code, "param": None}
         if "/p/gemini" in self.path or "/p/vertex/" in self.path:
             error |= {"code": REFUSED, "status": code}
-        body = json.dumps({"type": "error", "error": error, "message": said}).encode()
+        body = json.dumps({"type": "error", "error": error, "message": message}).encode()
         headers = (("content-type", "application/json"), ("x-should-retry", "false"), ("x-agentreplay-code", code))
         # Of a refused tunnel clients show the reason, and nothing else.
-        reason = said if self.command == "CONNECT" else "Bad Request"
+        reason = message if self.command == "CONNECT" else "Bad Request"
         self.wire.head(REFUSED, reason.encode("ascii", "replace").decode(), headers, len(body))
         self.wire.body(body)

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, frozen, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, freeze_exception, revive_exception
 from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
@@ -47,31 +47,31 @@ COMES = frozenset({"data_received", "connection_lost"})
 def hearing(name: str, original: Seam) -> Seam:
     """A method of the protocol; who listens to its wire call is told first. What comes over the wire has its moment."""
 
-    def heard(protocol: Any, *args: Any, **more: Any) -> Any:
+    def listen_and_call(protocol: Any, *args: Any, **more: Any) -> Any:
         listener = protocol.__dict__.get(HEARD)
         if listener is None:
             return original(protocol, *args, **more)
 
-        def now() -> Any:
+        def pass_on() -> Any:
             if protocol.__dict__.get(HEARD) is listener:
                 getattr(listener, name)(*args)
             return original(protocol, *args, **more)
 
-        return None if name in COMES and listener.defer(now) else now()
+        return None if name in COMES and listener.defer(pass_on) else pass_on()
 
-    return heard
+    return listen_and_call
 
 
 def connecting(library: ModuleType, original: Seam) -> Seam:
     """`BaseConnector.connect`, which asks the interception first."""
-    asked = interceptions.find_for_http
+    find_interception = interceptions.find_for_http
 
     async def connect(connector: Any, request: Any, *args: Any, **more: Any) -> Any:
-        interception = asked()
+        interception = find_interception()
         if interception is None or "websocket" in request.headers.get("Upgrade", "").lower():
             return await original(connector, request, *args, **more)
         try:
-            body = await whole(request)
+            body = await read_body(request)
         except BaseException as error:
             blame(original, error)  # that of a generator of the agent's
             raise
@@ -85,11 +85,11 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
         intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         wire = Wire(interception, intercepted, call, functools.partial(native, request))
         if not intercepted.forward:
-            return await replayed(wire, library, connector, request)
+            return await replay_connection(wire, library, connector, request)
         watch = SuspensionProbe()
         try:
             with intercepted.inside():
-                connection = await watch.over(original(connector, request, *args, **more))
+                connection = await watch.watch(original(connector, request, *args, **more))
         except BaseException as error:
             # Perhaps a cancellation: nothing may be awaited here.
             interception.observed.note_problem(describe_closed(error))
@@ -101,7 +101,7 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
     return connect
 
 
-async def replayed(wire: Wire, library: ModuleType, connector: Any, request: Any) -> Any:
+async def replay_connection(wire: Wire, library: ModuleType, connector: Any, request: Any) -> Any:
     """Return a connection over a played transport; what was raised before there was one is raised."""
     intercepted = wire.intercepted
     if intercepted.unfinished:
@@ -135,7 +135,7 @@ def headers_of(request: Any) -> Headers:
     return tuple([(name, value) for name, value in request.headers.items() if name.lower() not in left_out])
 
 
-async def whole(request: Any) -> bytes:
+async def read_body(request: Any) -> bytes:
     """Return the bytes of the request's body; one that can be read once is replaced by what was read."""
     body = request.body
     if not body or isinstance(body, bytes | bytearray):
@@ -172,8 +172,8 @@ class Pieces:
 
 def as_value(error: BaseException) -> Failure:
     """`error` as a value; one of connecting keeps what the system said."""
-    failure, said = frozen(error), getattr(error, "os_error", None)
-    return replace(failure, args=(said.errno, said.strerror)) if isinstance(said, OSError) else failure
+    failure, os_error = freeze_exception(error), getattr(error, "os_error", None)
+    return replace(failure, args=(os_error.errno, os_error.strerror)) if isinstance(os_error, OSError) else failure
 
 
 def native(request: Any, failure: Failure) -> BaseException:
@@ -184,4 +184,4 @@ def native(request: Any, failure: Failure) -> BaseException:
     if kind is not None and issubclass(kind, aiohttp.ClientConnectorError):
         error: BaseException = kind(request.connection_key, OSError(*(failure.args or (failure.message,))))
         return error
-    return thawed(failure, aiohttp)
+    return revive_exception(failure, aiohttp)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import types
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.http.http_wire import forever, frozen, never, refuse
+from pytest_agentreplay.intercept.http.http_wire import forever, freeze_exception, never, refuse
 from pytest_agentreplay.intercept.session import lanes, replacing
 from pytest_agentreplay.intercept.session.replacing import shielded
 from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpReply
@@ -42,9 +42,9 @@ class BodyCapture:
         self.reading = False
         intercepted.partial = self.partial
 
-    def over(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
+    def watch_until_suspended(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
         """Return `awaitable`, watched until it is known that the call gives way to others."""
-        return awaitable if self._watch.suspended else self._watch.over(awaitable)
+        return awaitable if self._watch.suspended else self._watch.watch(awaitable)
 
     def add(self, chunk: bytes) -> None:
         """Note a chunk that is about to pass on."""
@@ -120,7 +120,7 @@ class TeeStream:
             take.end(closed=True)
             raise
         except BaseException as error:
-            take.end(frozen(error))
+            take.end(freeze_exception(error))
             raise
         take.end()
 
@@ -153,7 +153,7 @@ class AsyncTeeStream:
             take.reading = True
             try:
                 try:
-                    chunk = await take.over(chunks.__anext__())
+                    chunk = await take.watch_until_suspended(chunks.__anext__())
                 except StopAsyncIteration:
                     raise
                 except Exception:
@@ -165,7 +165,7 @@ class AsyncTeeStream:
                 await self._end()
                 return
             except BaseException as error:
-                take.end(frozen(error))
+                take.end(freeze_exception(error))
                 if not isinstance(error, Exception):
                     await _leave(chunks)  # given up while a chunk waited for its turn
                 raise
@@ -189,7 +189,7 @@ class AsyncTeeStream:
             await self._close(self._stream.aclose)
             await self._take.hold(end=True)
         except BaseException as error:
-            self._take.end(frozen(error))
+            self._take.end(freeze_exception(error))
             raise
         self._take.end()
 
@@ -220,18 +220,18 @@ class SuspensionProbe:
         self.suspended = False
 
     @types.coroutine
-    def over(self, awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
+    def watch(self, awaitable: Awaitable[Any]) -> Generator[Any, Any, Any]:
         """Await `awaitable`; what the event loop sends and throws goes through as it is."""
         steps: Any = awaitable.__await__()
         resume, value = steps.send, None
         while True:
             try:
-                wanted = resume(value)
+                step = resume(value)
             except StopIteration as done:
                 return done.value
             self.suspended = True
             try:
-                resume, value = steps.send, (yield wanted)
+                resume, value = steps.send, (yield step)
             except BaseException as error:
                 resume, value = steps.throw, error
 
@@ -253,7 +253,7 @@ class ReplayStream:
         if failure is not None and failure.cancelled:
             self._open = False
             never(self._wire)
-        intercepted.wait_in_thread(self._last())
+        intercepted.wait_in_thread(self._count_released())
         self._end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -265,10 +265,10 @@ class ReplayStream:
         if failure is not None and failure.cancelled:
             self._open = False
             await forever(self._wire)
-        await intercepted.wait(self._last())
+        await intercepted.wait(self._count_released())
         self._end()
 
-    def _last(self) -> int:
+    def _count_released(self) -> int:
         """Return how far the answer came: to its end, or as far as the agent read."""
         return len(self._reply.cuts) if self._reply.closed else END
 

@@ -14,7 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream
-from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
+from pytest_agentreplay.intercept.http.http_wire import (
+    LAST,
+    SHORT,
+    Incoming,
+    add_framing,
+    freeze_exception,
+    head_of,
+    is_chunked,
+)
 from pytest_agentreplay.intercept.session.replacing import shielded
 from pytest_agentreplay.model.exchanges import HttpReply
 from pytest_agentreplay.model.release_order import BEGUN
@@ -50,7 +58,7 @@ def hear(response: Any, intercepted: PendingCall) -> None:
     take = BodyCapture(intercepted, HttpReply(response.status, response.reason, version, headers))
     bodiless = response.length == 0 or response._method == "HEAD"
     incoming = Incoming(chunked=response.chunked and not bodiless, length=0 if bodiless else response.length)
-    if incoming.whole:
+    if incoming.is_complete:
         take.end()
     else:
         response.fp = io.BufferedReader(RecordingFile(response.fp, take, incoming), _BUFFER)
@@ -90,12 +98,12 @@ class RecordingFile(io.RawIOBase):
             data = bytes(buffer[: fill(buffer)])
         except BaseException as error:
             take.add_all([incoming.rest()])
-            take.end(frozen(error))
+            take.end(freeze_exception(error))
             raise
         take.reading = False
         if data:
             chunks = incoming.feed(data)
-            if not (incoming.whole or incoming.malformed):
+            if not (incoming.is_complete or incoming.malformed):
                 take.add_all(chunks)
             else:
                 # Whoever has the last chunk of these has all.
@@ -137,10 +145,10 @@ class Playing:
         """Kept, and never waited for."""
         self._timeout = timeout
 
-    def _taken(self, *_args: Any) -> None:
+    def _ignore(self, *_args: Any) -> None:
         """Ignore it: the request is known already, and options mean nothing here."""
 
-    send = sendall = setsockopt = shutdown = close = _taken
+    send = sendall = setsockopt = shutdown = close = _ignore
 
 
 class PlayedFile(io.RawIOBase):
@@ -181,7 +189,7 @@ class PlayedFile(io.RawIOBase):
             self._played.close()  # whoever reads the head has had all
         yield head_of(reply)
         for number, chunk in enumerate(self._played, 1):
-            yield framed(chunk, missing=missing if number == len(reply.cuts) else 0) if chunked else chunk
+            yield add_framing(chunk, missing=missing if number == len(reply.cuts) else 0) if chunked else chunk
         if chunked:
             yield LAST if self._short is None else instead
 

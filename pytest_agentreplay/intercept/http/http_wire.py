@@ -34,7 +34,7 @@ _ROOTS = frozenset({"builtins.Exception", "builtins.BaseException"})
 _SCALARS = (str, int, float, bool, type(None))
 
 
-def frozen(error: BaseException) -> Failure:
+def freeze_exception(error: BaseException) -> Failure:
     """Return `error` as a value; its arguments are kept when all of them are plain."""
     kind = type(error)
     try:
@@ -42,17 +42,17 @@ def frozen(error: BaseException) -> Failure:
     except Exception:
         message = ""  # its own broken __str__ must not cost the exchange
     args = error.args if all(type(value) in _SCALARS for value in error.args) else ()
-    return Failure(dotted(kind), message, args, tuple(map(dotted, kind.__mro__[1:-1])))
+    return Failure(dotted_path(kind), message, args, tuple(map(dotted_path, kind.__mro__[1:-1])))
 
 
-def dotted(kind: type) -> str:
+def dotted_path(kind: type) -> str:
     """Return the dotted path of a class."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def thawed(failure: Failure, library: ModuleType) -> BaseException:
+def revive_exception(failure: Failure, library: ModuleType) -> BaseException:
     """Return the exception to raise in `library`, httpx or httpx2: of the same class, else a stand-in of its name."""
-    kind: type[BaseException] = found(failure.type, library) or stand_in(failure, library)
+    kind: type[BaseException] = find_loaded_class(failure.type, library) or stand_in(failure, library)
     args = failure.args or (failure.message,)
     if kind.__module__.partition(".")[0] in FAMILY:
         try:
@@ -72,13 +72,13 @@ def stand_in(failure: Failure, library: ModuleType) -> type[BaseException]:
     What was no Exception gets one that `except Exception` does not catch either.
     """
     ordinary = not failure.bases or "builtins.Exception" in failure.bases
-    near = (found(base, library) for base in failure.bases if base not in _ROOTS)
+    near = (find_loaded_class(base, library) for base in failure.bases if base not in _ROOTS)
     base = next((kind for kind in near if kind is not None), RuntimeError if ordinary else BaseException)
     module, _, name = failure.type.rpartition(".")
     return type(name, (base,), {"__module__": module, STAND_IN: True})
 
 
-def found(path: str, library: ModuleType) -> type[Exception] | None:
+def find_loaded_class(path: str, library: ModuleType) -> type[Exception] | None:
     """Return the loaded Exception class at the dotted `path`, httpx's and httpx2's being those of `library`."""
     name, _, kind = path.rpartition(".")
     value = find_exception(f"{library.__name__ if name in FAMILY else name}.{kind}")
@@ -94,7 +94,7 @@ class Incoming:
 
     def __init__(self, *, chunked: bool, length: int | None) -> None:
         """Nothing has come yet; a body of length 0 is `whole` already."""
-        self.whole = not chunked and length == 0
+        self.is_complete = not chunked and length == 0
         self._chunked = chunked
         self._missing = None if chunked else length
         self._wire = bytearray()
@@ -102,14 +102,14 @@ class Incoming:
 
     def feed(self, data: bytes) -> list[bytes]:
         """Take what came; returns the chunks that it completes, without their framing."""
-        if not data or self.whole or self.malformed:
+        if not data or self.is_complete or self.malformed:
             return []
         if self._chunked:
             self._wire += data
-            return self._unframed()
+            return self._remove_framing()
         if self._missing is not None:
             self._missing -= len(data)
-            self.whole = self._missing <= 0
+            self.is_complete = self._missing <= 0
         return [data]
 
     def rest(self) -> bytes:
@@ -121,16 +121,16 @@ class Incoming:
 
         Its arguments are how many bytes of the last chunk or of the length are missing, and what came instead.
         """
-        if self.whole or (not self._chunked and self._missing is None):
+        if self.is_complete or (not self._chunked and self._missing is None):
             return None
         rest = len(self.rest())
         missing = (self._missing or 0) - rest if rest or not self._chunked else 0
         instead = (self.malformed.decode("latin-1"),) if self.malformed else ()
         return Failure(SHORT, f"IncompleteRead({missing} more expected)", (missing, *instead), _BASES)
 
-    def _unframed(self) -> list[bytes]:
+    def _remove_framing(self) -> list[bytes]:
         wire, chunks = self._wire, []
-        while not self.whole:
+        while not self.is_complete:
             if self._missing:
                 if len(wire) < self._missing + 2:
                     break
@@ -142,7 +142,7 @@ class Incoming:
                 break
             del wire[: len(line) + 1]
             if self._missing == 0:  # the last chunk has come: what follows are trailers, up to an empty line
-                self.whole = not line.strip()
+                self.is_complete = not line.strip()
                 continue
             try:
                 self._missing = int(line.partition(b";")[0], 16)
@@ -163,15 +163,15 @@ def is_chunked(headers: Headers) -> bool:
 def head_of(reply: HttpReply) -> bytes:
     """The status line and the headers as they go on an HTTP/1.1 wire; the length says what will be sent."""
     version = reply.version if reply.version in {"HTTP/1.0", "HTTP/1.1"} else "HTTP/1.1"
-    whole = reply.body.data and reply.failure is None and not reply.closed
+    is_complete = reply.body.data and reply.failure is None and not reply.closed
     lines = [f"{version} {reply.status} {reply.reason}"]
     for name, value in reply.headers:
-        sent = str(len(reply.body)) if whole and name.lower() == "content-length" else value
+        sent = str(len(reply.body)) if is_complete and name.lower() == "content-length" else value
         lines.append(f"{name}: {sent}")
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def framed(chunk: bytes, *, missing: int = 0) -> bytes:
+def add_framing(chunk: bytes, *, missing: int = 0) -> bytes:
     """Return a chunk with its framing; of one that was broken off, `missing` bytes never come."""
     return b"%x\r\n%b%b" % (len(chunk) + missing, chunk, b"" if missing else b"\r\n")
 
@@ -191,7 +191,7 @@ class Wire:
     def fail(self, error: BaseException, *, suspended: bool = False) -> None:
         """Record that the real call has raised `error`, or report a plugin of the tests that has refused it."""
         self.interception.observed.note_problem(describe_closed(error))
-        self.intercepted.settle(frozen(error), suspended=suspended)
+        self.intercepted.settle(freeze_exception(error), suspended=suspended)
 
 
 def attempt_of(headers: Headers) -> int:
@@ -200,8 +200,8 @@ def attempt_of(headers: Headers) -> int:
         match name.lower():
             case "x-stainless-retry-count" if value.isdecimal():
                 return 1 + int(value)
-            case "amz-sdk-request" if (told := _ATTEMPT.match(value)) is not None:
-                return int(told[1])
+            case "amz-sdk-request" if (match := _ATTEMPT.match(value)) is not None:
+                return int(match[1])
     return 1
 
 

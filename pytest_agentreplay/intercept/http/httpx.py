@@ -27,7 +27,7 @@ from pytest_agentreplay.intercept.http.bodies import (
     TeeStream,
     texts,
 )
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, revive_exception
 from pytest_agentreplay.intercept.network.in_process import is_mocked, reaches_out, stays
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
@@ -83,7 +83,7 @@ class _Transport:
             if intercepted.unfinished:
                 never(wire)
             intercepted.wait_in_thread(BEGUN)
-            return self._streams.replayed(wire)
+            return self._streams.replay_response(wire)
         try:
             with intercepted.inside():
                 response = self._real(request)
@@ -91,7 +91,7 @@ class _Transport:
         except BaseException as error:
             wire.fail(error)
             raise
-        return self._streams.recorded(response, intercepted, self._streams.tee, SuspensionProbe())
+        return self._streams.record_response(response, intercepted, self._streams.tee, SuspensionProbe())
 
     async def handle_async_request(self, request: Any) -> Any:
         try:
@@ -107,12 +107,12 @@ class _Transport:
             if intercepted.unfinished:
                 await forever(wire)
             await intercepted.wait(BEGUN)
-            return self._streams.replayed(wire)
+            return self._streams.replay_response(wire)
         watch, response = SuspensionProbe(), None
         try:
             try:
                 with intercepted.inside():
-                    response = await watch.over(self._real(request))
+                    response = await watch.watch(self._real(request))
             except Exception:
                 if watch.suspended:
                     await intercepted.wait()
@@ -127,7 +127,7 @@ class _Transport:
             # Perhaps a cancellation: nothing may be awaited here.
             wire.fail(error, suspended=watch.suspended)
             raise
-        return self._streams.recorded(response, intercepted, self._streams.async_tee, watch)
+        return self._streams.record_response(response, intercepted, self._streams.async_tee, watch)
 
     def _enter(self, request: Any, body: bytes) -> tuple[Any, Wire | None]:
         """Return the request that is sent, and its call under way; None for one that stays inside the process."""
@@ -160,7 +160,7 @@ def call_of(request: Any, body: bytes) -> HttpCall:
 
 def native(request: Any, library: ModuleType, failure: Failure) -> BaseException:
     """The recorded failure as an exception of the library, told of the request that it belongs to."""
-    error: Any = thawed(failure, library)
+    error: Any = revive_exception(failure, library)
     if isinstance(error, library.HTTPError):
         error.request = request
     raised: BaseException = error
@@ -198,10 +198,10 @@ class _Streams:
 
     def sending(self, method: str, original: Seam) -> Seam:
         """The method of a network transport, which asks the interception first."""
-        asked = interceptions.find_for_http
+        find_interception = interceptions.find_for_http
 
         def send(transport: Any, request: Any) -> Any:
-            interception = asked()
+            interception = find_interception()
             if interception is None or is_mocked(getattr(transport, "_pool", None), method):
                 return original(transport, request)
             real = functools.partial(original, transport)
@@ -211,13 +211,13 @@ class _Streams:
 
     def choosing(self, original: Seam) -> Seam:
         """The client's choice of a transport; one that brings its own network client is intercepted as a whole."""
-        asked = interceptions.find_for_http
+        find_interception = interceptions.find_for_http
         network = (self.library.HTTPTransport, self.library.AsyncHTTPTransport)
 
         def _transport_for_url(client: Any, url: Any) -> Any:
             transport = original(client, url)
             # A network transport's own code asks the interception.
-            if isinstance(transport, network) or (interception := asked()) is None:
+            if isinstance(transport, network) or (interception := find_interception()) is None:
                 return transport
             if reaches_out(transport, (SYNC, ASYNC)):
                 real = getattr(transport, ASYNC if isinstance(client, self.library.AsyncClient) else SYNC)
@@ -226,7 +226,7 @@ class _Streams:
 
         return _transport_for_url
 
-    def recorded(self, response: Any, intercepted: PendingCall, tee: type, watch: SuspensionProbe) -> Any:
+    def record_response(self, response: Any, intercepted: PendingCall, tee: type, watch: SuspensionProbe) -> Any:
         """Return the native response itself, its stream teed."""
         head = head_of(response)
         if not response.is_stream_consumed:
@@ -243,7 +243,7 @@ class _Streams:
         take.end()
         return response
 
-    def replayed(self, wire: Wire) -> Any:
+    def replay_response(self, wire: Wire) -> Any:
         """Return the recorded response as a native one; a recorded failure is raised."""
         reply = wire.intercepted.outcome
         if isinstance(reply, HttpReply):

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
-from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, thawed
+from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, revive_exception
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
@@ -41,7 +41,7 @@ class PendingRequest:
     interception: Interception
     head: tuple[bytes, ...] = field(repr=False)
     is_sent: bool = False
-    held: list[bytes] = field(default_factory=list, repr=False)
+    held_back: list[bytes] = field(default_factory=list, repr=False)
     wire: Wire | None = None
     real: Any = None
 
@@ -80,11 +80,11 @@ class _Patches:
 
     def endheaders(self, original: Seam) -> Seam:
         """The end of a request's head: ask, unless a body is still to come."""
-        asked = interceptions.find_for_http
+        find_interception = interceptions.find_for_http
         self._end = original
 
         def endheaders(connection: Any, message_body: Any = None, *, encode_chunked: bool = False) -> Any:
-            interception = asked()
+            interception = find_interception()
             if interception is None or isinstance(connection.sock, Playing):
                 _under.pop(connection, None)
                 return original(connection, message_body, encode_chunked=encode_chunked)
@@ -124,7 +124,7 @@ class _Patches:
             under = _under.get(connection) if _under else None
             if under is None or under.wire is not None:
                 return original(connection, data)
-            under.held.extend(parts := [*pieces(data, connection.blocksize)])
+            under.held_back.extend(parts := [*pieces(data, connection.blocksize)])
             if under.is_sent:
                 pass_on(original, connection, b"".join(parts))
                 original(connection, b"".join(parts))
@@ -142,7 +142,7 @@ class _Patches:
             try:
                 if under.wire is None:
                     send = (lambda: None) if under.is_sent else functools.partial(self._send_held, connection, under)
-                    self._ask(connection, under, unframed(under), send)
+                    self._ask(connection, under, join_held_back(under), send)
             finally:
                 del _under[connection]
             assert under.wire is not None
@@ -164,14 +164,16 @@ class _Patches:
 
     def _send_held(self, connection: Any, under: PendingRequest) -> None:
         self._end(connection)
-        for part in under.held:
+        for part in under.held_back:
             self._send(connection, part)
 
     def _ask(self, connection: Any, under: PendingRequest, body: bytes, send: Callable[[], object]) -> None:
         """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
         intercepted = under.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        under.wire = Wire(under.interception, intercepted, call, functools.partial(thawed, library=self._library))
+        under.wire = Wire(
+            under.interception, intercepted, call, functools.partial(revive_exception, library=self._library)
+        )
         if not intercepted.forward:
             under.real = connection.sock
             if isinstance(intercepted.outcome, Failure) and not of_the_response(intercepted.outcome):
@@ -208,8 +210,8 @@ def origin_of(connection: Any) -> str:
 
 def origin(scheme: str, host: str, port: int | None) -> str:
     """As URLs write it: without a port that goes without saying, an IPv6 address in brackets."""
-    shown = f"[{host}]" if ":" in host and not host.startswith("[") else host
-    return f"{scheme}://{shown}" + ("" if port in {None, {"http": 80, "https": 443}.get(scheme)} else f":{port}")
+    host_part = f"[{host}]" if ":" in host and not host.startswith("[") else host
+    return f"{scheme}://{host_part}" + ("" if port in {None, {"http": 80, "https": 443}.get(scheme)} else f":{port}")
 
 
 def headers_of(head: tuple[bytes, ...]) -> Headers:
@@ -224,9 +226,9 @@ def announces_body(headers: Headers) -> bool:
     return length != "0" or is_chunked(headers)
 
 
-def unframed(under: PendingRequest) -> bytes:
+def join_held_back(under: PendingRequest) -> bytes:
     """Return the body that was held back, without the chunks that its sender made."""
-    sent = b"".join(under.held)
+    sent = b"".join(under.held_back)
     if not is_chunked(headers_of(under.head)):
         return sent
     return b"".join(Incoming(chunked=True, length=None).feed(sent))

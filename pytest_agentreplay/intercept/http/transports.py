@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream, SuspensionProbe
 from pytest_agentreplay.intercept.http.files import short_of
-from pytest_agentreplay.intercept.http.http_wire import LAST, SHORT, Incoming, framed, frozen, head_of, is_chunked
+from pytest_agentreplay.intercept.http.http_wire import (
+    LAST,
+    SHORT,
+    Incoming,
+    add_framing,
+    freeze_exception,
+    head_of,
+    is_chunked,
+)
 from pytest_agentreplay.model.exchanges import Failure, HttpReply
 from pytest_agentreplay.model.release_order import END
 
@@ -55,13 +63,13 @@ class RecordingProtocol:
                 return
             data = bytes(self._head)
         take.add_all(self._incoming.feed(data))
-        if self._incoming.whole or self._incoming.malformed:
+        if self._incoming.is_complete or self._incoming.malformed:
             self._end(self._incoming.at_end_of_file())
 
     def connection_lost(self, error: BaseException | None) -> None:
         """Nothing more will come."""
         if error is not None:
-            self._end(frozen(error))
+            self._end(freeze_exception(error))
         elif self._take is None:
             bases = ("aiohttp.client_exceptions.ClientConnectionError", "builtins.Exception")
             self._end(Failure(GONE, "Server disconnected", bases=bases))
@@ -70,14 +78,14 @@ class RecordingProtocol:
 
     def set_exception(self, error: BaseException, *_cause: Any) -> None:
         """Aiohttp gives up: nothing was heard in time, or nothing that could be understood."""
-        self._end(frozen(error))
+        self._end(freeze_exception(error))
 
     def close(self) -> None:
         """The agent wants no more: it has had enough, or its own time was up, or it was cancelled."""
         if getattr(self._timer, "_cancelled", False):
-            self._end(frozen(TimeoutError()))
+            self._end(freeze_exception(TimeoutError()))
         elif self._take is None or cancelling():
-            self._end(frozen(asyncio.CancelledError()))
+            self._end(freeze_exception(asyncio.CancelledError()))
         else:
             self._end(closed=True)
 
@@ -182,12 +190,12 @@ class PlayedTransport(asyncio.Transport):
             return
         if isinstance(part, int):
             # A callback cannot wait; the task that does is kept, or it might be collected meanwhile.
-            self._waiting = self._loop.create_task(self._come(part))
+            self._waiting = self._loop.create_task(self._wait_and_go_on(part))
         elif part is not None:
             self._protocol.data_received(part)
             self._loop.call_soon(self._go_on)
 
-    async def _come(self, chunks: int) -> None:
+    async def _wait_and_go_on(self, chunks: int) -> None:
         try:
             await self._wire.intercepted.wait(chunks)
         except ReplayDiverged as refused:
@@ -213,7 +221,7 @@ class PlayedTransport(asyncio.Transport):
         # The end of the body comes with its last chunk, or aiohttp would tell of one chunk more.
         end = LAST if chunked and failure is None and not outcome.closed else b""
         for left, chunk in zip(range(len(outcome.cuts) - 1, -1, -1), outcome.chunks(), strict=True):
-            part = framed(chunk, missing=0 if left else missing) if chunked else chunk
+            part = add_framing(chunk, missing=0 if left else missing) if chunked else chunk
             yield from self._not_before(len(outcome.cuts) - left)
             yield part if left else part + end
         if outcome.closed and failure is None:

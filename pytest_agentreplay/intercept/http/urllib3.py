@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.http.files import Playing, listening
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, thawed
+from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, revive_exception
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
@@ -41,14 +41,14 @@ def patch(library: ModuleType) -> None:
 
 def make_request(original: Seam) -> Seam:
     """The wire call, which asks the interception first."""
-    asked = interceptions.find_for_http
+    find_interception = interceptions.find_for_http
 
     def _make_request(pool: Any, connection: Any, method: str, url: str, *args: Any, **more: Any) -> Any:
-        interception = asked()
+        interception = find_interception()
         if interception is None:
             return original(pool, connection, method, url, *args, **more)
         try:
-            sent, more["body"] = whole(more.get("body"))
+            sent, more["body"] = read_body(more.get("body"))
         except BaseException as error:
             blame(original, error)  # that of a generator of the agent's
             raise
@@ -59,14 +59,18 @@ def make_request(original: Seam) -> Seam:
         if interception.scope.changes and (new := interception.change_request(call)) is not call:
             url = new.url if "://" in url else new.url.removeprefix(origin(pool.scheme, pool.host, pool.port))
             call, more["body"] = new, new.body.data
-            given = more.get("headers") or {}
-            more["headers"] = {name: given[name] for name in given if text(name).lower() != "content-length"}
+            headers = more.get("headers") or {}
+            more["headers"] = {name: headers[name] for name in headers if text(name).lower() != "content-length"}
         intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         wire = Wire(
             interception, intercepted, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url})
         )
         ask = functools.partial(original, pool, connection, method, url, *args, **more)
-        return recorded(wire, pool, connection, ask) if intercepted.forward else replayed(wire, connection, ask)
+        return (
+            record_response(wire, pool, connection, ask)
+            if intercepted.forward
+            else replay_response(wire, connection, ask)
+        )
 
     return _make_request
 
@@ -85,7 +89,7 @@ def prepare_proxy(original: Seam) -> Seam:
     return _prepare_proxy
 
 
-def recorded(wire: Wire, pool: Any, connection: Any, ask: Callable[..., Any]) -> Any:
+def record_response(wire: Wire, pool: Any, connection: Any, ask: Callable[..., Any]) -> Any:
     """Make the real call; its response is teed where it begins."""
     try:
         with listening(wire.intercepted):
@@ -109,7 +113,7 @@ def dig(pool: Any, connection: Any) -> None:
         raise
 
 
-def replayed(wire: Wire, connection: Any, ask: functools.partial[Any]) -> Any:
+def replay_response(wire: Wire, connection: Any, ask: functools.partial[Any]) -> Any:
     """Return the recorded response: urllib3's own, over a played socket. A recorded failure is raised."""
     vars(connection).pop(_TUNNEL, None)
     raise_recorded(wire)
@@ -133,12 +137,12 @@ def over_played_socket(connection: Any, socket: Playing) -> Iterator[None]:
         connection.sock = real
 
 
-def native(known: dict[str, Any], failure: Failure) -> BaseException:
+def native(attributes: dict[str, Any], failure: Failure) -> BaseException:
     """The recorded failure as an exception of urllib3, told of the pool that it belongs to."""
     urllib3 = sys.modules["urllib3"]
-    error = thawed(failure, urllib3)
+    error = revive_exception(failure, urllib3)
     if isinstance(error, urllib3.exceptions.HTTPError):
-        vars(error).update(known)
+        vars(error).update(attributes)
     return error
 
 
@@ -169,7 +173,7 @@ def unexpecting(headers: Any) -> Any:
     return headers
 
 
-def whole(body: Any) -> tuple[bytes, Any]:
+def read_body(body: Any) -> tuple[bytes, Any]:
     """Return the bytes of a request's body, and the body to send in its stead: what can be read once was read."""
     if body is None:
         return b"", None

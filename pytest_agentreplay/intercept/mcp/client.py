@@ -31,7 +31,7 @@ from pytest_agentreplay.intercept.session.patching import find_exception, lead, 
 from pytest_agentreplay.intercept.session.replacing import mark_exchanged, noting, shield
 from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue, program_address
 from pytest_agentreplay.intercept.tools.arguments import Arguments
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
@@ -87,8 +87,8 @@ class Transport:
             interception = interceptions.find_interception()
             if interception is None:
                 return real(values, only, star, stars)  # type: ignore[no-any-return]
-            given, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
-            return self._meet(interception, given, keywords, real)
+            positional, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
+            return self._open(interception, positional, keywords, real)
 
         return connect
 
@@ -99,36 +99,44 @@ class Transport:
         keywords = dict(zip(self._only, only, strict=True)) | stars
         return patching.make_unintercepted(self._key)(*values, *star, **keywords)  # type: ignore[no-any-return]
 
-    async def _meet(
-        self, interception: Interception, given: tuple[Any, ...], keywords: dict[str, Any], body: Callable[..., Any]
+    async def _open(
+        self,
+        interception: Interception,
+        positional: tuple[Any, ...],
+        keywords: dict[str, Any],
+        body: Callable[..., Any],
     ) -> AsyncGenerator[Any, None]:
-        if (around := _around(interception)) is not None:
-            async with contextlib.asynccontextmanager(patching.lend(self._key, around))(*given, **keywords) as streams:
+        if (around := _find_enclosing_opening(interception)) is not None:
+            async with contextlib.asynccontextmanager(patching.lend(self._key, around))(
+                *positional, **keywords
+            ) as streams:
                 yield streams
             return
-        call = FrameCall(address(self._arguments.named(given, keywords)), boundary="mcp")
+        call = FrameCall(address(self._arguments.name_values(positional, keywords)), boundary="mcp")
         intercepted = interception.enter(RawCall(call))
         messages = Messages(self._library)
 
         def real(opened: PendingCall) -> AbstractAsyncContextManager[Any]:
             lent = noting(body, patching.lend(self._key, opened))
-            return contextlib.asynccontextmanager(lent)(*given, **keywords)
+            return contextlib.asynccontextmanager(lent)(*positional, **keywords)
 
         if intercepted.forward:
             async with RecordedStreams(interception, intercepted, call, messages, real(intercepted)) as streams:
                 yield streams
         else:
             ids = hasattr(self._library, "GetSessionIdCallback")
-            async with replayed(interception, intercepted, call, messages, ids=ids, real=real) as streams:
+            async with replay_connection(interception, intercepted, call, messages, ids=ids, real=real) as streams:
                 yield streams
 
 
-def _around(interception: Interception) -> PendingCall | None:
+def _find_enclosing_opening(interception: Interception) -> PendingCall | None:
     """Return the opening that is under way around this one, if any: one transport may be made of another."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None or call_context.inside is None or call_context.inside[1] != "mcp":
         return None
-    return next((one for one in interception.pending.open if one.ticket == call_context.inside[0]), None)
+    return next(
+        (intercepted for intercepted in interception.pending.open if intercepted.ticket == call_context.inside[0]), None
+    )
 
 
 def address(arguments: dict[str, Any]) -> str:
@@ -161,7 +169,7 @@ class RecordedStreams:
 
     async def __aenter__(self) -> tuple[Any, ...]:
         try:
-            streams = await stepped(self._intercepted, self._real.__aenter__(), StepWatch())
+            streams = await run_stepwise(self._intercepted, self._real.__aenter__(), StepWatch())
         except ReplayDiverged:
             raise
         except BaseException as error:
@@ -177,7 +185,7 @@ class RecordedStreams:
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))
-        swallowed: bool | None = await stepped(self._intercepted, self._real.__aexit__(*error), StepWatch())
+        swallowed: bool | None = await run_stepwise(self._intercepted, self._real.__aexit__(*error), StepWatch())
         return swallowed
 
 
@@ -186,7 +194,7 @@ def _session(identity: str | None) -> Headers:
 
 
 @contextlib.asynccontextmanager
-async def replayed(
+async def replay_connection(
     interception: Interception,
     intercepted: PendingCall,
     call: FrameCall,

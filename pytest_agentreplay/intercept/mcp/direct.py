@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.mcp.streams import MessageLog
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
 from pytest_agentreplay.model.exchanges import Closed
 from pytest_agentreplay.providers import json_rpc
 
@@ -51,10 +51,10 @@ class _DirectRequest:
 
 
 def _message(method: str, params: Params, **more: Any) -> bytes:
-    return _written({"jsonrpc": "2.0", **more, "method": method} | ({} if params is None else {"params": params}))
+    return _serialize({"jsonrpc": "2.0", **more, "method": method} | ({} if params is None else {"params": params}))
 
 
-def _written(message: dict[str, Any]) -> bytes:
+def _serialize(message: dict[str, Any]) -> bytes:
     data: bytes = sys.modules["pydantic_core"].to_json(message)
     return data
 
@@ -79,18 +79,20 @@ class Listened(_DirectRequest):
         answer = {"jsonrpc": "2.0", "id": number}
         try:
             request = self._real.send_raw_request(method, params, opts)
-            result = await stepped(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
+            result = await run_stepwise(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
         except Exception as error:
-            if (told := getattr(error, "error", None)) is not None:
-                self._taking.hear(_written({**answer, "error": told.model_dump(by_alias=True, exclude_none=True)}))
+            if (error_data := getattr(error, "error", None)) is not None:
+                self._taking.hear(
+                    _serialize({**answer, "error": error_data.model_dump(by_alias=True, exclude_none=True)})
+                )
             raise
-        self._taking.hear(_written({**answer, "result": result}))
+        self._taking.hear(_serialize({**answer, "result": result}))
         return result
 
     async def notify(self, method: str, params: Params, opts: Any = None) -> None:
         """Tell the server something."""
         intercepted = self._taking.say(_message(method, params))
-        await stepped(DialogueServer(intercepted), self._real.notify(method, params, opts), StepWatch())  # type: ignore[arg-type]
+        await run_stepwise(DialogueServer(intercepted), self._real.notify(method, params, opts), StepWatch())  # type: ignore[arg-type]
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
         """Take what the server says by itself, until the client is closed."""
@@ -100,11 +102,11 @@ class Listened(_DirectRequest):
             self._taking.hear(_message(method, params))
             return False if on_notify_intercept is None else bool(on_notify_intercept(method, params))
 
-        async def notified(context: Any, method: str, params: Params) -> None:
-            await _beside(call_context, on_notify(context, method, params))
+        async def pass_notification(context: Any, method: str, params: Params) -> None:
+            await _run_callback(call_context, on_notify(context, method, params))
 
         try:
-            await self._real.run(on_request, notified, intercept, **more)
+            await self._real.run(on_request, pass_notification, intercept, **more)
         finally:
             self._taking.end(Closed(by_agent=True))
 
@@ -115,12 +117,12 @@ class Listened(_DirectRequest):
     def _progress(
         self, number: Any, on_progress: Callable[..., Awaitable[None]], call_context: CallContext | None
     ) -> Any:
-        async def progressed(progress: float, total: float | None = None, message: str | None = None) -> None:
-            told = {"progressToken": number, "progress": progress, "total": total, "message": message}
-            self._taking.hear(_message(PROGRESS, {name: value for name, value in told.items() if value is not None}))
-            await _beside(call_context, on_progress(progress, total, message))
+        async def report_progress(progress: float, total: float | None = None, message: str | None = None) -> None:
+            params = {"progressToken": number, "progress": progress, "total": total, "message": message}
+            self._taking.hear(_message(PROGRESS, {name: value for name, value in params.items() if value is not None}))
+            await _run_callback(call_context, on_progress(progress, total, message))
 
-        return progressed
+        return report_progress
 
 
 async def _unheard(*_notification: Any) -> None:
@@ -142,9 +144,9 @@ class _Aside:
             lanes.CALL_CONTEXT.reset(token)
 
 
-async def _beside(call_context: CallContext | None, callback: Any) -> None:
+async def _run_callback(call_context: CallContext | None, callback: Any) -> None:
     """Run a callback of the agent, which the server has called from within a message."""
-    await stepped(_Aside(call_context), callback, StepWatch())  # type: ignore[arg-type]
+    await run_stepwise(_Aside(call_context), callback, StepWatch())  # type: ignore[arg-type]
 
 
 class Answered(_DirectRequest):
@@ -170,7 +172,7 @@ class Answered(_DirectRequest):
         """Say the question; its recorded answer comes in its turn."""
         opts = opts or {}
         number, question = self._question(method, params, opts)
-        mine = "agent", json_rpc.plain(number)
+        mine = "agent", json_rpc.make_key(number)
         answer: dict[str, Any] = {}
         intercepted = self._giving.say(question)
         if self._real is not None and intercepted.runs_server:
@@ -213,12 +215,12 @@ class Answered(_DirectRequest):
         """Ask the server itself, whose own calls are replayed."""
         call_context, on_progress = lanes.CALL_CONTEXT.get(), opts.get("on_progress")
 
-        async def progressed(*progress: Any) -> None:
-            await _beside(call_context, on_progress(*progress))  # type: ignore[misc]
+        async def report_progress(*progress: Any) -> None:
+            await _run_callback(call_context, on_progress(*progress))  # type: ignore[misc]
 
-        opts = dict(opts) | ({} if on_progress is None else {"on_progress": progressed})
+        opts = dict(opts) | ({} if on_progress is None else {"on_progress": report_progress})
         request = self._real.send_raw_request(method, params, opts)
-        return await stepped(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
+        return await run_stepwise(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
 
     def close(self) -> None:
         """The client wants no more."""
@@ -238,14 +240,14 @@ class Answered(_DirectRequest):
                 self._changed = self._anyio.Event()
             await self._changed.wait()
             return
-        said: dict[str, Any] = json.loads(due.popleft())
+        message: dict[str, Any] = json.loads(due.popleft())
         self._wake()
         answer, on_progress = self._waiting.get(about, ({}, None))  # what nobody waits for any more is dropped
-        if "method" not in said:
-            answer.update(said)
-        elif said["method"] == PROGRESS and about is not None:
+        if "method" not in message:
+            answer.update(message)
+        elif message["method"] == PROGRESS and about is not None:
             if on_progress is not None:
-                told = said["params"]
-                await on_progress(told["progress"], told.get("total"), told.get("message"))
-        elif self._intercept is None or not self._intercept(said["method"], said.get("params")):
-            await self._on_notify(None, said["method"], said.get("params"))
+                params = message["params"]
+                await on_progress(params["progress"], params.get("total"), params.get("message"))
+        elif self._intercept is None or not self._intercept(message["method"], message.get("params")):
+            await self._on_notify(None, message["method"], message.get("params"))

@@ -50,7 +50,7 @@ class LiveServer:
         self._messages = messages
         self._open = open_
         self._handshake: list[Any] = []
-        self._asked: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
+        self._questions: queue.SimpleQueue[_Question | None] = queue.SimpleQueue()
         self._broken = ""
         self._thread: threading.Thread | None = None
 
@@ -58,17 +58,17 @@ class LiveServer:
         """Whether a message calls a tool that somebody has declared to change nothing."""
         if not self._interception.tools.read_tools:
             return False
-        asked = json_rpc.message(data)
-        return asked.get("method") == CALL and self._interception.tools.reads(
-            string(obj(asked.get("params")).get("name"))
+        request = json_rpc.message(data)
+        return request.get("method") == CALL and self._interception.tools.reads(
+            string(obj(request.get("params")).get("name"))
         )
 
-    async def beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
+    async def ask_beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
         """Ask the real server beside a message of the agent; return an answer that the agent is to get, if any."""
         if intercepted.forward:
-            asked = await self._ask(intercepted, message)
-            intercepted.settle(asked.outcome())
-            return json.dumps(asked.told(json_rpc.message(data)["id"]), ensure_ascii=False).encode()
+            question = await self._ask(intercepted, message)
+            intercepted.settle(question.outcome())
+            return json.dumps(question.make_answer(json_rpc.message(data)["id"]), ensure_ascii=False).encode()
         if intercepted.compare is not None and intercepted.exchange is not None:
             recorded = self._recorded.get(intercepted.exchange.start)
             if recorded is not None:  # else the agent gave up before the answer came
@@ -77,8 +77,8 @@ class LiveServer:
             # Within a tool that is verified: frozen, and answered at once, because nothing tells the order in there.
             recorded = self._recorded.get(intercepted.exchange.start)
             if recorded is not None:
-                told = self._interception.redactor.reveal(ToolReply(recorded | {"id": json_rpc.message(data)["id"]}))
-                return json.dumps(told.value if isinstance(told, ToolReply) else None, ensure_ascii=False).encode()
+                answer = self._interception.redactor.reveal(ToolReply(recorded | {"id": json_rpc.message(data)["id"]}))
+                return json.dumps(answer.value if isinstance(answer, ToolReply) else None, ensure_ascii=False).encode()
         elif string(json_rpc.message(data).get("method")) in HANDSHAKE:
             self._handshake.append(message)
         return None
@@ -86,7 +86,7 @@ class LiveServer:
     async def close(self) -> None:
         """End the real connection, if there is one."""
         anyio: Any = sys.modules["anyio"]
-        self._asked.put(None)
+        self._questions.put(None)
         with anyio.CancelScope(shield=True), anyio.move_on_after(PATIENCE):
             while self._thread is not None and self._thread.is_alive():
                 await anyio.sleep(_BEAT)
@@ -100,13 +100,13 @@ class LiveServer:
         if self._thread is None:
             self._thread = threading.Thread(target=self._main, args=(intercepted,), daemon=True)
             self._thread.start()
-        asked = _Question(message)
-        self._asked.put(asked)
-        while asked.answer is None and not self._broken:
+        question = _Question(message)
+        self._questions.put(question)
+        while question.answer is None and not self._broken:
             await sys.modules["anyio"].sleep(_BEAT)
-        if asked.answer is None:
-            asked.failure = self._broken
-        return asked
+        if question.answer is None:
+            question.failure = self._broken
+        return question
 
     def _main(self, intercepted: PendingCall) -> None:
         with intercepted.inside():
@@ -129,10 +129,10 @@ class LiveServer:
                     await stack.enter_async_context(read)
                     await stack.enter_async_context(write)
                     for message in self._handshake:
-                        await self._tell(read, write, _Question(message))
-                while (asked := await self._next()) is not None:
+                        await self._send(read, write, _Question(message))
+                while (question := await self._next_question()) is not None:
                     async with asyncio.timeout(PATIENCE):
-                        await self._tell(read, write, asked)
+                        await self._send(read, write, question)
             except TimeoutError:
                 self._break(TimeoutError(f"the server has not answered within {PATIENCE:.0f} seconds"))
             except BaseException as error:
@@ -141,24 +141,26 @@ class LiveServer:
                 self._break(ConnectionError("the server has gone") if ended else error)
                 raise
 
-    async def _next(self) -> _Question | None:
-        while self._asked.empty():  # noqa: ASYNC110  who asks runs in another loop
+    async def _next_question(self) -> _Question | None:
+        while self._questions.empty():  # noqa: ASYNC110  who asks runs in another loop
             await asyncio.sleep(_BEAT)
-        return self._asked.get()
+        return self._questions.get()
 
-    async def _tell(self, read: Any, write: Any, asked: _Question) -> None:
+    async def _send(self, read: Any, write: Any, sent: _Question) -> None:
         """Send one message of the agent, and wait for the answer if it is a question."""
-        question = json_rpc.message(self._messages.said(asked.message))
-        await write.send(asked.message)
+        question = json_rpc.message(self._messages.encode_sent(sent.message))
+        await write.send(sent.message)
         while json_rpc.is_request(question):
             came = await read.receive()
             if isinstance(came, Exception):
                 raise came
-            said = json_rpc.message(self._messages.heard(came))
-            if json_rpc.is_request(said):
-                await write.send(self._messages.native(asked.refused(said)))
-            elif "method" not in said and json_rpc.plain(said.get("id")) == json_rpc.plain(question["id"]):
-                asked.answer = said
+            received = json_rpc.message(self._messages.encode_received(came))
+            if json_rpc.is_request(received):
+                await write.send(self._messages.native(sent.refuse_request(received)))
+            elif "method" not in received and json_rpc.make_key(received.get("id")) == json_rpc.make_key(
+                question["id"]
+            ):
+                sent.answer = received
                 return
 
 
@@ -170,12 +172,12 @@ class _Question:
         self.answer: JsonObject | None = None
         self.failure = ""
 
-    def refused(self, said: JsonObject) -> bytes:
+    def refuse_request(self, request: JsonObject) -> bytes:
         """Return the answer to a server that asks back: there is nobody to answer it, but for a ping."""
-        answer: JsonObject = {"jsonrpc": "2.0", "id": said["id"]}
-        if said["method"] == "ping":
+        answer: JsonObject = {"jsonrpc": "2.0", "id": request["id"]}
+        if request["method"] == "ping":
             return json.dumps(answer | {"result": {}}).encode()
-        why = f"the server asks back ({said['method']}), and nobody is there to answer"
+        why = f"the server asks back ({request['method']}), and nobody is there to answer"
         self.failure = why
         return json.dumps(answer | {"error": {"code": -32601, "message": why}}).encode()
 
@@ -183,7 +185,7 @@ class _Question:
         """What is compared."""
         return ToolReply(f"no answer: {self.failure}") if self.failure else _outcome(self.answer or {})
 
-    def told(self, number: Json) -> JsonObject:
+    def make_answer(self, number: Json) -> JsonObject:
         """Return the answer for a tool that runs for real around the call."""
         if self.answer is not None and not self.failure:
             return self.answer

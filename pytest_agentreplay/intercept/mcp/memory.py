@@ -18,7 +18,7 @@ import inspect
 import sys
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.mcp.client import RecordedStreams, replayed
+from pytest_agentreplay.intercept.mcp.client import RecordedStreams, replay_connection
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
 from pytest_agentreplay.intercept.mcp.streams import MessageLog, Messages, ReplayStreams, ReplayWriter
@@ -30,7 +30,7 @@ from pytest_agentreplay.intercept.streams.dialogue import (
     ReplayingDialogue,
     escape_path,
 )
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
 from pytest_agentreplay.model.exchanges import FrameCall, RawCall
 from pytest_agentreplay.providers import json_rpc
 
@@ -88,19 +88,19 @@ def patch(library: ModuleType) -> None:
             _exchange(function, library, _handle)
 
 
-def _exchange(function: Any, library: ModuleType, meeting: Callable[..., Any]) -> None:
+def _exchange(function: Any, library: ModuleType, intercept: Callable[..., Any]) -> None:
     """Have `meeting(library, real, given, keywords)` called in the function's stead."""
     if function.__module__ == library.__name__:
-        wrap_code(function, lambda real: lambda *given, **keywords: meeting(library, real, given, keywords))
+        wrap_code(function, lambda real: lambda *positional, **keywords: intercept(library, real, positional, keywords))
 
 
 async def _streams(
-    library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]
+    library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
 ) -> AsyncGenerator[Any, None]:
     """The body of the context manager that gives the streams of a client and those of a server."""
     asker = _asker()
     interception = _interception(asker)
-    async with contextlib.asynccontextmanager(real)(*given, **keywords) as (client, server):
+    async with contextlib.asynccontextmanager(real)(*positional, **keywords) as (client, server):
         if interception is None:
             yield client, server
             return
@@ -120,48 +120,50 @@ async def _streams(
                     yield (read, write), server
             elif intercepted.connects_to_server:
                 giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
-                async with running(giving, messages, client, around=connection.serving) as streams:
+                async with run_beside(giving, messages, client, around=connection.serving) as streams:
                     yield streams, server
             else:
-                async with replayed(interception, intercepted, call, messages, ids=False) as (read, write):
+                async with replay_connection(interception, intercepted, call, messages, ids=False) as (read, write):
                     write.beside = client[1]
                     yield (read, write), server
         finally:
             del _served[id(server[0])]
 
 
-async def _run(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+async def _run(
+    library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
     """The life of a server on two streams. In a replay it waits for the end of what nobody says."""
     del library
-    read = given[1]
+    read = positional[1]
     connection = _served.get(id(read))
     if connection is None:
-        await real(*given, **keywords)
+        await real(*positional, **keywords)
         return
     intercepted = connection.intercepted
     if intercepted.exchange is None or intercepted.connects_to_server:
-        await stepped(DialogueServer(intercepted), real(*given, **keywords), StepWatch())  # type: ignore[arg-type]
+        await run_stepwise(DialogueServer(intercepted), real(*positional, **keywords), StepWatch())  # type: ignore[arg-type]
     else:
         async for _ in read:
             pass
 
 
 async def _handle(
-    library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]
+    library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
 ) -> None:
     """What a server of the SDK 1.x does for one message: its calls belong to that message."""
     del library
-    message, session = given[1:3]
+    message, session = positional[1:3]
     connection = _served.get(id(getattr(session, "_read_stream", None)))
-    request = "agent", json_rpc.plain(getattr(message, "request_id", None))
+    request = "agent", json_rpc.make_key(getattr(message, "request_id", None))
     serving = connection.requests.get(request) if connection is not None else None
-    work = real(*given, **keywords)
-    await (work if serving is None else stepped(serving, work, StepWatch()))  # type: ignore[arg-type]
+    work = real(*positional, **keywords)
+    await (work if serving is None else run_stepwise(serving, work, StepWatch()))  # type: ignore[arg-type]
 
 
-def _pair(library: ModuleType, real: Callable[..., Any], given: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _pair(library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
     """The dispatchers of a client and of a server."""
-    client, server = real(*given, **keywords)
+    client, server = real(*positional, **keywords)
     asker = _asker()
     interception = _interception(asker)
     if interception is None:
@@ -192,12 +194,12 @@ def _interception(asker: FrameType | None) -> Interception | None:
 def address(asker: FrameType | None) -> str:
     """Whom a client is tied to: the name of the server that the asker holds."""
     kind: Any = getattr(sys.modules.get("mcp.server.lowlevel.server"), "Server", None)
-    held = asker.f_locals.values() if asker is not None and kind is not None else ()
-    return "memory:" + escape_path(next((str(one.name) for one in held if isinstance(one, kind)), ""))
+    candidates = asker.f_locals.values() if asker is not None and kind is not None else ()
+    return "memory:" + escape_path(next((str(server.name) for server in candidates if isinstance(server, kind)), ""))
 
 
 @contextlib.asynccontextmanager
-async def running(
+async def run_beside(
     giving: ReplayingDialogue,
     messages: Messages,
     client: tuple[Any, Any],
@@ -224,7 +226,7 @@ async def running(
 async def _listen(real: Any, giving: ReplayingDialogue, messages: Messages, live: set[Hashable]) -> None:
     """Hand over what the server says of tool calls that it answers itself, and what it asks for meanwhile."""
     async for message in real:
-        data = messages.heard(message)
+        data = messages.encode_received(message)
         if json_rpc.subject(data, by_agent=False) in live or json_rpc.is_request(json_rpc.message(data)):
             giving.hand(data)
 
@@ -249,16 +251,16 @@ class _ServerRequest(ReplayWriter):
         """Say a message; the server gets it unless its recorded answer is all that there is."""
         if self._closed:
             raise self._anyio.ClosedResourceError
-        data = self._messages.said(message)
+        data = self._messages.encode_sent(message)
         intercepted = self._giving.say(data)
         call = json_rpc.message(data).get("method") == CALL
-        served = call and intercepted.runs_server
-        if served:
+        is_served = call and intercepted.runs_server
+        if is_served:
             self._live.add(json_rpc.subject(data, by_agent=True))
-        recorded = [said for said in self._giving.due if json_rpc.subject(said, by_agent=False) not in self._live]
+        recorded = [answer for answer in self._giving.due if json_rpc.subject(answer, by_agent=False) not in self._live]
         self._giving.due.clear()
         self._giving.due.extend(recorded)
-        if served or not call:
-            await stepped(self._around(intercepted), self._real.send(message), StepWatch())  # type: ignore[arg-type]
+        if is_served or not call:
+            await run_stepwise(self._around(intercepted), self._real.send(message), StepWatch())  # type: ignore[arg-type]
         else:
             await self._anyio.lowlevel.checkpoint()

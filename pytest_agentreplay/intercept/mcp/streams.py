@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.streams.dialogue import MessageReader, is_end_of_stream
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
 from pytest_agentreplay.model.exchanges import Closed, Failure
 from pytest_agentreplay.providers import json_rpc
 from pytest_agentreplay.values.failure import failure_of, raise_able
@@ -43,13 +43,13 @@ class Messages:
         # Transports over HTTP carry the context of a sender on to what answers.
         self.contexts = hasattr(library, "create_context_streams")
 
-    def said(self, message: Any) -> bytes:
+    def encode_sent(self, message: Any) -> bytes:
         """Return a message to the server as bytes, as the transport would write it."""
         omitted = {"exclude_none": True} if self._adapter is None else {"exclude_unset": True}
         text: str = message.message.model_dump_json(by_alias=True, **omitted)
         return text.encode()
 
-    def heard(self, message: Any) -> bytes:
+    def encode_received(self, message: Any) -> bytes:
         """Return a message from the server as bytes."""
         if isinstance(message, Exception):
             failure = failure_of(message)
@@ -89,13 +89,13 @@ class MessageLog:
     def learn(self, recorded: bytes, now: bytes) -> None:
         """Tie the ids of a recorded question to today's."""
         old, new = json_rpc.made_ids(recorded), json_rpc.made_ids(now)
-        self._names.update({json_rpc.plain(old[name]): new[name] for name in old if name in new})
+        self._names.update({json_rpc.make_key(old[name]): new[name] for name in old if name in new})
 
     def today(self, data: bytes) -> bytes:
         """What the server said, under today's ids."""
-        said = json_rpc.message(data)
-        renamed = json_rpc.renamed(said, self._names)
-        return data if renamed is said else json.dumps(renamed, ensure_ascii=False).encode()
+        message = json_rpc.message(data)
+        renamed = json_rpc.rename_ids(message, self._names)
+        return data if renamed is message else json.dumps(renamed, ensure_ascii=False).encode()
 
 
 class RealServer(Protocol):
@@ -104,7 +104,7 @@ class RealServer(Protocol):
     def reads(self, data: bytes) -> bool:
         """Return whether a message calls a tool that somebody has declared to change nothing."""
 
-    async def beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
+    async def ask_beside(self, intercepted: PendingCall, message: Any, data: bytes) -> bytes | None:
         """Ask the server beside a message of the agent; return an answer that the agent is to get, if any."""
 
     async def close(self) -> None:
@@ -156,7 +156,7 @@ class RecordingReader(_Recorded, MessageReader):
             if is_end_of_stream(error):
                 self._taking.end(Closed())
             raise
-        data = self._messages.heard(message)
+        data = self._messages.encode_received(message)
         self._taking.hear(data)
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is not None and self._taking.inside is not None and json_rpc.is_request(json_rpc.message(data)):
@@ -177,11 +177,11 @@ class RecordingWriter(_Recorded):
 
     async def send(self, message: Any) -> None:
         """Send a message, noted first."""
-        intercepted = self._taking.say(self._messages.said(message))
+        intercepted = self._taking.say(self._messages.encode_sent(message))
         # A transport may go on in the context of whoever sends: what it does is inside this message.
         around = intercepted if self.around is None else self.around(intercepted)
         try:
-            await stepped(around, self._real.send(message), StepWatch())
+            await run_stepwise(around, self._real.send(message), StepWatch())
         except Exception as error:
             self._taking.unsaid(failure_of(error))
             raise
@@ -254,10 +254,10 @@ class ReplayWriter(_Replayed):
         """Say a message; what was recorded after it becomes due."""
         if self._closed:
             raise self._anyio.ClosedResourceError
-        data, live = self._messages.said(message), self.live
+        data, live = self._messages.encode_sent(message), self.live
         intercepted = self._giving.say(data, reads=live is not None and live.reads(data))
         await self._anyio.lowlevel.checkpoint()
-        if live is not None and (answer := await live.beside(intercepted, message, data)) is not None:
+        if live is not None and (answer := await live.ask_beside(intercepted, message, data)) is not None:
             self._giving.hand(answer)
         if isinstance(intercepted.outcome, Failure):
             raise raise_able(intercepted.outcome, find_exception)

@@ -81,15 +81,15 @@ def environment(event: str, args: tuple[Any, ...]) -> Mapping[str, str]:
     """The variables that a child is started with; none where the event does not tell them."""
     match event, args:
         case ("subprocess.Popen", (_, _, _, given)) | ("os.posix_spawn", (_, _, given)):
-            found = os.environ if given is None else given
-            return {_text(name): _text(value) for name, value in found.items()}
+            variables = os.environ if given is None else given
+            return {_text(name): _text(value) for name, value in variables.items()}
         case _:
             return {}
 
 
 def above_wrappers(frame: FrameType | None) -> str:
     """The module that starts a child, past what only stands around the system's way to do it."""
-    frame = _above(frame, _WAYS | _WRAPPERS)
+    frame = _skip_frames(frame, _WAYS | _WRAPPERS)
     return "" if frame is None else _module(frame)
 
 
@@ -103,17 +103,17 @@ def short_name(path: str) -> str:
 
 def is_probe(path: str, frame: FrameType | None) -> bool:
     """Whether the standard library starts `path` on its own account; `frame` is the one that raised the event."""
-    frame = _above(frame, _WAYS | _WRAPPERS)
+    frame = _skip_frames(frame, _WAYS | _WRAPPERS)
     return frame is not None and short_name(path) in PROBES.get(_module(frame), ())
 
 
 def is_repeat(event: str, frame: FrameType | None) -> bool:
     """Whether `subprocess` has told of this child already, by the event "subprocess.Popen"."""
-    frame = _above(frame, _WRAPPERS)
+    frame = _skip_frames(frame, _WRAPPERS)
     return event != "subprocess.Popen" and frame is not None and _module(frame) == "subprocess"
 
 
-def _above(frame: FrameType | None, modules: frozenset[str]) -> FrameType | None:
+def _skip_frames(frame: FrameType | None, modules: frozenset[str]) -> FrameType | None:
     """Return the nearest frame, from `frame` up, that runs in none of `modules`."""
     while frame is not None and _module(frame) in modules:
         frame = frame.f_back

@@ -37,7 +37,7 @@ from pytest_agentreplay.intercept.network.sandbox import (
     Peer,
     is_of_multiprocessing,
     is_socketpair,
-    made,
+    made_family,
     peer,
 )
 from pytest_agentreplay.intercept.session import callers, exits, interceptions, lanes, pending_call, thread_starts
@@ -225,7 +225,7 @@ class Guard:
         """The import path and the code of the function around each line that was heard; the path may be ""."""
         self.loaded: dict[str, str] = {}  # library in C -> the line of the agent that loaded it
         self.imports: dict[str, str] = {}  # library -> what its import asked for, and was refused
-        self._asked: dict[int, set[str]] = {}
+        self._looked_up: dict[int, set[str]] = {}
         self._reached: set[str] = set()
         self._before: Guard | None = None
         self._on = False
@@ -235,7 +235,7 @@ class Guard:
     def start(self, interception: interceptions.Interception | None = None) -> None:
         """Hear from now on. With the test's `interception`, its stragglers stay refused after `stop`."""
         global _active
-        listen(EVENTS, _meet)
+        listen(EVENTS, _dispatch)
         if self.mode == "deny" and interception is not None:
             _closed[interception] = self
         self._before, _active, self._on = _active, self, True
@@ -244,7 +244,7 @@ class Guard:
     def refusing_imports(self) -> Iterator[None]:
         """Refuse what libraries ask for while they are imported, and hear nothing else."""
         global _refusing_imports  # noqa: PLW0603  as in start
-        listen(EVENTS, _meet)
+        listen(EVENTS, _dispatch)
         thread_starts.stamp_threads()
         before, _refusing_imports = _refusing_imports, self
         try:
@@ -285,8 +285,8 @@ class Guard:
             self.executed(args[0])
             return
         self._refuse_import(event, args, frame)
-        if (found := self._crosses(event, args, frame)) is not None:
-            kind, target = found
+        if (reached := self._crosses(event, args, frame)) is not None:
+            kind, target = reached
             if is_sending_traces(frame):  # it is let through with the world, refused with it, and counted with neither
                 if self.mode == "deny":
                     _close(kind, args)
@@ -303,14 +303,14 @@ class Guard:
     def refuse_late(self, event: str, args: tuple[Any, ...], frame: FrameType | None, late: list[str]) -> None:
         """An audit event of a straggler, after its test's end. Raises ReplayDiverged; `late` takes a line about it."""
         self._refuse_import(event, args, frame)
-        if (found := self._crosses(event, args, frame)) is not None:
-            what = f"{WORDS[found[0]][0]} {found[1]}"
+        if (reached := self._crosses(event, args, frame)) is not None:
+            what = f"{WORDS[reached[0]][0]} {reached[1]}"
             exits.install_excepthooks()  # those of pytest may be gone
             if is_sending_traces(frame):
-                _close(found[0], args)
-                raise ReplayDiverged(_not_sent(found[1]))
+                _close(reached[0], args)
+                raise ReplayDiverged(_not_sent(reached[1]))
             late.append(pending_call.format_caller(what, find_line_here(self._root)))
-            _close(found[0], args)
+            _close(reached[0], args)
             msg = f"refused: {what} after its test had ended"
             raise ReplayDiverged(msg)
 
@@ -319,7 +319,7 @@ class Guard:
         if event not in REACHES or not (library := find_importing_library(frame)):
             return
         if event == MADE:
-            kind, target = "socket", made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+            kind, target = "socket", made_family(args, frame) if self.mode == "deny" and sandbox.is_closed() else ""
         else:
             there = peer(event, args)
             passes = there is None or self._passes(there) or is_socketpair(frame)
@@ -339,7 +339,7 @@ class Guard:
             self._note(args[0], frame)
             return None
         if event == MADE:
-            family = made(args, frame) if self.mode == "deny" and sandbox.closed() else ""
+            family = made_family(args, frame) if self.mode == "deny" and sandbox.is_closed() else ""
             return ("socket", family) if family else None
         if event in CHILD_EVENTS:
             hindrance = None if self.joins is None else self.joins(event, args, frame)
@@ -356,7 +356,7 @@ class Guard:
         there = peer(event, args)
         if there is None or self._passes(there) or (there.act == "connect" and is_socketpair(frame)):
             return None
-        return there.act, self._named(there)
+        return there.act, self._name_target(there)
 
     def _note(self, library: object, frame: FrameType | None) -> None:
         """A library in C was loaded, by a line of the agent's own or by another library, which nobody minds."""
@@ -371,9 +371,9 @@ class Guard:
         if there.path:
             return there.act == "bind" or self._hosts.open_file(there.path) or is_of_multiprocessing(there.path)
         if there.act == "lookup":
-            known = parse_address(there.host) is not None and not there.reverse
+            is_address = parse_address(there.host) is not None and not there.reverse
             return (
-                known
+                is_address
                 or is_loopback(there.host)
                 or there.host == socket.gethostname()
                 or self._hosts.look_up(there.host)
@@ -382,14 +382,14 @@ class Guard:
             return True
         return self._hosts.may_reach(there.host, there.port or 0)
 
-    def _named(self, there: Peer) -> str:
+    def _name_target(self, there: Peer) -> str:
         """Return the target as people know it: by the name that was looked up for its port, where that is one name."""
         if there.port is None or self.mode == "deny":
             return str(there)
         with self._lock:
             if there.act == "lookup":
-                self._asked.setdefault(there.port, set()).add(str(there))
-            elif parse_address(there.host) is not None and len(names := self._asked.get(there.port, set())) == 1:
+                self._looked_up.setdefault(there.port, set()).add(str(there))
+            elif parse_address(there.host) is not None and len(names := self._looked_up.get(there.port, set())) == 1:
                 self._reached |= names
                 return next(iter(names))
         return str(there)
@@ -457,29 +457,29 @@ class ModelHostWatch:
         """Nothing is counted yet."""
         self.tests = 0
         self.hosts: dict[str, int] = {}
-        self._met: set[str] = set()
+        self._reached_hosts: set[str] = set()
 
     def start(self) -> None:
         """A test begins."""
         global _bystander  # noqa: PLW0603  the hook has no self to find it by
-        listen(EVENTS, _meet)
-        self._met.clear()
+        listen(EVENTS, _dispatch)
+        self._reached_hosts.clear()
         _bystander = self
 
     def stop(self) -> None:
         """It is over."""
         global _bystander  # noqa: PLW0603  as in start
         _bystander = None
-        self.tests += bool(self._met)
-        for host in self._met:
+        self.tests += bool(self._reached_hosts)
+        for host in self._reached_hosts:
             self.hosts[host] = self.hosts.get(host, 0) + 1
-        self._met.clear()
+        self._reached_hosts.clear()
 
     def hear(self, event: str, args: tuple[Any, ...]) -> None:
         """An audit event while nothing is guarded."""
         there = peer(event, args) if event in SOCKET_EVENTS else None
         if there is not None and is_model_host(there.host):
-            self._met.add(there.host)
+            self._reached_hosts.add(there.host)
 
 
 _active: Guard | None = None
@@ -496,7 +496,7 @@ def _import_refusal() -> callers.Refuse | None:
 callers.refuse_by(_import_refusal)
 
 
-def _meet(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
+def _dispatch(event: str, args: tuple[Any, ...], frame: FrameType | None) -> None:
     """Pass an event to the guard whose test it is. What happens inside an exchange is the boundary's own."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is not None and lanes.is_inside(call_context):

@@ -34,12 +34,12 @@ MOCKS = frozenset({"respx", "unittest"})
 
 def reaches_out(transport: Any, methods: tuple[str, ...]) -> bool:
     """Whether a transport of the user's brings a network client of its own: it holds one, or a method names one."""
-    known = [*getattr(transport, "__dict__", {}).values()]
+    values = [*getattr(transport, "__dict__", {}).values()]
     for name in methods:
         method = getattr(type(transport), name, None)
         if isinstance(method, FunctionType):
-            known += [method.__globals__[used] for used in method.__code__.co_names if used in method.__globals__]
-    return any(_package(value) in NETWORK for value in known)
+            values += [method.__globals__[used] for used in method.__code__.co_names if used in method.__globals__]
+    return any(_package(value) in NETWORK for value in values)
 
 
 def is_mocked(pool: Any, method: str) -> bool:
@@ -142,7 +142,7 @@ def list_sockets() -> Iterator[socket.socket]:
     try:
         names = os.listdir("/dev/fd")  # noqa: PTH208  numbers, no paths
     except OSError:  # Windows, where every server has socket objects
-        yield from [known for known in gc.get_objects() if issubclass(type(known), socket.socket)]
+        yield from [value for value in gc.get_objects() if issubclass(type(value), socket.socket)]
         return
     for descriptor in map(int, names):
         try:

@@ -52,7 +52,7 @@ _NO_NEW_PRIVILEGES, _FILTER, _ALL_THREADS = 38, 1, 1
 _closed = False
 
 
-def closed() -> bool:
+def is_closed() -> bool:
     """Return whether this process can make no socket any more."""
     return _closed
 
@@ -120,16 +120,16 @@ def _install(machine: SyscallNumbers) -> str:
     steps = program(machine)
     packed = b"".join(struct.pack("=HBBI", *step) for step in steps)
     code = ctypes.create_string_buffer(packed, len(packed))
-    whole = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
+    filter_program = struct.pack("HxxxxxxP", len(steps), ctypes.addressof(code))
     libc = ctypes.CDLL(None, use_errno=True)
     syscall = libc.syscall
     syscall.restype = ctypes.c_long
     longs = [ctypes.c_ulong(number) for number in (_NO_NEW_PRIVILEGES, 1, 0, 0, 0)]
     if libc.prctl(*longs) != 0:
         return f"the kernel keeps the filter off: {os.strerror(ctypes.get_errno())}"
-    there = ctypes.create_string_buffer(whole, len(whole))
-    asked = (ctypes.c_long(machine.seccomp), ctypes.c_ulong(_FILTER), ctypes.c_ulong(_ALL_THREADS))
-    failed = syscall(*asked, ctypes.byref(there))
+    there = ctypes.create_string_buffer(filter_program, len(filter_program))
+    arguments = (ctypes.c_long(machine.seccomp), ctypes.c_ulong(_FILTER), ctypes.c_ulong(_ALL_THREADS))
+    failed = syscall(*arguments, ctypes.byref(there))
     if failed > 0:
         return f"the thread {failed} has a filter of its own"
     return f"the kernel takes no filter: {os.strerror(ctypes.get_errno())}" if failed else ""
@@ -146,7 +146,7 @@ def _still_open() -> str:
 
 def ways_out() -> list[str]:
     """The sockets that are open already and lead off this machine, or could: no filter closes these."""
-    return sorted({named for one in _sockets() if (named := _named(one))})
+    return sorted({peer_name for sock in _sockets() if (peer_name := _name_peer(sock))})
 
 
 def _sockets() -> Iterator[socket.socket]:
@@ -161,13 +161,13 @@ def _sockets() -> Iterator[socket.socket]:
         socket.setdefaulttimeout(waiting)
 
 
-def _named(one: socket.socket) -> str:
-    if one.family in INSIDE:
+def _name_peer(sock: socket.socket) -> str:
+    if sock.family in INSIDE:
         return ""
     try:
-        there = one.getpeername()
+        there = sock.getpeername()
     except OSError:
-        there = one.getsockname()
+        there = sock.getsockname()
     host, port = there[:2] if isinstance(there, tuple) else (there, 0)
     return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
@@ -240,7 +240,7 @@ def peer(event: str, args: tuple[Any, ...]) -> Peer | None:
     return Peer(act, device=f"{getattr(sock.family, 'name', sock.family)} {there}")
 
 
-def made(args: tuple[Any, ...], frame: FrameType | None) -> str:
+def made_family(args: tuple[Any, ...], frame: FrameType | None) -> str:
     """Return the family of a new socket that leads off this machine; "" for one that wraps what is open already.
 
     Also "" for the question whether there is IPv6, which urllib3 asks when it is imported and takes no for an answer.

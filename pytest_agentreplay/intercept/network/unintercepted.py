@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _VERBS = "delete get head options patch post put request"
 
-UNMET: dict[str, tuple[str, tuple[str, ...]]] = {
+UNINTERCEPTED: dict[str, tuple[str, tuple[str, ...]]] = {
     "curl_cffi.aio": ("curl_cffi", ("AsyncCurl.add_handle",)),
     "curl_cffi.curl": ("curl_cffi", ("Curl.perform",)),
     "grpc._channel": (
@@ -85,7 +85,7 @@ INSIDE = ("inproc://",)
 
 def patch(module: ModuleType) -> None:
     """Tell of every call that begins in `module`. Doing it twice does nothing."""
-    library, names = UNMET[module.__name__]
+    library, names = UNINTERCEPTED[module.__name__]
     sealed: dict[str, list[str]] = {}
     for path in names:
         outer, _, name = path.rpartition(".")
@@ -128,15 +128,15 @@ def telling(library: str) -> Any:
     """A wrapper that tells of the library before each call."""
 
     def make(original: Any) -> Any:
-        asked = interceptions.find_for_http
+        find_interception = interceptions.find_for_http
 
         @functools.wraps(original)
-        def told(*args: Any, **more: Any) -> Any:
+        def report_and_call(*args: Any, **more: Any) -> Any:
             leaves = not (len(args) > 1 and isinstance(args[1], str) and args[1].startswith(INSIDE))
-            if leaves and asked() is not None:
+            if leaves and find_interception() is not None:
                 sys.audit(LIBRARY, library)
             return original(*args, **more)
 
-        return told
+        return report_and_call
 
     return make

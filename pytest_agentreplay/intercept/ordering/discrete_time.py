@@ -182,7 +182,7 @@ class Discrete(ReleaseQueue):
         while True:
             if not self.quiet.is_settled(here):
                 return LOOK
-            event = self.schedule.next() if self._waiting else None
+            event = self.schedule.next_event() if self._waiting else None
             if self._waiting and event is None:
                 return super()._consider(here)  # all has come
             timer = self._find_timer()

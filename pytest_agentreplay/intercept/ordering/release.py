@@ -46,7 +46,7 @@ from pytest_agentreplay.intercept.ordering.quiet import GRACE, TICK, Quiet
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.callers import find_agents_line, find_line, walk_waiting
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
-from pytest_agentreplay.model.release_order import END, ReleaseEvent, above
+from pytest_agentreplay.model.release_order import END, ReleaseEvent, lanes_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -186,7 +186,7 @@ class ReleaseQueue(AnswerOrder):
         """Whether the answer has come so far."""
         assert intercepted.exchange is not None
         start = intercepted.exchange.start
-        return self.schedule.released(start) >= chunks or not self.schedule.holds(start)
+        return self.schedule.count_released(start) >= chunks or not self.schedule.holds(start)
 
     def disturb(self) -> None:
         """A message came over a lasting connection: what it sets off is as early as it likes."""
@@ -197,14 +197,14 @@ class ReleaseQueue(AnswerOrder):
     def drop(self, start: int) -> None:
         """Whoever made the call wants no more of its answer."""
         # No lock: a finalizer may come here while another thread has it. Whoever waits looks again by itself.
-        if self.schedule.released(start) < END:
+        if self.schedule.count_released(start) < END:
             self.schedule.drop(start)
 
     async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Wait until the answer has come as far as `chunks`. Raises ReplayDiverged where the order cannot be kept."""
         exchange = intercepted.exchange
         assert exchange is not None
-        if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
+        if self.schedule.count_released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         # When recorded, the task had its answer before it gave way to any other: it must not let them run first now.
         at_once = not exchange.suspended or chunks <= exchange.at_once
@@ -220,7 +220,7 @@ class ReleaseQueue(AnswerOrder):
         del at_once
         exchange = intercepted.exchange
         assert exchange is not None
-        if self.schedule.released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
+        if self.schedule.count_released(exchange.start) >= chunks or not self.schedule.holds(exchange.start):
             return
         if not lanes.is_in_loop():
             self._wait_in_thread(intercepted, chunks)
@@ -267,7 +267,7 @@ class ReleaseQueue(AnswerOrder):
         One that gives way lets the other tasks run meanwhile; beside threads, whose order is chance, and where it
         cannot give way, it waits only while nothing in its loop can bring what had come.
         """
-        event = self.schedule.early(start)
+        event = self.schedule.find_early(start)
         if event is None or self._loose:
             return None
         loop = lanes.find_running_loop()
@@ -354,7 +354,7 @@ class ReleaseQueue(AnswerOrder):
             return
         (self._waiting if waiter.chunks < NEVER else self._endless)[waiter.start] = waiter
         self.quiet.note_waiting(waiter)
-        if waiter.idle is not None and not waiter.idle.slept and self.schedule.early(waiter.start) is not None:
+        if waiter.idle is not None and not waiter.idle.slept and self.schedule.find_early(waiter.start) is not None:
             self._early.append(waiter)
         self._look()
 
@@ -414,7 +414,7 @@ class ReleaseQueue(AnswerOrder):
     def _consider(self, here: Idle | None) -> float | None:
         """Hand over what is next, if it is time. Return the seconds until another look, 0 if `here` has work again."""
         while self._waiting:
-            event = self.schedule.next()
+            event = self.schedule.next_event()
             if event is None:
                 # All has come that came when recorded, so nothing is left to keep an order with.
                 for other_waiter in list(self._waiting.values()):
@@ -464,7 +464,7 @@ class ReleaseQueue(AnswerOrder):
         """What has to happen before `event` can come: a call that was made before it; None when nothing has."""
         if waiter is None:
             x = self.schedule.exchanges[event.start]
-            if self.schedule.asked(event.start):
+            if self.schedule.is_asked(event.start):
                 return event
             return ReleaseEvent(x.start, x.start, END, x.timing.start)
         missing = self.schedule.to_be_asked(event.reading)
@@ -474,7 +474,7 @@ class ReleaseQueue(AnswerOrder):
         # A task gets its answer part by part also where no other call was made in between: other tasks may have run.
         if waiter.idle is not None and waiter.chunks < event.chunks:
             event = event._replace(chunks=waiter.chunks)
-        self.schedule.come(event)
+        self.schedule.mark_released(event)
         self.quiet.note_answer()
         if waiter.chunks <= event.chunks:
             self._let_go(waiter)
@@ -499,7 +499,7 @@ class ReleaseQueue(AnswerOrder):
         with self._lock:
             if self._divergence is not None:
                 raise self._make_refusal()
-            event = self.schedule.early(exchange.start)
+            event = self.schedule.find_early(exchange.start)
             waiter = None if event is None else self._waiting.get(event.start)
             here = waiter is not None and waiter.idle is not None and waiter.idle.thread == threading.get_ident()
             if not self._loose and here and waiter is not None and waiter.idle is not None and not waiter.idle.slept:
@@ -510,7 +510,7 @@ class ReleaseQueue(AnswerOrder):
                 line, tasks = find_agents_line(self._test.root), weakref.WeakSet(asyncio.all_tasks(loop))
                 self._overtaking.append(Overtaking(intercepted.call, exchange, line, self._watch_loop(loop), tasks))
             end = exchange.timing.end or exchange.timing.start
-            self.schedule.come(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
+            self.schedule.mark_released(ReleaseEvent(exchange.finish or exchange.start, exchange.start, chunks, end))
             if chunks == END:
                 self.schedule.drop(exchange.start)
             self.quiet.note_answer()
@@ -545,7 +545,7 @@ class ReleaseQueue(AnswerOrder):
         """Who waits in the same loop as `waiter`, although it had asked only after `event` when recorded."""
         if not self._early:
             return None
-        self._early = [early for early in self._early if not early.over and self.schedule.early(early.start)]
+        self._early = [early for early in self._early if not early.over and self.schedule.find_early(early.start)]
         x = self.schedule.exchanges[event.start]
         if self._loose or not x.suspended or event.chunks <= x.at_once:  # it was over before anybody could ask
             return None
@@ -566,15 +566,15 @@ class ReleaseQueue(AnswerOrder):
             self._overdue.add(event.start)
         for other in self.schedule.events:
             waiting = self._waiting.get(other.start)
-            if waiting is not None and self.schedule.released(other.start) < other.chunks:
+            if waiting is not None and self.schedule.count_released(other.start) < other.chunks:
                 self._hand_over(other, waiting)
                 if waiting.over:
                     return
 
     def _count_shared_lanes(self, waiter: Waiter, expected: Exchange) -> int:
         """Return how many lanes lead to both calls: more of them where they are of one agent."""
-        theirs = above(f"{expected.lane}.")
-        return sum(lane in theirs for lane in above(f"{self.schedule.exchanges[waiter.start].lane}."))
+        theirs = lanes_above(f"{expected.lane}.")
+        return sum(lane in theirs for lane in lanes_above(f"{self.schedule.exchanges[waiter.start].lane}."))
 
     def _describe_timers(self) -> tuple[str, ...]:
         """What there is to say of the timers that nobody waits for any more."""

@@ -37,7 +37,7 @@ def patch(library: ModuleType) -> None:
         body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
         body.__kwdefaults__ = function.__kwdefaults__
         only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        lead(function, _meeting(body, only))
+        lead(function, _make_intercept(body, only))
         mark_exchanged(function, code, interceptions.find_interception)
 
 
@@ -49,16 +49,16 @@ def is_agent(command: object) -> bool:
     return short_name(words[0]) in AGENTS or SPOKEN in words
 
 
-def _meeting(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Callable[..., Any]:
+def _make_intercept(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Callable[..., Any]:
     def intercept(
         values: tuple[Any, ...], keywords: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
     ) -> Awaitable[Any]:
-        given, named = (*values, *star), dict(zip(only, keywords, strict=True)) | stars
+        positional, keyword_arguments = (*values, *star), dict(zip(only, keywords, strict=True)) | stars
         interception = interceptions.find_interception()
-        if interception is None or interceptions.is_within_http() or not is_agent(given[0]):
-            return body(*given, **named)
-        from pytest_agentreplay.intercept.process.process_streams import opened
+        if interception is None or interceptions.is_within_http() or not is_agent(positional[0]):
+            return body(*positional, **keyword_arguments)
+        from pytest_agentreplay.intercept.process.process_streams import open_program
 
-        return opened(interception, given[0], lambda: body(*given, **named))
+        return open_program(interception, positional[0], lambda: body(*positional, **keyword_arguments))
 
     return intercept

@@ -46,8 +46,8 @@ class RemoteBackend:
 
     def connection(self, opening: int) -> tuple[Exchange, ...]:
         """Return what is recorded of a lasting connection."""
-        found: tuple[Exchange, ...] = self.link.ask("connection", opening)
-        return found
+        exchanges: tuple[Exchange, ...] = self.link.ask("connection", opening)
+        return exchanges
 
     at_once = False
 
@@ -106,7 +106,7 @@ class RemoteBackend:
         interception = self.interception
         if interception is None:
             return {}
-        found: dict[str, Any] = {
+        facts_by_name: dict[str, Any] = {
             "begun": tuple(interception.lanes.begun.items()),
             "met": tuple(interception.tools.seen),
             "functions": tuple(interception.tools.functions),
@@ -118,11 +118,11 @@ class RemoteBackend:
             ),
         }
         news = {}
-        for name, facts in found.items():
-            known = self._reported.setdefault(name, set())
-            if fresh := [fact for fact in facts if fact not in known]:
+        for name, facts in facts_by_name.items():
+            reported = self._reported.setdefault(name, set())
+            if fresh := [fact for fact in facts if fact not in reported]:
                 news[name] = fresh
-                known.update(fresh)
+                reported.update(fresh)
         return news
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.process.child_start import ChildHandover, Here, Invitation, Inviter
 
-_known: weakref.WeakSet[Any] = weakref.WeakSet()
+_joined_pools: weakref.WeakSet[Any] = weakref.WeakSet()
 """Pools that have worked for a test: their workers have joined its run, and have to be told of jobs of no test."""
 
 
@@ -55,12 +55,12 @@ def patch(library: ModuleType) -> None:
     """Wrap what `library` starts a process with, or hands a job to a pool with. Doing it twice does nothing."""
     match library.__name__:
         case "multiprocessing.spawn":
-            _wrap(library, "get_preparation_data", _prepared)
+            _wrap(library, "get_preparation_data", _wrap_preparation)
         case "concurrent.futures.process":
-            _wrap(library.ProcessPoolExecutor, "submit", _submitted)
+            _wrap(library.ProcessPoolExecutor, "submit", _wrap_submit)
         case "multiprocessing.pool":
-            _wrap(library.Pool, "apply_async", _applied)
-            _wrap(library.Pool, "_guarded_task_generation", _tasks)
+            _wrap(library.Pool, "apply_async", _wrap_apply)
+            _wrap(library.Pool, "_guarded_task_generation", _wrap_tasks)
             threads_multiprocessing.patch(library)
 
 
@@ -85,9 +85,9 @@ class Prepared:
         return self._taking.join, (self._invitation, self._main)
 
 
-def _prepared(original: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
+def _wrap_preparation(original: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
     @functools.wraps(original)
-    def prepared(name: str) -> dict[str, Any]:
+    def prepare(name: str) -> dict[str, Any]:
         data = original(name)
         inviter = child_start.inviting()
         taking = child_start.taking()
@@ -98,21 +98,21 @@ def _prepared(original: Callable[[str], dict[str, Any]]) -> Callable[[str], dict
             )
         return data
 
-    return prepared
+    return prepare
 
 
 def _job(workers: object, work: Callable[..., Any], *, of_pool: bool = False) -> Callable[..., Any]:
     """`work` as it is handed to a pool."""
     inviter, taking = child_start.inviting(), child_start.taking()
-    if taking is None or (inviter is None and workers not in _known):
+    if taking is None or (inviter is None and workers not in _joined_pools):
         return work
     if inviter is None:
         return ProcessJob(None, taking, work, of_pool=of_pool)
-    _known.add(workers)
+    _joined_pools.add(workers)
     return ProcessJob(inviter.invite("j"), taking, work, of_pool=of_pool)
 
 
-def _submitted(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_submit(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(self, _job(self, fn), *args, **kwargs)
@@ -120,7 +120,7 @@ def _submitted(original: Callable[..., Any]) -> Callable[..., Any]:
     return submit
 
 
-def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_apply(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def apply_async(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         job = func if threads_multiprocessing.is_thread_pool(self) else _job(self, func, of_pool=True)
@@ -129,25 +129,25 @@ def _applied(original: Callable[..., Any]) -> Callable[..., Any]:
     return apply_async
 
 
-def _tasks(original: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
-    def guarded(self: Any, result_job: Any, func: Callable[..., Any], iterable: Any) -> Iterator[Any]:
+    def guard_tasks(self: Any, result_job: Any, func: Callable[..., Any], iterable: Any) -> Iterator[Any]:
         if threads_multiprocessing.is_thread_pool(self):
             return cast("Iterator[Any]", original(self, result_job, func, iterable))
         inviter = child_start.inviting()
         here = None if inviter is None else inviter.here()
-        return _each(self, original(self, result_job, func, iterable), inviter, here)
+        return _wrap_each_task(self, original(self, result_job, func, iterable), inviter, here)
 
-    return guarded
+    return guard_tasks
 
 
-def _each(workers: Any, tasks: Iterator[Any], inviter: Inviter | None, here: Here | None) -> Iterator[Any]:
+def _wrap_each_task(workers: Any, tasks: Iterator[Any], inviter: Inviter | None, here: Here | None) -> Iterator[Any]:
     """Yield the tasks as the pool's own thread takes them, each in a lane below the one that has handed them over."""
     taking = child_start.taking()
     for result, number, work, args, kwargs in tasks:
         if taking is not None and inviter is not None:
-            _known.add(workers)
+            _joined_pools.add(workers)
             work = ProcessJob(inviter.invite("j", here=here), taking, work, of_pool=True)  # noqa: PLW2901  what goes to the worker
-        elif taking is not None and workers in _known:
+        elif taking is not None and workers in _joined_pools:
             work = ProcessJob(None, taking, work, of_pool=True)  # noqa: PLW2901  as above
         yield result, number, work, args, kwargs

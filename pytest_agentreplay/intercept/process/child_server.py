@@ -31,7 +31,7 @@ from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.pending_call import describe
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Exchange, FrameCall, HttpReply, RawCall, ToolCall, ToolReply
-from pytest_agentreplay.model.release_order import above
+from pytest_agentreplay.model.release_order import lanes_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
@@ -144,7 +144,7 @@ class Children:
         self.interception.redactor.learn("key", server.key)
         return Invitation(server.address, server.key, child.token, self.run, self.mode)
 
-    def started(self, invitation: Invitation, process: Any) -> None:
+    def note_started(self, invitation: Invitation, process: Any) -> None:
         """The child of `invitation` runs as `process`, a `subprocess.Popen`."""
         _, child = ChildServer.running().invited[invitation.token]
         child.process = process
@@ -152,15 +152,15 @@ class Children:
     def strangers(self) -> list[str]:
         """The programs of children that were started by `subprocess` and have not joined, at the end of the test."""
         deadline = clocks.monotonic() + GRACE
-        found = []
+        programs = []
         for child in self._invited:
             process = child.process
             while process is not None and not child.joined and process.poll() is None and clocks.monotonic() < deadline:
                 clocks.sleep(0.005)
             # One that was killed as soon as it was started has not come to anything.
             if process is not None and not child.joined and (process.returncode or 0) >= 0:
-                found.append(child.program)
-        return found
+                programs.append(child.program)
+        return programs
 
     def wait_for(self, due: Callable[[], Iterable[str]]) -> None:
         """Wait until nothing is `due` in the lanes of children that are there: the test may be faster than they are."""
@@ -206,12 +206,12 @@ class Children:
             return "late", f"refused: {what} was called after its test had ended"
         interception.pending.activity += 1
         try:
-            verdict = self._decided(call, moment)
+            verdict = self._decide(call, moment)
         except CannotFreeze as error:
             return "invalid", str(error), error.path, error.kind
         except AgentReplayError as error:
             kept = interception.latch(Divergence(Kind.UNREADABLE, str(error)), line)
-            return "refuse", plain(kept)
+            return "refuse", strip_recorded(kept)
         match verdict:
             case PassThrough(ticket, recorder):
                 if (request := self._served_request(moment.lane, of)) is not None:
@@ -226,9 +226,9 @@ class Children:
                     outcome = interception.redactor.reveal(outcome)
                 return "answer", replace(exchange, call=told_call(exchange), outcome=outcome), ticket, verdict
             case Refused(divergence):
-                return "refuse", plain(interception.latch(divergence, line))
+                return "refuse", strip_recorded(interception.latch(divergence, line))
 
-    def _decided(self, call: Call, moment: Moment) -> Verdict:
+    def _decide(self, call: Call, moment: Moment) -> Verdict:
         interception, redactor = self.interception, self.interception.redactor
         call = interception.redact(RawCall(call))
         reads = moment.reads or (
@@ -247,7 +247,7 @@ class Children:
         if lane == of.lane:
             return now
         if lane not in self._first:
-            inherited = (self._first.get(up) for up in above(lane))
+            inherited = (self._first.get(up) for up in lanes_above(lane))
             self._first[lane] = next((request for request in inherited if request is not None), now)
         first = self._first[lane]
         return first if first is None or now is None else now
@@ -278,17 +278,17 @@ class Children:
         """Fail the test with what a child reports."""
         redactor = self.interception.redactor
         now = None if divergence.now is None else redactor.redact_content(divergence.now)
-        return plain(
+        return strip_recorded(
             self.interception.latch(replace(divergence, now=now, summary=redactor.hide(divergence.summary)), line)
         )
 
-    def stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
+    def explain_child_stall(self, call: Call, mine: int, expected: int | None) -> Divergence:
         """Return why a child's call, recorded as the exchange `mine`, is not answered."""
         replayer: Any = self.interception.backend
-        found = {x.start: x for x in self._recorded}
-        missing = None if expected is None else found[expected]
+        recorded = {x.start: x for x in self._recorded}
+        missing = None if expected is None else recorded[expected]
         divergence: Divergence = replayer.explain_stall(
-            self.interception.redactor.redact_content(call), found[mine], missing
+            self.interception.redactor.redact_content(call), recorded[mine], missing
         )
         return divergence
 
@@ -316,7 +316,7 @@ class Children:
             steps.clock.step_to(at)
 
 
-def plain(divergence: Divergence) -> Divergence:
+def strip_recorded(divergence: Divergence) -> Divergence:
     """Return `divergence` as a child needs it: what was recorded stays in the test's process."""
     return Divergence(divergence.kind, divergence.summary, lane=divergence.lane)
 
@@ -399,7 +399,7 @@ class ServedCall:
         return self.of.interception.redactor.hide(text)
 
     def _stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
-        return plain(self.of.stalled(call, mine, expected))
+        return strip_recorded(self.of.explain_child_stall(call, mine, expected))
 
     def _invite(self, kind: str, program: str, here: Here) -> Invitation:
         above, inside, _, at = here
@@ -495,10 +495,10 @@ class ChildServer:
                 answer: Any = children.greet(child, environ)
             else:
                 assert serving is not None
-                answer = self._answered(serving, name, values)
+                answer = self._answer_request(serving, name, values)
             connection.send(answer)
 
-    def _answered(self, serving: ServedCall, name: str, values: tuple[Any, ...]) -> Any:
+    def _answer_request(self, serving: ServedCall, name: str, values: tuple[Any, ...]) -> Any:
         """Return the answer to one request. What should not happen fails the test, and refuses the child."""
         try:
             return serving.answer(name, values)
@@ -510,4 +510,4 @@ class ChildServer:
             interception = serving.of.interception
             interception.observed.note_problem(CannotFreeze(divergence.summary, path="$", kind="child process"))
             kept = interception.latch(divergence, "")
-            return ("refuse", plain(kept)) if name == "ask" else None
+            return ("refuse", strip_recorded(kept)) if name == "ask" else None

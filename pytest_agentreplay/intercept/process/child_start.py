@@ -67,12 +67,12 @@ class Invitation:
     mode: str
     path: str | None = None
 
-    def encoded(self) -> str:
+    def encode(self) -> str:
         """Return the value of `VARIABLE`."""
         return json.dumps([self.address, self.key, self.token, self.run, self.mode, self.path])
 
     @classmethod
-    def decoded(cls, value: str) -> Invitation:
+    def decode(cls, value: str) -> Invitation:
         """Return the invitation that `encode` has written."""
         return cls(*json.loads(value))
 
@@ -85,7 +85,7 @@ class ParentLink:
         from multiprocessing.connection import answer_challenge, deliver_challenge
 
         self.invitation = invitation
-        self._connection = connected(invitation.address)
+        self._connection = connect(invitation.address)
         self._lock = threading.RLock()
         self._busy = False
         self._later: deque[tuple[str, tuple[Any, ...]]] = deque()
@@ -122,7 +122,7 @@ class ParentLink:
         self._connection.close()
 
 
-def connected(address: str) -> Connection:
+def connect(address: str) -> Connection:
     """Return a connection to `address`: "@name" for an abstract Unix socket, or "127.0.0.1:PORT"."""
     import socket
     from multiprocessing.connection import Connection
@@ -164,7 +164,7 @@ class Inviter(Protocol):
     def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
         """Return an invitation for one child that is started `here`."""
 
-    def started(self, invitation: Invitation, process: Any) -> None:
+    def note_started(self, invitation: Invitation, process: Any) -> None:
         """The child of `invitation` runs as `process`, a `subprocess.Popen`."""
 
 
@@ -227,15 +227,15 @@ def install() -> None:
     if hasattr(os, "execv"):
         os.execv = _exec(os.execv)
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_forked)
+        os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_join_after_fork)
 
 
 def with_invitation(environ: Mapping[str, str], invitation: Invitation) -> dict[str, str]:
     """`environ` as the child gets it."""
     path = environ.get("PYTHONPATH")
-    told = replace(invitation, path=path)
+    completed = replace(invitation, path=path)
     first = "" if _taking is None else _taking.site
-    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, (first, path))), VARIABLE: told.encoded()}
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, (first, path))), VARIABLE: completed.encode()}
 
 
 def _popen(original: Callable[..., None]) -> Callable[..., None]:
@@ -248,22 +248,22 @@ def _popen(original: Callable[..., None]) -> Callable[..., None]:
             return original(self, *args, **kwargs)
         from pytest_agentreplay.intercept.gateway import children
 
-        asked = signature.bind(self, *args, **kwargs)
-        given = children.variables(asked.arguments)
-        if given is None:
-            given = _texts(asked.arguments.get("env") or os.environ)
-        words = _words(asked.arguments["args"])
-        program = asked.arguments.get("executable") or words[0]
+        bound = signature.bind(self, *args, **kwargs)
+        environ = children.variables(bound.arguments)
+        if environ is None:
+            environ = _texts(bound.arguments.get("env") or os.environ)
+        words = _words(bound.arguments["args"])
+        program = bound.arguments.get("executable") or words[0]
         if is_probe(os.fsdecode(program), sys._getframe(1)):
             return original(self, *args, **kwargs)
         # A program that is no Python has no calls of its own, but may start a Python child that has.
-        options = python_options(os.fsdecode(program), words[1:], given)
+        options = python_options(os.fsdecode(program), words[1:], environ)
         here = None if options is not None else ELSEWHERE
         invitation = inviter.invite(program=short_name(os.fsdecode(program)), here=here)
-        asked.arguments["env"] = with_invitation(given, invitation)
-        original(*asked.args, **asked.kwargs)
+        bound.arguments["env"] = with_invitation(environ, invitation)
+        original(*bound.args, **bound.kwargs)
         if options is not None and not hindrance(options):
-            inviter.started(invitation, self)
+            inviter.note_started(invitation, self)
         return None
 
     init.__agentreplay__ = True  # type: ignore[attr-defined]
@@ -274,8 +274,8 @@ def _with_environment(original: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(original)
     def start(path: Any, argv: Any, env: Any, *args: Any, **kwargs: Any) -> Any:
         inviter = inviting()
-        if inviter is not None and VARIABLE not in (given := _texts(env)):
-            env = with_invitation(given, inviter.invite())
+        if inviter is not None and VARIABLE not in (environ := _texts(env)):
+            env = with_invitation(environ, inviter.invite())
         return original(path, argv, env, *args, **kwargs)
 
     return start
@@ -318,13 +318,13 @@ def executing() -> Iterator[None]:
         _EXECUTES.reset(token)
 
 
-def invited(program: str, environ: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
+def invite_program(program: str, environ: Mapping[Any, Any] | None) -> Mapping[Any, Any] | None:
     """Return the environment of a program that an event loop in C starts, with an invitation while a test runs."""
     inviter = inviting()
     if inviter is None:
         return environ
-    given = _texts(os.environ if environ is None else environ)
-    return with_invitation(given, inviter.invite(program=short_name(program)))
+    variables = _texts(os.environ if environ is None else environ)
+    return with_invitation(variables, inviter.invite(program=short_name(program)))
 
 
 def _before_fork() -> None:
@@ -338,7 +338,7 @@ def _after_fork() -> None:
         _forking.pop()
 
 
-def _forked() -> None:
+def _join_after_fork() -> None:
     if _forking and _taking is not None:
         invitation = _forking.pop()
         _forking.clear()
@@ -383,8 +383,8 @@ def python_options(program: str, words: Sequence[str], environ: Mapping[str, str
         if start[:2] == b"#!":
             # A launcher whose interpreter has a long path is a shell script with `'''exec' PYTHON` in its second line.
             for line in lines[:2] if lines[1:] and lines[1].startswith("'''exec' ") else lines[:1]:
-                before, found, after = line.partition("python")
-                if found and ("/" in before or " " in before):
+                before, separator, after = line.partition("python")
+                if separator and ("/" in before or " " in before):
                     return [word for word in after.split() if word.startswith("-")]
     return None
 

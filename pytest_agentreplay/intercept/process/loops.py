@@ -43,37 +43,39 @@ def patch(module: ModuleType) -> None:
     loop = getattr(module, LOOPS[module.__name__])
     for name, announce in METHODS.items():
         if name not in vars(loop) and hasattr(loop, name):
-            setattr(loop, name, _inherited(getattr(loop, name)))
+            setattr(loop, name, _make_own(getattr(loop, name)))
         wrap(loop, name, functools.partial(_starting if name.startswith("subprocess") else _announcing, announce))
 
 
-def _inherited(method: Callable[..., Any]) -> Callable[..., Any]:
+def _make_own(method: Callable[..., Any]) -> Callable[..., Any]:
     """Return a method of a base in C, as one of the class itself."""
 
     @functools.wraps(method)
-    def inherited(*args: Any, **kwargs: Any) -> Any:
+    def call_inherited(*args: Any, **kwargs: Any) -> Any:
         return method(*args, **kwargs)
 
-    return inherited
+    return call_inherited
 
 
 def _announcing(announce: Callable[..., None], method: Callable[..., Any]) -> Callable[..., Any]:
-    async def announced(self: Any, *args: Any, **kwargs: Any) -> Any:
+    async def announce_and_call(self: Any, *args: Any, **kwargs: Any) -> Any:
         announce(*args, **kwargs)
         return await method(self, *args, **kwargs)
 
-    return announced
+    return announce_and_call
 
 
 def _starting(announce: Callable[..., None], method: Callable[..., Any]) -> Callable[..., Any]:
-    async def started(self: Any, protocol: Any, program: Any, *args: Any, env: Any = None, **kwargs: Any) -> Any:
+    async def announce_and_start(
+        self: Any, protocol: Any, program: Any, *args: Any, env: Any = None, **kwargs: Any
+    ) -> Any:
         name = "/bin/sh" if announce is subprocess_shell else os.fsdecode(program)
-        env = child_start.invited(name, env)
+        env = child_start.invite_program(name, env)
         announce(protocol, program, *args, env=env, **kwargs)
         with child_start.executing():
             return await method(self, protocol, program, *args, env=env, **kwargs)
 
-    return started
+    return announce_and_start
 
 
 def create_connection(

@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.streams.dialogue import (
     is_end_of_stream,
     program_address,
 )
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, stepped
+from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
 from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
 from pytest_agentreplay.providers import json_rpc, stream_json
 from pytest_agentreplay.values.failure import failure_of, raise_able
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
-async def opened(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:
+async def open_program(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:
     """Return the process that `command` names: the recorded one, or what `start` gives, listened to."""
     call = FrameCall(program_address(map(str, command)), boundary="process")
     intercepted = interception.enter(RawCall(call))
@@ -37,7 +37,7 @@ async def opened(interception: Interception, command: Any, start: Callable[[], A
             raise raise_able(intercepted.outcome, find_exception)
         return ReplayedProcess(ReplayingDialogue(interception, intercepted, call, Lines()))
     try:
-        process = await stepped(intercepted, start(), StepWatch())
+        process = await run_stepwise(intercepted, start(), StepWatch())
     except ReplayDiverged:
         raise
     except BaseException as error:
@@ -59,14 +59,14 @@ class Lines:
 
     def learn(self, recorded: bytes, now: bytes) -> None:
         """Tie the id of a recorded question to today's."""
-        if old := stream_json.asked(recorded):
-            self._names[old] = stream_json.asked(now)
+        if old := stream_json.read_question_id(recorded):
+            self._names[old] = stream_json.read_question_id(now)
 
     def today(self, data: bytes) -> bytes:
         """What the child said, under today's ids."""
-        said = json_rpc.message(data)
-        renamed = stream_json.renamed(said, self._names)
-        return data if renamed is said else json.dumps(renamed, ensure_ascii=False).encode()
+        message = json_rpc.message(data)
+        renamed = stream_json.rename_ids(message, self._names)
+        return data if renamed is message else json.dumps(renamed, ensure_ascii=False).encode()
 
 
 class Cut:
@@ -78,8 +78,8 @@ class Cut:
 
     def lines(self, data: bytes) -> list[bytes]:
         """The lines that `data` completes."""
-        *whole, self.rest = (self.rest + data).split(b"\n")
-        return whole
+        *complete, self.rest = (self.rest + data).split(b"\n")
+        return complete
 
 
 class RecordedProcess:
@@ -96,7 +96,7 @@ class RecordedProcess:
     async def wait(self) -> int:
         """Wait until it has ended."""
         code: int = await self._real.wait()
-        self.over()
+        self.note_end()
         return code
 
     def terminate(self) -> None:
@@ -109,7 +109,7 @@ class RecordedProcess:
         self.told_to_end = True
         self._real.kill()
 
-    def over(self) -> None:
+    def note_end(self) -> None:
         """Record that it has ended, or will write nothing more."""
         self._taking.end(Closed(self._real.returncode, by_agent=self.told_to_end and not self.ended))
 
@@ -195,14 +195,14 @@ class ReplayedProcess:
                 raise raise_able(intercepted.outcome, find_exception)
         await self._anyio.lowlevel.checkpoint()
 
-    async def read(self) -> bytes:
+    async def read_line(self) -> bytes:
         """Return the next line, when its time has come."""
         await self._anyio.lowlevel.checkpoint()
         while not self._giving.due:
             if self._giving.over or self.returncode is not None:
                 self.end()
                 raise self._anyio.EndOfStream
-            await self._changed()
+            await self._wait_for_change()
         return self._giving.due.popleft() + b"\n"
 
     async def wait(self) -> int:
@@ -211,10 +211,10 @@ class ReplayedProcess:
             if self._giving.over:
                 self.end()
                 break
-            await self._changed()
+            await self._wait_for_change()
         return self.returncode or 0
 
-    async def _changed(self) -> None:
+    async def _wait_for_change(self) -> None:
         self._event = self._anyio.Event()
         await self._event.wait()
 
@@ -264,7 +264,7 @@ class PlayedOutput(MessageReader):
 
     async def receive(self, max_bytes: int = 65536) -> bytes:  # noqa: ARG002  a line is never cut
         """What comes next."""
-        return await self._process.read()
+        return await self._process.read_line()
 
     async def aclose(self) -> None:
         """Nobody reads on."""

@@ -263,7 +263,7 @@ def name(call_context: CallContext) -> str:
     if not call_context.path and call_context.parent is not None:
         above, started = name(call_context.parent), call_context.interception.lanes.started
         call_context.path = started.lane(above, call_context.label, call_context.parent.starts) or next(
-            path for number in call_context.parent.children if not started.taken(path := f"{above}.{number}")
+            path for number in call_context.parent.children if not started.is_recorded(path := f"{above}.{number}")
         )
         if call_context.label is not None:
             started.note(call_context.path, call_context.label)

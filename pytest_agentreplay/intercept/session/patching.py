@@ -289,9 +289,9 @@ def find_exception(path: str) -> type | None:
             exception = getattr(exception, "__dict__", {}).get(name)
         if isinstance(exception, type) and issubclass(exception, BaseException):
             return None if is_signal(exception) else exception
-    from pytest_agentreplay.values.hints import named
+    from pytest_agentreplay.values.hints import find_class
 
-    exception = named(BaseException, path)
+    exception = find_class(BaseException, path)
     return None if exception is None or is_signal(exception) else exception
 
 

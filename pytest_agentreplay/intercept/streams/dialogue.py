@@ -65,7 +65,7 @@ class RecordingDialogue:
         self.context, self.inside = copy_context(), self._interception.call_context().inside
         with self._lock:
             before, self._current = self._current, intercepted
-            reply = FramesReply.of(self._frames, headers=self.headers())
+            reply = FramesReply.from_frames(self._frames, headers=self.headers())
             self._frames = []
             intercepted.partial = self._so_far
         _settle(before, reply)
@@ -84,12 +84,12 @@ class RecordingDialogue:
     def end(self, closed: Closed | None = None, failure: Failure | None = None) -> None:
         """The connection has ended. Later ends do nothing."""
         with self._lock:
-            reply = FramesReply.of(self._frames, headers=self.headers(), closed=closed, failure=failure)
+            reply = FramesReply.from_frames(self._frames, headers=self.headers(), closed=closed, failure=failure)
         _settle(self._current, reply)
 
     def _so_far(self) -> Outcome:
         with self._lock:
-            return FramesReply.of(self._frames, headers=self.headers(), waited=True)
+            return FramesReply.from_frames(self._frames, headers=self.headers(), waited=True)
 
 
 def _settle(intercepted: PendingCall, reply: FramesReply) -> None:
@@ -116,7 +116,7 @@ class ReplayingDialogue:
         self.closed: Closed | None = None
         self.context: Context | None = None
         self.wake: Callable[[], None] = _nobody
-        self._made(opening, opening.exchange)
+        self._note_made(opening, opening.exchange)
 
     def say(self, data: bytes, *, reads: bool = False) -> PendingCall:
         """The agent sends `data`; what waited for that becomes due. Raises ReplayDiverged for what was never said.
@@ -132,7 +132,7 @@ class ReplayingDialogue:
         assert exchange is not None
         assert isinstance(exchange.call, FrameCall)
         self._tongue.learn(exchange.call.body.data, data)
-        self._made(intercepted, exchange)
+        self._note_made(intercepted, exchange)
         return intercepted
 
     def hand(self, data: bytes) -> None:
@@ -145,19 +145,19 @@ class ReplayingDialogue:
         """Whether the other side ended the connection, and all that it said before was taken."""
         return not self.due and self.closed is not None and not self.closed.by_agent
 
-    def _made(self, intercepted: PendingCall, exchange: Exchange) -> None:
+    def _note_made(self, intercepted: PendingCall, exchange: Exchange) -> None:
         self._outcomes[exchange.start] = intercepted.outcome
         intercepted.finish()
         self._interception.order.disturb()
-        for x in self._release.made(exchange.start):
-            reply = self._outcomes.pop(x.start) if x.parent is None else self._kept(x)
+        for x in self._release.mark_made(exchange.start):
+            reply = self._outcomes.pop(x.start) if x.parent is None else self._reveal_outcome(x)
             if isinstance(reply, FramesReply):
                 self.due.extend(self._tongue.today(frame.data) for frame in self._release.frames(reply))
                 self.headers = reply.headers or self.headers
                 self.closed = reply.closed or self.closed
         self.wake()
 
-    def _kept(self, x: Exchange) -> Outcome | None:
+    def _reveal_outcome(self, x: Exchange) -> Outcome | None:
         return None if x.outcome is None else self._interception.redactor.reveal(x.outcome)
 
 

@@ -95,7 +95,7 @@ class FrameRecording:
             self._closing = self._closing or Closed(code, reason, by_agent=True)
             self._waited = self._waited or self._waiting > 0
 
-    def closed(self, closed: Closed) -> None:
+    def note_closed(self, closed: Closed) -> None:
         """Settle the last message: the connection has ended. What comes later does not count."""
         with self._lock:
             self._settle(self._reply(closed=self._closing or closed))
@@ -117,7 +117,7 @@ class FrameRecording:
     def _reply(
         self, *, closed: Closed | None = None, failure: Failure | None = None, waited: bool = False
     ) -> FramesReply:
-        return FramesReply.of(
+        return FramesReply.from_frames(
             self._frames, headers=self._headers, closed=closed, failure=failure, waited=waited or self._waited
         )
 
@@ -157,7 +157,7 @@ class FrameReplaying:
         self._closed = False
         self.headers = intercepted.outcome.headers if isinstance(intercepted.outcome, FramesReply) else ()
         with self._changed:
-            self._released(self.opening)
+            self._note_released(self.opening)
 
     def send(self, data: bytes, *, binary: bool = False, call_context: CallContext | None = None) -> End | None:
         """The agent sends `data`: raises ReplayDiverged when it did not; gives why it could not be sent, if so."""
@@ -169,7 +169,7 @@ class FrameReplaying:
             self._intercepted.finish()
             self._intercepted = intercepted
             assert intercepted.exchange is not None
-            self._released(intercepted.exchange.start)
+            self._note_released(intercepted.exchange.start)
         outcome = intercepted.outcome
         if isinstance(outcome, FramesReply) and outcome.failure is not None and outcome.closed is not None:
             return outcome.closed
@@ -193,9 +193,9 @@ class FrameReplaying:
         """The next frame or the end; waits for it."""
         __tracebackhide__ = True
         await asyncio.sleep(0)  # a frame that came over a wire let other tasks run, too
-        while (found := self.take()) is None:
+        while (received := self.take()) is None:
             await self.more()
-        return found
+        return received
 
     async def more(self) -> None:
         """Wait until `take` may give something: a frame, the end, or the word of who called `wake`."""
@@ -203,14 +203,14 @@ class FrameReplaying:
         loop = asyncio.get_running_loop()
         more: asyncio.Future[None] = loop.create_future()
 
-        def done() -> None:
+        def finish() -> None:
             if not more.done():
                 more.set_result(None)
 
         with self._changed:
             if self._frames or self._closed:
-                done()
-            self._wakers.append(lambda: loop.call_soon_threadsafe(done))
+                finish()
+            self._wakers.append(lambda: loop.call_soon_threadsafe(finish))
         await self._await(more)
 
     def wake(self) -> None:
@@ -226,7 +226,7 @@ class FrameReplaying:
         __tracebackhide__ = True
         deadline = None if timeout is None else clocks.monotonic() + timeout
         patience = self._patience()
-        while (found := self.take()) is None:
+        while (received := self.take()) is None:
             now = clocks.monotonic()
             if deadline is not None and now >= deadline:
                 return None
@@ -234,11 +234,11 @@ class FrameReplaying:
                 raise ReplayDiverged(f"refused: {pending_call.describe(self._call)} is read after its test has ended")
             alone = deadline is None and threading.current_thread() is threading.main_thread() and not self._company()
             if alone or self.interception.ending.refused or (deadline is None and patience(now)):
-                self._stalled()
+                self._report_stall()
             with self._changed:
                 if not self._frames and not self._closed:
                     self._changed.wait(_BEAT if deadline is None else min(_BEAT, deadline - now))
-        return found
+        return received
 
     def close(self, now: Closed | None = None, *, chosen: bool = True) -> Closed | None:
         """The agent ends the connection as `now`; gives how the recorded one had ended, where it is told.
@@ -277,7 +277,7 @@ class FrameReplaying:
             if not done and (
                 self.interception.ending.refused or (patience is not None and patience(clocks.monotonic()))
             ):
-                self._stalled()
+                self._report_stall()
 
     def _patience(self) -> Callable[[float], bool]:
         """Return a function that says whether nothing has moved for too long."""
@@ -285,13 +285,13 @@ class FrameReplaying:
         since = clocks.monotonic()
         seen = self.interception.pending.activity
 
-        def over(now: float) -> bool:
+        def is_over(now: float) -> bool:
             nonlocal since, seen
             if seen != self.interception.pending.activity:
                 seen, since = self.interception.pending.activity, now
             return now - since > limit
 
-        return over
+        return is_over
 
     def _company(self) -> bool:
         """Whether another thread of the test could still send what is waited for."""
@@ -299,9 +299,9 @@ class FrameReplaying:
         others = any(thread.is_alive() and thread is not me for thread in self.interception.work.threads)
         return others or any(not job.done() for job in self.interception.work.jobs)
 
-    def _released(self, start: int) -> None:
+    def _note_released(self, start: int) -> None:
         self.interception.order.disturb()
-        for x in self._release.made(start):
+        for x in self._release.mark_made(start):
             reply = x.outcome and self.interception.redactor.reveal(x.outcome)
             if isinstance(reply, FramesReply):
                 self._frames.extend(self._release.frames(reply))
@@ -313,7 +313,7 @@ class FrameReplaying:
                 self._waited = True
         self.wake()
 
-    def _stalled(self) -> NoReturn:
+    def _report_stall(self) -> NoReturn:
         if self._release.complete:
             self._refuse("the agent waits for a message where none came in the recording")
         # The backend of a child process does not know what is missing.

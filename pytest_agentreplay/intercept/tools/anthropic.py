@@ -21,10 +21,10 @@ def patch(library: ModuleType) -> None:
             framework.wrap(vars(library)[name], "call", _call)
 
 
-def _call(interception: Interception, original: Any, tool: Any, given: Any) -> Any:
+def _call(interception: Interception, original: Any, tool: Any, arguments: Any) -> Any:
     __tracebackhide__ = True
     work = getattr(tool, FIELD, None)
     if work is None:
-        return original(tool, given)
-    met = framework.intercept_tool(interception, framework.FrameworkTool(tool.name, tool.func), work)
-    return original(framework.copy_tool(tool, **{FIELD: met}), given)
+        return original(tool, arguments)
+    intercepted = framework.intercept_tool(interception, framework.FrameworkTool(tool.name, tool.func), work)
+    return original(framework.copy_tool(tool, **{FIELD: intercepted}), arguments)

@@ -43,20 +43,20 @@ class ChangedAttributes:
         """Nothing has changed."""
         self._lock = threading.Lock()
         # By id, because a class may define == and no hash. The reference says that the id is still the instance's.
-        self._known: dict[int, tuple[Callable[[], Any], frozenset[str]]] = {}
+        self._changed: dict[int, tuple[Callable[[], Any], frozenset[str]]] = {}
 
-    def of(self, value: Any) -> Collection[str]:
+    def names_of(self, value: Any) -> Collection[str]:
         """Return the changed attributes of an instance."""
-        if not self._known:
+        if not self._changed:
             return ()
-        known = self._known.get(id(value))
-        return known[1] if known is not None and known[0]() is value else ()
+        entry = self._changed.get(id(value))
+        return entry[1] if entry is not None and entry[0]() is value else ()
 
     def add(self, value: Any, names: Collection[str]) -> None:
         """Keep that a frozen tool has changed these attributes."""
         with self._lock:
-            kept = frozenset(names) | frozenset(self.of(value))
-            self._known[id(value)] = self._reference(value), kept
+            kept = frozenset(names) | frozenset(self.names_of(value))
+            self._changed[id(value)] = self._reference(value), kept
 
     def compare(self, before: FrozenCall, after: FrozenCall) -> None:
         """Keep what differs between two readings of one call's objects."""
@@ -65,17 +65,17 @@ class ChangedAttributes:
         for value, node in before.instances:
             was, now = node[1], later.get(id(value), node)[1]
             names = {
-                name for name in {**was, **now} if not _alike(was.get(name, _ABSENT), now.get(name, _ABSENT), nodes)
+                name for name in {**was, **now} if not _is_equal(was.get(name, _ABSENT), now.get(name, _ABSENT), nodes)
             }
             if names:
                 self.add(value, {name[1:] if name[:1] == "$" else name for name in names})
 
     def _reference(self, value: Any) -> Callable[[], Any]:
-        known, key = self._known, id(value)
+        changed, key = self._changed, id(value)
 
         def forget(reference: object) -> None:
-            if known.get(key, (None,))[0] is reference:
-                del known[key]
+            if changed.get(key, (None,))[0] is reference:
+                del changed[key]
 
         try:
             return weakref.ref(value, forget)
@@ -83,7 +83,7 @@ class ChangedAttributes:
             return lambda: value
 
 
-def _alike(was: Any, now: Any, nodes: Mapping[int, int]) -> bool:
+def _is_equal(was: Any, now: Any, nodes: Mapping[int, int]) -> bool:
     """Return whether two written states are equal, but for what has changed inside of an instance that both hold.
 
     `nodes` has the instance of each written one: that one is compared by itself.
@@ -93,9 +93,9 @@ def _alike(was: Any, now: Any, nodes: Mapping[int, int]) -> bool:
     if isinstance(was, list):
         if id(was) in nodes and nodes[id(was)] == nodes.get(id(now)):
             return True
-        return len(was) == len(now) and all(_alike(a, b, nodes) for a, b in zip(was, now, strict=True))
+        return len(was) == len(now) and all(_is_equal(a, b, nodes) for a, b in zip(was, now, strict=True))
     if isinstance(was, dict):
-        return was.keys() == now.keys() and all(_alike(part, now[name], nodes) for name, part in was.items())
+        return was.keys() == now.keys() and all(_is_equal(part, now[name], nodes) for name, part in was.items())
     return bool(was == now)
 
 
@@ -112,7 +112,7 @@ NESTED = 100
 class ArgumentFreezing:
     """One call as it is compared."""
 
-    __slots__ = ("_cells", "_closure", "_codecs", "_frozen", "_given", "_hidden", "_holder")
+    __slots__ = ("_cells", "_closure", "_codecs", "_frozen", "_hidden", "_holder", "_values")
 
     def __init__(  # noqa: PLR0917  as it is known of a call
         self,
@@ -128,17 +128,17 @@ class ArgumentFreezing:
         `cells` are what the closures of the tool hold.
         """
         self._hidden = hidden
-        self._given = arguments, receiver
+        self._values = arguments, receiver
         self._codecs = codecs
         self._holder = _holder(function)
         self._cells, self._closure = cells or {}, _Closure()
-        self._frozen = self._read()
+        self._frozen = self._freeze()
         if running := {
             (*map(id, call._cells.values()),): call for call in reversed([*_RUNNING] if self._cells else [])
         }:
             for call in running.values():
                 call.compare()  # the first call of each closure beside this one: what it has changed was just read
-            self._frozen = self._read()
+            self._frozen = self._freeze()
 
     @property
     def arguments(self) -> JsonObject:
@@ -171,17 +171,19 @@ class ArgumentFreezing:
 
     def compare(self) -> None:
         """Keep what has changed since the call began."""
-        CHANGED.compare(self._frozen, self._read())
-        for name in CHANGED.of(self._closure):
+        CHANGED.compare(self._frozen, self._freeze())
+        for name in CHANGED.names_of(self._closure):
             for holder in _list_holders(self._cells[name]):
                 CHANGED.add(holder, (name,))
 
-    def _read(self) -> FrozenCall:
-        read = functools.partial(freeze_call, codecs=self._codecs, changed=CHANGED.of, is_reading=is_reading)
-        arguments, receiver = self._given
+    def _freeze(self) -> FrozenCall:
+        read = functools.partial(freeze_call, codecs=self._codecs, changed=CHANGED.names_of, is_reading=is_reading)
+        arguments, receiver = self._values
         frozen = read(arguments, receiver, content=content, hidden=self._hidden)
         if self._cells:
-            if changed := {name for name, cell in self._cells.items() if any(map(CHANGED.of, _list_holders(cell)))}:
+            if changed := {
+                name for name, cell in self._cells.items() if any(map(CHANGED.names_of, _list_holders(cell)))
+            }:
                 CHANGED.add(self._closure, changed)
             vars(self._closure).update({name: factories.content(cell) for name, cell in self._cells.items()})
             closure = read({}, self._closure, content=content_in_closure)
@@ -238,11 +240,13 @@ def _framework_attributes(kind: Any) -> frozenset[str] | None:
     bases = [base for base in kind.__mro__[:-1] if is_framework(base)]
     if is_framework(kind) or not bases:
         return None
-    names = {name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base), *_assigned(base))}
+    names = {
+        name for base in bases for name in (*vars(base).get("__annotations__", ()), *vars(base), *_list_assigned(base))
+    }
     return frozenset(names.union(*(getattr(base, "__private_attributes__", ()) for base in bases)))
 
 
-def _assigned(kind: type) -> Iterator[str]:
+def _list_assigned(kind: type) -> Iterator[str]:
     """Return the attributes that the class's `__init__` assigns: LlamaIndex and pydantic-ai declare few of theirs."""
     init = vars(kind).get("__init__")
     if isinstance(init, FunctionType):

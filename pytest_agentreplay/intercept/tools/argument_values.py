@@ -78,12 +78,12 @@ def content(value: Any) -> ArgumentContent | None:
 
 def content_in_closure(value: Any) -> ArgumentContent | None:
     """As `content`; objects of installed packages (agents, indexes), which have ids and histories, by class alone."""
-    known, kind = content(value), cast("Any", type(value))
+    described, kind = content(value), cast("Any", type(value))
     if _reader_of(kind) is _generator:
         return _service(value)  # seeded by the machine where nobody has seeded it
-    if known is None and is_framework(kind) and builtin_of(kind) is None and not issubclass(kind, enum.Enum):
+    if described is None and is_framework(kind) and builtin_of(kind) is None and not issubclass(kind, enum.Enum):
         return ArgumentContent(gap="is of a library, and is not read where a closure holds it")
-    return known
+    return described
 
 
 @functools.lru_cache(maxsize=1024)
@@ -186,8 +186,8 @@ def _memory_stream(value: io.BytesIO | io.StringIO) -> ArgumentContent:
     if value.closed:
         return ArgumentContent({"closed": True})
     base: Any = io.BytesIO if isinstance(value, io.BytesIO) else io.StringIO
-    held = base.getvalue(value)
-    return ArgumentContent({"content": _bytes(held) if isinstance(held, bytes) else held, "position": base.tell(value)})
+    data = base.getvalue(value)
+    return ArgumentContent({"content": _bytes(data) if isinstance(data, bytes) else data, "position": base.tell(value)})
 
 
 def _stream(value: Any) -> ArgumentContent:
@@ -206,15 +206,15 @@ def _stream(value: Any) -> ArgumentContent:
             if size > READ:
                 return ArgumentContent({"bytes": size}, gap=f"holds more than {READ:,} bytes")
             value.seek(0)
-            held = value.read()
+            data = value.read()
         finally:
             value.seek(position)
     except (OSError, ValueError):
         return ArgumentContent({"mode": _mode(value)}, gap="cannot be read without changing it")
-    if isinstance(held, str):
-        held = held if len(held) <= KEPT else _bytes(held.encode("utf-8", "surrogatepass"))
-        return ArgumentContent({"content": held, "position": position})
-    return ArgumentContent({"content": _bytes(held), "position": position})
+    if isinstance(data, str):
+        data = data if len(data) <= KEPT else _bytes(data.encode("utf-8", "surrogatepass"))
+        return ArgumentContent({"content": data, "position": position})
+    return ArgumentContent({"content": _bytes(data), "position": position})
 
 
 def _mode(value: Any) -> str:
@@ -252,8 +252,8 @@ def _index(value: Any) -> ArgumentContent:
 
 def _ndarray(value: Any) -> ArgumentContent:
     """An array of what its codec does not take: texts, dates, objects."""
-    held = value.tolist() if value.dtype.kind not in {"M", "m"} else value.astype(str).tolist()
-    return ArgumentContent({"dtype": value.dtype.str, "values": held})
+    values = value.tolist() if value.dtype.kind not in {"M", "m"} else value.astype(str).tolist()
+    return ArgumentContent({"dtype": value.dtype.str, "values": values})
 
 
 def _polars(value: Any) -> ArgumentContent:
@@ -322,10 +322,10 @@ def _request(method: Any, url: Any, headers: Any, body: Any, gap: str, **more: A
         name = (raw.decode("latin-1") if isinstance(raw, bytes) else raw).lower()
         if name not in _NO_REQUESTS:
             kept.setdefault(name, []).append(value)
-    told = {"method": method, "url": url, "headers": {name: v[0] if len(v) == 1 else v for name, v in kept.items()}}
+    parts = {"method": method, "url": url, "headers": {name: v[0] if len(v) == 1 else v for name, v in kept.items()}}
     if body:
-        told["body"] = _bytes(body) if isinstance(body, bytes) else body
-    return ArgumentContent(told | more, gap=gap)
+        parts["body"] = _bytes(body) if isinstance(body, bytes) else body
+    return ArgumentContent(parts | more, gap=gap)
 
 
 _READERS: Mapping[str, Callable[[Any], ArgumentContent]] = {

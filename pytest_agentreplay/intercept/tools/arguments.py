@@ -14,7 +14,7 @@ from types import FunctionType, GeneratorType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.values import ArgumentContent
-from pytest_agentreplay.values.hints import dotted
+from pytest_agentreplay.values.hints import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -35,7 +35,7 @@ class Arguments:
         self._defaults = defaults_of(self._signatures[0])
         self._receives = bound or _receives(function, self._signatures[0])
 
-    def named(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
+    def name_values(self, positional: tuple[Any, ...], keywords: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments, defaults too, without `self` or `cls`; empty `*` and `**` are left out."""
         for signature in self._signatures:
             try:
@@ -44,22 +44,24 @@ class Arguments:
                 continue  # a __signature__ or __wrapped__ that is for show; the last one is the function's own
             bound.apply_defaults()
             break
-        found = dict(bound.arguments)
+        by_name = dict(bound.arguments)
         for at, (name, parameter) in enumerate(signature.parameters.items()):
             received = self._receives and at == 0
             if parameter.kind is parameter.VAR_POSITIONAL:
-                found[name] = list(found[name][received:])
-            if (parameter.kind in _COLLECTING and not found[name]) or (received and parameter.kind not in _COLLECTING):
-                del found[name]
-        return found
+                by_name[name] = list(by_name[name][received:])
+            if (parameter.kind in _COLLECTING and not by_name[name]) or (
+                received and parameter.kind not in _COLLECTING
+            ):
+                del by_name[name]
+        return by_name
 
     def receiver(self, positional: tuple[Any, ...]) -> Any:
         """The instance or the class that a method is called on; None of a function."""
         return positional[0] if self._receives and positional else None
 
-    def defaults(self, named: Mapping[str, Any]) -> frozenset[str]:
+    def defaults(self, by_name: Mapping[str, Any]) -> frozenset[str]:
         """Which of the named arguments are what the function takes where nobody gives them."""
-        return defaulted(named, self._defaults)
+        return find_defaulted(by_name, self._defaults)
 
 
 def defaults_of(signature: inspect.Signature) -> dict[str, Any]:
@@ -67,9 +69,9 @@ def defaults_of(signature: inspect.Signature) -> dict[str, Any]:
     return {name: it.default for name, it in signature.parameters.items() if it.default is not it.empty}
 
 
-def defaulted(named: Mapping[str, Any], defaults: Mapping[str, Any]) -> frozenset[str]:
+def find_defaulted(by_name: Mapping[str, Any], defaults: Mapping[str, Any]) -> frozenset[str]:
     """Return the arguments that are their defaults: the very objects, since a stranger's `==` may do anything."""
-    return frozenset(name for name, value in named.items() if name in defaults and value is defaults[name])
+    return frozenset(name for name, value in by_name.items() if name in defaults and value is defaults[name])
 
 
 def _signatures(function: FunctionType) -> tuple[inspect.Signature, ...]:
@@ -117,7 +119,7 @@ class ReadIterator:
 
     def __init__(self, iterator: Any) -> None:
         """Read it, to its end or as far as MOST."""
-        self.kind = dotted(type(iterator))
+        self.kind = dotted_name(type(iterator))
         self.items: list[Any] = []
         self.error: BaseException | None = None
         self.more = False
@@ -129,7 +131,7 @@ class ReadIterator:
             self.error = error
         self.more = self.error is None and len(self.items) == MOST
 
-    def again(self) -> Generator[Any, Any, Any]:
+    def iterate_again(self) -> Generator[Any, Any, Any]:
         """Yield the same items anew, and what was not read."""
         yield from self.items
         if self.error is not None:
@@ -138,37 +140,39 @@ class ReadIterator:
             yield from self._iterator
 
 
-Given: TypeAlias = "tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]"
+CallValues: TypeAlias = "tuple[tuple[Any, ...], tuple[Any, ...], dict[str, Any]]"
 """Positional arguments, those of a `*` parameter, and keywords."""
 
 
-def read_iterators(values: tuple[Any, ...], star: tuple[Any, ...], keywords: dict[str, Any]) -> tuple[Given, Given]:
+def read_iterators(
+    values: tuple[Any, ...], star: tuple[Any, ...], keywords: dict[str, Any]
+) -> tuple[CallValues, CallValues]:
     """Return the arguments to compare, where iterators have been read, and those to call the tool with."""
-    given = values, star, keywords
-    if not any(map(is_read, (*values, *star, *keywords.values()))):
-        return given, given
-    known: dict[int, ReadIterator] = {}
+    original = values, star, keywords
+    if not any(map(must_be_read, (*values, *star, *keywords.values()))):
+        return original, original
+    already_read: dict[int, ReadIterator] = {}
 
-    def read(value: Any) -> Any:
-        if not is_read(value):
+    def read_value(value: Any) -> Any:
+        if not must_be_read(value):
             return value
-        if id(value) not in known:
-            known[id(value)] = ReadIterator(value)
-        return known[id(value)]
+        if id(value) not in already_read:
+            already_read[id(value)] = ReadIterator(value)
+        return already_read[id(value)]
 
-    def again(value: Any) -> Any:
-        return value.again() if type(value) is ReadIterator else value
+    def restore_value(value: Any) -> Any:
+        return value.iterate_again() if type(value) is ReadIterator else value
 
-    compared = _each(given, read)
-    return compared, _each(compared, again)
+    compared = _change_each(original, read_value)
+    return compared, _change_each(compared, restore_value)
 
 
-def _each(given: Given, change: Callable[[Any], Any]) -> Given:
-    values, star, keywords = given
+def _change_each(original: CallValues, change: Callable[[Any], Any]) -> CallValues:
+    values, star, keywords = original
     return (*map(change, values),), (*map(change, star),), {name: change(value) for name, value in keywords.items()}
 
 
-def is_read(value: Any) -> bool:
+def must_be_read(value: Any) -> bool:
     """Return whether an argument is an iterator that has to be read to be compared."""
     kind = type(value)
     return kind in _READ or kind.__module__ == "itertools"
@@ -178,7 +182,7 @@ def content_of_iterator(value: Any) -> ArgumentContent | None:
     """What an iterator that was read is compared by; None of anything else."""
     if type(value) is not ReadIterator:
         return None
-    held: dict[str, Any] = {"items": value.items}
+    items: dict[str, Any] = {"items": value.items}
     if value.error is not None:
-        held["error"] = [dotted(type(value.error)), str(value.error)]
-    return ArgumentContent(held, kind=value.kind, gap=f"goes on after {MOST:,} items" if value.more else "")
+        items["error"] = [dotted_name(type(value.error)), str(value.error)]
+    return ArgumentContent(items, kind=value.kind, gap=f"goes on after {MOST:,} items" if value.more else "")

@@ -21,14 +21,14 @@ FIELD = "handler"
 
 def patch(library: ModuleType) -> None:
     """Lay a property over the field. Doing it twice does nothing."""
-    framework.wrap_field(getattr(library, "SdkMcpTool", None), FIELD, _intercepted)
+    framework.wrap_field(getattr(library, "SdkMcpTool", None), FIELD, _make_handler)
 
 
-def _intercepted(interception: Interception, tool: Any, real: Any) -> Any:
-    async def met(arguments: Any) -> Any:
+def _make_handler(interception: Interception, tool: Any, real: Any) -> Any:
+    async def handle(arguments: Any) -> Any:
         __tracebackhide__ = True
-        told = framework.FrameworkTool(tool.name, real)
-        given = arguments if isinstance(arguments, dict) else {"input": arguments}
-        return await framework.wait(interception, told, given, functools.partial(real, arguments))
+        framework_tool = framework.FrameworkTool(tool.name, real)
+        named_arguments = arguments if isinstance(arguments, dict) else {"input": arguments}
+        return await framework.wait(interception, framework_tool, named_arguments, functools.partial(real, arguments))
 
-    return met
+    return handle

@@ -37,28 +37,28 @@ def patch(library: ModuleType) -> None:
 
 def _run(interception: Interception, original: Any, tool: Any, *args: Any, **kwargs: Any) -> Any:
     __tracebackhide__ = True
-    interception.tools.seen.add(_shown(tool.name))
-    kind = type(_whole(tool))
+    interception.tools.seen.add(_sanitize_name(tool.name))
+    kind = type(_find_original_tool(tool))
     if any(base.__module__ in _LIVE for base in kind.__mro__) or framework.is_from(kind, framework.MCP_ADAPTERS):
         return original(tool, *args, **kwargs)
     fields = ("func",) if hasattr(tool, "func") else ("_run", "_arun")
-    met = {field: _met(interception, tool, getattr(tool, field)) for field in fields}
+    intercepted = {field: _intercept_work(interception, tool, getattr(tool, field)) for field in fields}
     counting = {name: getattr(tool, name) for name in _COUNTING if hasattr(tool, name)}
-    return original(framework.copy_tool(tool, **met, **counting), *args, **kwargs)
+    return original(framework.copy_tool(tool, **intercepted, **counting), *args, **kwargs)
 
 
-def _whole(tool: Any) -> Any:
+def _find_original_tool(tool: Any) -> Any:
     """Return the tool that a structured one was made of."""
     return getattr(tool, "_original_tool", None) or tool
 
 
-def _met(interception: Interception, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
+def _intercept_work(interception: Interception, tool: Any, work: Callable[..., Any]) -> Callable[..., Any]:
     return framework.intercept_tool(
-        interception, framework.FrameworkTool(_shown(tool.name), work, holder=_whole(tool)), work
+        interception, framework.FrameworkTool(_sanitize_name(tool.name), work, holder=_find_original_tool(tool)), work
     )
 
 
-def _shown(name: str) -> str:
+def _sanitize_name(name: str) -> str:
     """Return the name that the model sees."""
     strings = sys.modules.get("crewai.utilities.string_utils")
     sanitized = getattr(strings, "sanitize_tool_name", str)

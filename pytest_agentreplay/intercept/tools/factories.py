@@ -39,7 +39,7 @@ _factories: dict[FunctionType, Factory] = {}
 
 
 def follow(
-    function: FunctionType, code: CodeType, meet: Callable[..., Any], namespace: Mapping[str, Any]
+    function: FunctionType, code: CodeType, intercept: Callable[..., Any], namespace: Mapping[str, Any]
 ) -> list[Made]:
     """Have what the factory of `function` in `namespace` makes from now on come to `meet`, until each is `left`.
 
@@ -54,7 +54,7 @@ def follow(
             made = _made[id(constant)] = Made(constant, factory.__globals__)
             _stubs[id(made.stub)] = made
         if all(tool is not function for tool, _ in made.tools):
-            made.tools.append((function, meet))
+            made.tools.append((function, intercept))
             followed.append(made)
         if factory not in _factories:
             _factories[factory] = Factory(factory)
@@ -84,7 +84,7 @@ class Made:
 
     def leave(self, function: FunctionType) -> None:
         """Follow `function` no more."""
-        self.tools = [(tool, meet) for tool, meet in self.tools if tool is not function]
+        self.tools = [(tool, intercept) for tool, intercept in self.tools if tool is not function]
         if not self.tools:
             for factory in self.factories:
                 _factories[factory].remove(self)
@@ -94,10 +94,10 @@ class Made:
         """Intercept a call of a function that was made, as the tool that it is most like."""
         __tracebackhide__ = True
         best: tuple[int, Callable[..., Any]] | None = None
-        for function, meet in self.tools:
+        for function, intercept in self.tools:
             others = self._count_others(function, cells)
             if others is not None and (best is None or others < best[0]):
-                best = others, meet
+                best = others, intercept
         if best is None:
             names = self.code.co_varnames[self.code.co_argcount :][: self.code.co_kwonlyargcount]
             return patching.make_function(self.key, cells)(
@@ -113,7 +113,7 @@ class Made:
             if name in self._written or before is after:
                 continue
             if _is_code(before) or _is_code(after):
-                if not _alike(before, after, _DEEP):
+                if not _is_same_function(before, after, _DEEP):
                     return None
             elif not (type(before) is type(after) and isinstance(before, _SCALARS) and before == after):
                 others += 1
@@ -144,18 +144,18 @@ class Factory:
             _factories.pop(self._function, None)
 
     def _exchange(self) -> None:
-        self._function.__code__ = _with(self.code, {id(made.code): made.stub for made in self._made})
+        self._function.__code__ = _replace_constants(self.code, {id(made.code): made.stub for made in self._made})
 
 
 def _makers(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[FunctionType, CodeType]]:
     """The functions whose code makes functions of `code`, each with the constant: by name, and those nested in them."""
     first, *names = code.co_qualname.partition(".<locals>")[0].split(".")
-    held: Any = namespace.get(first)
+    holder: Any = namespace.get(first)
     for name in names:
-        held = inspect.getattr_static(held, name, None)
-    for function in functions_behind(held):
-        whole = _factories[function].code if function in _factories else function.__code__
-        _, *inner, constant = _chain(whole, code) or (whole, None)
+        holder = inspect.getattr_static(holder, name, None)
+    for function in functions_behind(holder):
+        outer_code = _factories[function].code if function in _factories else function.__code__
+        _, *inner, constant = _chain(outer_code, code) or (outer_code, None)
         if constant is None:
             continue
         yield function, constant
@@ -166,20 +166,20 @@ def _makers(code: CodeType, namespace: Mapping[str, Any]) -> Iterator[tuple[Func
                         yield maker, constant
 
 
-def _chain(code: CodeType, wanted: CodeType) -> tuple[CodeType, ...]:
+def _chain(code: CodeType, target: CodeType) -> tuple[CodeType, ...]:
     """From `code` inwards to the constant that is equal to `wanted`; empty where there is none."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            if constant == wanted and constant.co_filename == wanted.co_filename:
+            if constant == target and constant.co_filename == target.co_filename:
                 return code, constant
-            if inner := _chain(constant, wanted):
+            if inner := _chain(constant, target):
                 return code, *inner
     return ()
 
 
-def _with(code: CodeType, stubs: Mapping[int, CodeType]) -> CodeType:
+def _replace_constants(code: CodeType, stubs: Mapping[int, CodeType]) -> CodeType:
     constants = tuple(
-        stubs.get(id(constant)) or _with(constant, stubs) if isinstance(constant, CodeType) else constant
+        stubs.get(id(constant)) or _replace_constants(constant, stubs) if isinstance(constant, CodeType) else constant
         for constant in code.co_consts
     )
     changed = any(now is not was for now, was in zip(constants, code.co_consts, strict=True))
@@ -210,7 +210,7 @@ def _is_code(value: Any) -> bool:
     return isinstance(value, type | FunctionType | MethodType | functools.partial) or inspect.isbuiltin(value)
 
 
-def _alike(before: Any, after: Any, deep: int) -> bool:
+def _is_same_function(before: Any, after: Any, deep: int) -> bool:
     """Return whether two functions or classes are the same one, made anew perhaps."""
     if before is after:
         return True
@@ -219,16 +219,16 @@ def _alike(before: Any, after: Any, deep: int) -> bool:
     if isinstance(before, type):
         return (before.__module__, before.__qualname__) == (after.__module__, after.__qualname__)
     if isinstance(before, MethodType):
-        return _alike(before.__func__, after.__func__, deep - 1)
+        return _is_same_function(before.__func__, after.__func__, deep - 1)
     if isinstance(before, functools.partial):
-        return _alike(before.func, after.func, deep - 1)
+        return _is_same_function(before.func, after.func, deep - 1)
     if not isinstance(before, FunctionType):
         return bool(before == after)
     # A frozen function has another code object, of the same name, file and line.
     places = [(code.co_filename, code.co_qualname, code.co_firstlineno) for code in (before.__code__, after.__code__)]
-    held = zip(before.__closure__ or (), after.__closure__ or (), strict=False)
+    cells = zip(before.__closure__ or (), after.__closure__ or (), strict=False)
     return places[0] == places[1] and all(
-        _alike(content(was), content(now), deep - 1)
-        for was, now in held
+        _is_same_function(content(was), content(now), deep - 1)
+        for was, now in cells
         if _is_code(content(was)) or _is_code(content(now))
     )

@@ -21,9 +21,9 @@ from pytest_agentreplay.intercept.session import interceptions, lanes, library_v
 from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
-from pytest_agentreplay.intercept.tools.arguments import defaulted, defaults_of
+from pytest_agentreplay.intercept.tools.arguments import defaults_of, find_defaulted
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
-from pytest_agentreplay.intercept.tools.tool import handle_call, said_of
+from pytest_agentreplay.intercept.tools.tool import find_declaration, handle_call
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 from pytest_agentreplay.model.exchanges import SELF, RawCall, ToolCall
@@ -85,16 +85,18 @@ def intercept_tool(
         arguments: Returns what the model gave, from the positional and keyword arguments of a call. Without it they are
             named by the signature of the tool's function.
     """
-    given = arguments or functools.partial(named, tool.function)
+    collect_arguments = arguments or functools.partial(name_arguments, tool.function)
 
     def make(real: Callable[..., Any]) -> Callable[..., Any]:
         async def intercept_async(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            return await wait(interception, tool, given(args, kwargs), functools.partial(real, *args, **kwargs))
+            return await wait(
+                interception, tool, collect_arguments(args, kwargs), functools.partial(real, *args, **kwargs)
+            )
 
         def intercept(*args: Any, **kwargs: Any) -> Any:
             __tracebackhide__ = True
-            return call(interception, tool, given(args, kwargs), functools.partial(real, *args, **kwargs))
+            return call(interception, tool, collect_arguments(args, kwargs), functools.partial(real, *args, **kwargs))
 
         return intercept_async if inspect.iscoroutinefunction(work) else intercept
 
@@ -118,7 +120,7 @@ async def wait(
     entered = _enter(interception, tool, arguments)
     if isinstance(entered, ToolReplaying):
         return await entered.wait()
-    return await (run() if entered is None else entered.wait(_awaited(run)))
+    return await (run() if entered is None else entered.wait(_await_result(run)))
 
 
 def _enter(
@@ -132,12 +134,12 @@ def _enter(
     running = _RUNNING.setdefault(interception, {})
     if tool.key is not None and around is not None and around.inside and running.get(around.inside[0]) == tool.key:
         return None
-    said = said_of(tool.function)
-    returns = ANNOTATED if said is None else said.tool.returns
+    declaration = find_declaration(tool.function)
+    returns = ANNOTATED if declaration is None else declaration.tool.returns
     codecs = library_values.add_library_codecs((*tool.codecs, *interception.tools.codecs))
-    results = ToolResults(f"tool {tool.name}", _annotated(tool.function), returns, codecs)
-    reads = said is not None and said.tool.effects == "read"
-    frozen = _frozen(tool, arguments, codecs)
+    results = ToolResults(f"tool {tool.name}", _list_annotated(tool.function), returns, codecs)
+    reads = declaration is not None and declaration.tool.effects == "read"
+    frozen = _freeze_call(tool, arguments, codecs)
     facts: JsonObject = {} if frozen.receiver is None else {SELF: frozen.receiver}
     call = ToolCall(tool.name, frozen.arguments, facts=facts, defaults=_defaults(tool.function, arguments))
     intercepted = interception.enter(RawCall(call), reads=reads)
@@ -145,17 +147,20 @@ def _enter(
         frozen.watch(interception, intercepted, tool.name)
     if intercepted.open:
         running[intercepted.ticket] = tool.key
-        if said is not None:
-            said.within(interception, intercepted)
+        if declaration is not None:
+            declaration.mark_running(interception, intercepted)
     return handle_call(interception, intercepted, results)
 
 
-def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
+def _freeze_call(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[Codec]) -> ArgumentFreezing:
     """Return a call as it is compared: on the object of a method, or on the user's fields of the framework's object."""
     receiver = receiver_of(tool.function)
     hidden = None if receiver is not None or tool.holder is None else framework_attributes(tool.holder)
-    function, held = tool.function, getattr(tool.holder, "func", None)  # a method of the framework calls what it holds
-    cells = factories.list_cells([*functions_behind(function), *functions_behind(held)])
+    function, held_function = (
+        tool.function,
+        getattr(tool.holder, "func", None),
+    )  # a method of the framework calls what it holds
+    cells = factories.list_cells([*functions_behind(function), *functions_behind(held_function)])
     while isinstance(function, functools.partial):
         bound = {str(place): value for place, value in enumerate(function.args)} | function.keywords
         cells |= {name: CellType(value) for name, value in bound.items()}
@@ -165,11 +170,11 @@ def _frozen(tool: FrameworkTool, arguments: Mapping[str, Any], codecs: Sequence[
     return ArgumentFreezing(arguments, tool.holder, tool.function, codecs, cells, hidden | tool.internal)
 
 
-async def _awaited(run: Callable[[], Awaitable[Any]]) -> Any:
+async def _await_result(run: Callable[[], Awaitable[Any]]) -> Any:
     return await run()
 
 
-def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+def _list_annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
     """Return the functions that may say what comes back, outermost first."""
     while isinstance(function, functools.partial):
         function = function.func
@@ -181,7 +186,7 @@ def _annotated(function: Callable[..., Any]) -> list[Callable[..., Any]]:
 def _defaults(function: Callable[..., Any], arguments: Mapping[str, Any]) -> frozenset[str]:
     """Which arguments are their defaults; none where the function does not tell."""
     signature = _find_signature(function)
-    return frozenset() if signature is None else defaulted(arguments, defaults_of(signature))
+    return frozenset() if signature is None else find_defaulted(arguments, defaults_of(signature))
 
 
 def parameters(function: Callable[..., Any]) -> set[str]:
@@ -197,7 +202,7 @@ def _find_signature(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
 
 
-def named(
+def name_arguments(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], hidden: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the arguments of a call by parameter name, defaults too, without the `hidden` ones."""
@@ -206,19 +211,19 @@ def named(
         bound = signature.bind_partial(*args, **kwargs)
     except (TypeError, ValueError):
         # No signature, or one that is for show.
-        found: dict[str, Any] = {str(place): value for place, value in enumerate(args)} | dict(kwargs)
-        return {name: value for name, value in found.items() if name not in hidden}
+        by_name: dict[str, Any] = {str(place): value for place, value in enumerate(args)} | dict(kwargs)
+        return {name: value for name, value in by_name.items() if name not in hidden}
     bound.apply_defaults()
-    found = {}
+    by_name = {}
     for name, value in bound.arguments.items():
         kind = signature.parameters[name].kind
         if kind is inspect.Parameter.VAR_KEYWORD:
-            found |= value
+            by_name |= value
         elif kind is not inspect.Parameter.VAR_POSITIONAL:
-            found[name] = value
+            by_name[name] = value
         elif value:
-            found[name] = list(value)
-    return {name: value for name, value in found.items() if name not in hidden}
+            by_name[name] = list(value)
+    return {name: value for name, value in by_name.items() if name not in hidden}
 
 
 def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
@@ -239,24 +244,26 @@ def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
     # A second copy of this module (test tools that restore sys.modules) takes over from the first.
     if by is not interceptions.find_interception:
         is_async = inspect.iscoroutinefunction(original)
-        wrapped: Any = functools.wraps(original)(shield(functools.partial(_wrapped, intercept, is_async), original))
+        wrapped: Any = functools.wraps(original)(
+            shield(functools.partial(_make_wrapper, intercept, is_async), original)
+        )
         wrapped.__agentreplay__ = (interceptions.find_interception, original)
         replace_attribute(owner, name, wrapped)
 
 
-def _wrapped(intercept: Callable[..., Any], is_async: bool, original: Callable[..., Any]) -> Callable[..., Any]:
+def _make_wrapper(intercept: Callable[..., Any], is_async: bool, original: Callable[..., Any]) -> Callable[..., Any]:
     current = interceptions.find_interception
 
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         interception = current()
         return original(*args, **kwargs) if interception is None else intercept(interception, original, *args, **kwargs)
 
-    async def wrapped_async(*args: Any, **kwargs: Any) -> Any:
+    async def async_wrapper(*args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
-        return await wrapped(*args, **kwargs)
+        return await wrapper(*args, **kwargs)
 
-    return wrapped_async if is_async else wrapped
+    return async_wrapper if is_async else wrapper
 
 
 def wrap_field(
@@ -273,7 +280,7 @@ def wrap_field(
     """
     current = interceptions.find_interception
 
-    def read(tool: Any) -> Any:
+    def get_value(tool: Any) -> Any:
         if field not in vars(tool):
             raise AttributeError(field)
         interception = current()
@@ -285,7 +292,7 @@ def wrap_field(
         vars(tool)[field] = take(value)
 
     if field in getattr(owner, "__dataclass_fields__", {}):
-        replace_attribute(owner, field, property(read, write))
+        replace_attribute(owner, field, property(get_value, write))
 
 
 def copy_tool(tool: Any, **instead: Any) -> Any:
@@ -298,7 +305,7 @@ def copy_tool(tool: Any, **instead: Any) -> Any:
     return made
 
 
-def free(function: Any, name: str) -> Any:
+def find_free_variable(function: Any, name: str) -> Any:
     """Return what a function has under `name` in its closure; None where it has no such thing."""
     code = getattr(function, "__code__", None)
     if code is None or name not in code.co_freevars:

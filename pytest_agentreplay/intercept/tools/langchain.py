@@ -39,13 +39,15 @@ def _call(
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
     work = getattr(tool, method)
-    function = getattr(tool, field, None) or getattr(tool, "func", None) or _written(tool, work)
-    told = framework.FrameworkTool(tool.name, function, codecs(), holder=tool)
-    intercepted = framework.intercept_tool(interception, told, work, functools.partial(_arguments, tool, function))
+    function = getattr(tool, field, None) or getattr(tool, "func", None) or _find_written_method(tool, work)
+    framework_tool = framework.FrameworkTool(tool.name, function, codecs(), holder=tool)
+    intercepted = framework.intercept_tool(
+        interception, framework_tool, work, functools.partial(_arguments, tool, function)
+    )
     return original(framework.copy_tool(tool, **{method: intercepted}), *args, **kwargs)
 
 
-def _written(tool: Any, work: Any) -> Any:
+def _find_written_method(tool: Any, work: Any) -> Any:
     """Return the method that the tool's own class has written: one without a coroutine runs `_run` in a thread."""
     base = sys.modules["langchain_core.tools.base"].BaseTool
     return tool._run if getattr(work, "__func__", None) is base._arun else work
@@ -54,13 +56,13 @@ def _written(tool: Any, work: Any) -> Any:
 def _arguments(tool: Any, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments that the model gave: it is not shown what the framework fills in and injects."""
     if args:
-        return framework.named(function, args, {}, _FILLED)  # a tool of one input, whatever its name
-    hidden = _FILLED | (framework.parameters(function) - _shown(tool))
-    given = {name: value for name, value in kwargs.items() if name not in hidden}
-    return framework.named(function, (), given, hidden)
+        return framework.name_arguments(function, args, {}, _FILLED)  # a tool of one input, whatever its name
+    hidden = _FILLED | (framework.parameters(function) - _list_shown_arguments(tool))
+    visible = {name: value for name, value in kwargs.items() if name not in hidden}
+    return framework.name_arguments(function, (), visible, hidden)
 
 
-def _shown(tool: Any) -> set[str]:
+def _list_shown_arguments(tool: Any) -> set[str]:
     """Return the names of the arguments that the model sees."""
     schema = tool.tool_call_schema
     if isinstance(schema, dict):
@@ -79,7 +81,7 @@ def _is_agent(work: Any) -> bool:
     """Whether `Runnable.as_tool` has made the tool; a lambda is a plain function all the same."""
     runnable = getattr(work, "__self__", None)
     if getattr(work, "__module__", "") == "langchain_core.tools.convert":
-        runnable = framework.free(work, "runnable")
+        runnable = framework.find_free_variable(work, "runnable")
     base = sys.modules["langchain_core.runnables.base"]
     return isinstance(runnable, base.Runnable) and not isinstance(
         runnable, base.RunnableLambda | base.RunnableGenerator
@@ -95,8 +97,8 @@ def codecs() -> tuple[Codec, ...]:
 def _codecs(documents: ModuleType | None, graph: ModuleType | None) -> tuple[Codec, ...]:
     messages = sys.modules["langchain_core.messages"]
     base = messages.BaseMessage
-    found = [cls for name in messages.__all__ if isinstance(cls := getattr(messages, name), type)]
-    classes: list[Any] = [cls for cls in found if issubclass(cls, base)]
+    exported = [cls for name in messages.__all__ if isinstance(cls := getattr(messages, name), type)]
+    classes: list[Any] = [cls for cls in exported if issubclass(cls, base)]
     classes.append(getattr(documents, "Document", None))
     classes += [getattr(graph, name, None) for name in ("Command", "Interrupt", "Overwrite")]
     send = getattr(graph, "Send", None)

@@ -26,9 +26,9 @@ def _call(field: str, interception: Interception, original: Any, tool: Any, /, *
     __tracebackhide__ = True
     if _is_live(interception, tool):
         return original(tool, *args, **kwargs)
-    told = framework.FrameworkTool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
-    given = functools.partial(_arguments, tool)
-    work = framework.intercept_tool(interception, told, getattr(tool, field), given)
+    framework_tool = framework.FrameworkTool(tool.metadata.get_name(), _function(tool), codecs(), holder=tool)
+    name_arguments = functools.partial(_arguments, tool)
+    work = framework.intercept_tool(interception, framework_tool, getattr(tool, field), name_arguments)
     return original(framework.copy_tool(tool, **{field: work}), *args, **kwargs)
 
 
@@ -40,8 +40,8 @@ def _function(tool: Any) -> Any:
 def _arguments(tool: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """The arguments without the context of the workflow."""
     hidden = {tool.ctx_param_name} if getattr(tool, "ctx_param_name", None) else set()
-    given = {name: value for name, value in kwargs.items() if name not in hidden}
-    return framework.named(_function(tool), args, given, hidden)
+    visible = {name: value for name, value in kwargs.items() if name not in hidden}
+    return framework.name_arguments(_function(tool), args, visible, hidden)
 
 
 def _is_live(interception: Interception, tool: Any) -> bool:
@@ -54,12 +54,12 @@ def _is_live(interception: Interception, tool: Any) -> bool:
 @functools.cache
 def codecs() -> tuple[Codec, ...]:
     """Those of what a tool may return to say more than a value: blocks of content, nodes with scores, an output."""
-    found: list[Any] = []
+    classes: list[Any] = []
     for name, ends in (
         ("llama_index.core.base.llms.types", ("Block", "ChatMessage")),
         ("llama_index.core.schema", ("Node", "NodeWithScore", "Document", "RelatedNodeInfo", "MediaResource")),
         ("llama_index.core.tools.types", ("ToolOutput",)),
     ):
         library = sys.modules.get(name)
-        found += [getattr(library, each) for each in vars(library or object) if each.endswith(ends)]
-    return framework.field_codecs(found)
+        classes += [getattr(library, each) for each in vars(library or object) if each.endswith(ends)]
+    return framework.field_codecs(classes)

@@ -59,19 +59,19 @@ async def _call(  # noqa: PLR0917  as the seam
 ) -> Any:
     __tracebackhide__ = True
     function = _function(toolset, name, tool)
-    shown = getattr(ctx, "tool_name", None) or name
-    key = (shown, getattr(ctx, "tool_call_id", None), id(toolset))
+    shown_name = getattr(ctx, "tool_name", None) or name
+    key = (shown_name, getattr(ctx, "tool_call_id", None), id(toolset))
     run = functools.partial(original, toolset, name, tool_args, ctx, tool)
-    told = framework.FrameworkTool(shown, function or original, codecs(), key, holder=toolset)
-    given = tool_args if function is None else framework.named(function, (), tool_args)
-    return await framework.wait(interception, told, given, run)
+    framework_tool = framework.FrameworkTool(shown_name, function or original, codecs(), key, holder=toolset)
+    arguments = tool_args if function is None else framework.name_arguments(function, (), tool_args)
+    return await framework.wait(interception, framework_tool, arguments, run)
 
 
 def _function(toolset: Any, name: str, tool: Any) -> Any:
     """The user's function behind a tool; None of a toolset of a user's own, which may have none."""
-    held = getattr(toolset, "tools", None)
-    found = held.get(getattr(tool, "original_name", None) or name) if isinstance(held, dict) else None
-    return getattr(found, "function", None)
+    functions = getattr(toolset, "tools", None)
+    entry = functions.get(getattr(tool, "original_name", None) or name) if isinstance(functions, dict) else None
+    return getattr(entry, "function", None)
 
 
 @functools.cache

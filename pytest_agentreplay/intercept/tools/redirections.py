@@ -61,28 +61,30 @@ class Redirections(list["Redirection"]):
     def add(self, redirection: Redirection, path: str = "") -> None:
         """Keep `redirection`, which was named by `path` or is found where its function was defined."""
         self.append(redirection)
-        function = redirection.held()
+        function = redirection.get_function()
         for module, names in ((function.__module__, function.__qualname__), split(path)):
             local = ".<locals>" in names
             if module and names and (local or "<" not in names):
                 self._paths.setdefault(module, {})[(names,) if local else tuple(names.split("."))] = redirection
-                when_imported(module, imported)
+                when_imported(module, handle_import)
             for namespace in copies_of(module, len(sys.modules)) if module else ():
                 self._freeze_in(namespace, module)
         self._modules |= dict.fromkeys(redirection.codes(), function.__module__)
         self._qualnames |= {code.co_qualname for code in redirection.codes()}
 
-    def again(self, module: ModuleType) -> None:
+    def freeze_imported(self, module: ModuleType) -> None:
         """Freeze what the paths of this test lead to in `module`, as far as that is new."""
         self._freeze_in(vars(module), module.__name__)
 
-    def executed(self, code: CodeType) -> None:
+    def freeze_executed(self, code: CodeType) -> None:
         """Freeze what `code`, which runs next, makes of the tools once more: it is a second copy of their module.
 
         Nothing tells when it has run but a profiler; that of somebody else is left alone.
         """
-        known = [inner for inner in nested(code) if inner.co_qualname in self._qualnames]  # cheap, and seldom true
-        modules = {self._modules[inner] for inner in known if inner in self._modules}
+        copies = [
+            inner for inner in list_nested(code) if inner.co_qualname in self._qualnames
+        ]  # cheap, and seldom true
+        modules = {self._modules[inner] for inner in copies if inner in self._modules}
         if not modules or sys.getprofile() is not None:
             return
 
@@ -105,12 +107,12 @@ class Redirections(list["Redirection"]):
             if ".<locals>" in names[0]:
                 redirection.follow(namespace)
                 continue
-            found: Any = namespace.get(names[0])
+            value: Any = namespace.get(names[0])
             for name in names[1:]:
-                found = inspect.getattr_static(found, name, None) if isinstance(found, type) else vars_of(found, name)
+                value = inspect.getattr_static(value, name, None) if isinstance(value, type) else vars_of(value, name)
             try:
-                if found is not None and not is_redirected(found):
-                    self.append(redirect(replace(redirection.tool, function=found), self._codecs))
+                if value is not None and not is_redirected(value):
+                    self.append(redirect(replace(redirection.tool, function=value), self._codecs))
             except CannotRedirect:
                 continue  # the module has another thing under that name now, which is no tool
 
@@ -120,25 +122,25 @@ def copies_of(name: str, _loaded: int) -> tuple[dict[str, Any], ...]:
     """Return the namespaces of other copies of module `name` that the agent's modules hold, as of so many modules."""
     loaded = [getattr(module, "__dict__", {}) for module in [*sys.modules.values()]]
     holders = [names for names in loaded if is_agents_file(str(names.get("__file__") or "<"))]
-    held = [vars(value) if type(value) is ModuleType else value for names in holders for value in names.values()]
-    copies = [names for names in held if type(names) is dict and isinstance(names.get("__file__"), str)]
+    values = [vars(value) if type(value) is ModuleType else value for names in holders for value in names.values()]
+    copies = [names for names in values if type(names) is dict and isinstance(names.get("__file__"), str)]
     own = getattr(sys.modules.get(name), "__dict__", {})
     place = own.get("__file__")
     return tuple(names for names in copies if names is not own and os.path.abspath(names["__file__"]) == place)  # noqa: PTH100  no link is followed
 
 
-def nested(code: CodeType) -> Iterator[CodeType]:
+def list_nested(code: CodeType) -> Iterator[CodeType]:
     """Yield the code of all functions and classes that `code` makes."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield constant
-            yield from nested(constant)
+            yield from list_nested(constant)
 
 
-def imported(module: ModuleType) -> None:
+def handle_import(module: ModuleType) -> None:
     """Freeze what is new in a module that was imported, for each test that runs."""
     for redirections in _watched:
-        redirections.again(module)
+        redirections.freeze_imported(module)
 
 
 def vars_of(owner: Any, name: str) -> Any:
@@ -166,7 +168,7 @@ def release(interception: Interception, tools: list[Redirection]) -> None:
     _waiting[interception] = tools
     # Asked for once: `refusing` comes back here with these tools and its own, and would double them each time.
     _tools.setdefault(interception, [redirection.tool for redirection in tools])
-    _frozen.update((redirection.held(), redirection.tool.name) for redirection in tools)
+    _frozen.update((redirection.get_function(), redirection.tool.name) for redirection in tools)
     _restore()
 
 
@@ -186,7 +188,7 @@ def _restore() -> None:
 @contextmanager
 def refusing(interception: Interception) -> Generator[None]:
     """A block, run for a test that has ended, in which the tools of that test are refused."""
-    tools = [redirected(tool) for tool in _tools.get(interception, ())]
+    tools = [redirect_again(tool) for tool in _tools.get(interception, ())]
     try:
         yield
     finally:
@@ -199,10 +201,10 @@ def refuse_for_good() -> list[Redirection]:
         return []
     from pytest_agentreplay.intercept.tools.tool import Tool
 
-    return [redirected(Tool(name, function)) for function, name in [*_frozen.items()]]
+    return [redirect_again(Tool(name, function)) for function, name in [*_frozen.items()]]
 
 
-def redirected(tool: Tool) -> Redirection:
+def redirect_again(tool: Tool) -> Redirection:
     """Redirect `tool`; the module that does it is loaded when there is one."""
     from pytest_agentreplay.intercept.tools.tool import redirect
 

@@ -20,7 +20,7 @@ from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import ToolReply
 from pytest_agentreplay.values import freeze, load
 from pytest_agentreplay.values.failure import failure_of, raise_able
-from pytest_agentreplay.values.hints import dotted
+from pytest_agentreplay.values.hints import dotted_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,18 +56,18 @@ class GeneratorInput:
             assert isinstance(outcome, ToolReply)
             assert outcome.sent is not None
             [now] = outcome.sent  # type: ignore[assignment]
-        if _same(was, now):
+        if _is_same(was, now):
             return ""
-        return f"{_described(now)} after item {after}; in the recording {_described(was)}"
+        return f"{_describe(now)} after item {after}; in the recording {_describe(was)}"
 
 
-def _same(was: Json, now: Json) -> bool:
+def _is_same(was: Json, now: Json) -> bool:
     """Return whether both are equal; a secret of the recording stands for any other."""
     texts = _PLACEHOLDER.split(canonical(was))
     return re.fullmatch(".*".join(map(re.escape, texts)), canonical(now), re.DOTALL) is not None
 
 
-def _described(entry: Json) -> str:
+def _describe(entry: Json) -> str:
     if not isinstance(entry, dict):
         return "nothing was sent"
     if isinstance(raised := entry.get("raised"), dict):
@@ -132,47 +132,47 @@ class ToolResults:
             return self._hint, None
         return args[0], args[2] if len(args) == 3 else None
 
-    def kept(self, interception: Interception, value: Any) -> Json:
+    def freeze_result(self, interception: Interception, value: Any) -> Json:
         """Return the frozen result of a call."""
-        return self._kept(interception, value, self._hint, "returned")
+        return self._freeze(interception, value, self._hint, "returned")
 
-    def kept_item(self, interception: Interception, value: Any) -> Json:
+    def freeze_item(self, interception: Interception, value: Any) -> Json:
         """Return the frozen item of a generator."""
-        return self._kept(interception, value, self._flow_hints[0], "yielded")
+        return self._freeze(interception, value, self._flow_hints[0], "yielded")
 
-    def kept_end(self, interception: Interception, value: Any) -> Json:
+    def freeze_end(self, interception: Interception, value: Any) -> Json:
         """Return the frozen return value of a generator."""
-        return self._kept(interception, value, self._flow_hints[1], "returned at its end")
+        return self._freeze(interception, value, self._flow_hints[1], "returned at its end")
 
-    def kept_sent(self, after: int, value: Any) -> list[JsonObject]:
+    def freeze_sent(self, after: int, value: Any) -> list[JsonObject]:
         """Return what was sent into a generator, for comparison; nothing for None."""
         if value is None:
             return []
         serialized = ArgumentFreezing({"value": value}, codecs=add_library_codecs(self._codecs))
         return [{"after": after} | serialized.arguments]
 
-    def kept_thrown(self, after: int, error: BaseException) -> JsonObject:
+    def freeze_thrown(self, after: int, error: BaseException) -> JsonObject:
         """Return what was thrown into a generator, for comparison."""
-        failure = self.failure(error)
+        failure = self.freeze_error(error)
         return {"after": after, "raised": {"type": failure.type, "message": failure.message}}
 
-    def given(self, interception: Interception, data: Json) -> Any:
+    def load_result(self, interception: Interception, data: Json) -> Any:
         """Return a recorded result, made anew."""
-        return self._given(interception, data, self._hint)
+        return self._load(interception, data, self._hint)
 
-    def given_item(self, interception: Interception, data: Json) -> Any:
+    def load_item(self, interception: Interception, data: Json) -> Any:
         """Return a recorded item of a generator, made anew."""
-        return self._given(interception, data, self._flow_hints[0])
+        return self._load(interception, data, self._flow_hints[0])
 
-    def given_end(self, interception: Interception, data: Json) -> Any:
+    def load_end(self, interception: Interception, data: Json) -> Any:
         """Return a recorded return value of a generator, made anew."""
-        return self._given(interception, data, self._flow_hints[1])
+        return self._load(interception, data, self._flow_hints[1])
 
-    def failure(self, error: BaseException) -> Failure:
+    def freeze_error(self, error: BaseException) -> Failure:
         """Return the frozen exception of a call."""
         return failure_of(error, self._codecs)
 
-    def raised(self, failure: Failure) -> BaseException:
+    def make_error(self, failure: Failure) -> BaseException:
         """Return a recorded exception, made anew. Raises CannotFreeze for one that does not come back."""
         return raise_able(failure, self._exception, self._codecs)
 
@@ -181,27 +181,29 @@ class ToolResults:
 
         Traces of other tools tell the name alone, or the module as it was called where the agent ran.
         """
-        if (found := find_exception(path)) is not None:
-            return found
-        there = (getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions)
-        return next((one for one in there if is_exception(one)), None)
+        if (loaded := find_exception(path)) is not None:
+            return loaded
+        named_alike = (
+            getattr(function, "__globals__", {}).get(path.rpartition(".")[2]) for function in self._functions
+        )
+        return next((candidate for candidate in named_alike if is_exception(candidate)), None)
 
-    def _kept(self, interception: Interception, value: Any, hint: Any, verb: str) -> Json:
+    def _freeze(self, interception: Interception, value: Any, hint: Any, verb: str) -> Json:
         """Return the frozen value; what cannot be frozen fails the test at its end, and the agent has the real one."""
         try:
             return freeze(value, hint=hint, codecs=add_library_codecs(self._codecs))
         except CannotFreeze as error:
             boundary = self.name.partition(" ")[0]
             text = str(error).replace("agentreplay.tool(fn,", f"agentreplay.{boundary}({self._place()},")
-            told = CannotFreeze(f"{self.name} {verb} {text}", path=error.path, kind=error.kind)
+            problem = CannotFreeze(f"{self.name} {verb} {text}", path=error.path, kind=error.kind)
         except Exception as error:
-            kind = dotted(type(value))
+            kind = dotted_name(type(value))
             text = f"{self.name} {verb} a {kind} that raised {type(error).__name__} while it was looked at: {error}"
-            told = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
-        interception.observed.note_problem(told)
-        return {"$opaque": told.kind}
+            problem = CannotFreeze(f"{text}\n    agentreplay.codec({kind}, freeze, thaw)", path="$", kind=kind)
+        interception.observed.note_problem(problem)
+        return {"$opaque": problem.kind}
 
-    def _given(self, interception: Interception, data: Json, hint: Any) -> Any:
+    def _load(self, interception: Interception, data: Json, hint: Any) -> Any:
         try:
             return load(data, hint=hint, codecs=add_library_codecs(self._codecs))
         except CannotFreeze as error:

@@ -9,7 +9,7 @@ import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.tools import framework
-from pytest_agentreplay.values.hints import dotted
+from pytest_agentreplay.values.hints import dotted_name
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -42,12 +42,12 @@ def _call(interception: Interception, original: Any, tool: Any, *args: Any, **kw
             tool.setup()
         return work(*args, **kwargs)
 
-    def given(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    def name_arguments(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         # Not by the signature of `forward`: that of a decorated function has a `self` for show.
         return dict(zip(tool.inputs, args, strict=False)) | kwargs
 
     intercepted = framework.FrameworkTool(tool.name, work, holder=tool, internal=_INTERNAL)
-    forward = framework.intercept_tool(interception, intercepted, set_up, given)
+    forward = framework.intercept_tool(interception, intercepted, set_up, name_arguments)
     return original(framework.copy_tool(tool, forward=forward, is_initialized=True), *args, **kwargs)
 
 
@@ -61,4 +61,4 @@ def _is_live(interception: Interception, tool: Any) -> bool:
     """Whether a tool does nothing, or hands over to an MCP server."""
     interception.tools.seen.add(tool.name)
     kind = type(tool)
-    return framework.is_from(kind, framework.MCP_ADAPTERS) or any(dotted(base) in _LIVE for base in kind.__mro__)
+    return framework.is_from(kind, framework.MCP_ADAPTERS) or any(dotted_name(base) in _LIVE for base in kind.__mro__)

@@ -23,7 +23,7 @@ from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
 from pytest_agentreplay.intercept.tools.arguments import Arguments, format_parameters, read_iterators
 from pytest_agentreplay.intercept.tools.results import ANNOTATED, ToolResults
-from pytest_agentreplay.intercept.tools.tool_paths import find, functions_behind, unwrapped
+from pytest_agentreplay.intercept.tools.tool_paths import find, functions_behind, unwrap
 from pytest_agentreplay.intercept.tools.tool_recording import ToolRecording
 from pytest_agentreplay.intercept.tools.tool_replaying import ToolReplaying
 from pytest_agentreplay.model.exchanges import SELF, RawCall, ToolCall
@@ -72,7 +72,7 @@ class Redirection:
         self._seam = seam
         self._layer = layer
 
-    def held(self) -> FunctionType:
+    def get_function(self) -> FunctionType:
         """Return the function whose code is exchanged."""
         return self._layer.function
 
@@ -92,7 +92,7 @@ class Redirection:
         """Call the tool `name` from now on."""
         self.tool = replace(self.tool, name=name)
 
-    def within(self, interception: Interception, intercepted: PendingCall) -> None:
+    def mark_running(self, interception: Interception, intercepted: PendingCall) -> None:
         """Mark the framework's call that was entered as `intercepted` as this tool's: its function then just runs."""
         interception.tools.running[self._seam, intercepted.ticket] = None, intercepted
 
@@ -112,13 +112,13 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
     `codecs` is read at each call. Caches of `functools` around the function are cleared, so that a test finds the same
     whether it runs alone or after others. Raises CannotRedirect for what has no Python code to exchange.
     """
-    held = unwrapped(tool.function, tool.name)
+    path = unwrap(tool.function, tool.name)
     with _LOCK:
-        layer = _LAYERS.get(held.functions[0])
+        layer = _LAYERS.get(path.functions[0])
         if layer is None:
-            layer = ToolFunctions(held).layers[0]
-        shown = f"{tool.boundary} {tool.name}"
-        results = ToolResults(shown, [each.function for each in layer.seam.layers], tool.returns, codecs)
+            layer = ToolFunctions(path).layers[0]
+        label = f"{tool.boundary} {tool.name}"
+        results = ToolResults(label, [each.function for each in layer.seam.layers], tool.returns, codecs)
         redirection = Redirection(tool, layer.seam, layer, results, codecs)
         layer.redirections.append(redirection)
         layer.seam.forget()
@@ -127,16 +127,16 @@ def redirect(tool: Tool, codecs: Sequence[Codec] = ()) -> Redirection:
 
 def is_redirected(function: Callable[..., Any]) -> bool:
     """Whether calls of the function go through the backend already. Raises CannotRedirect for what is no tool."""
-    return unwrapped(function, "").functions[0] in _LAYERS
+    return unwrap(function, "").functions[0] in _LAYERS
 
 
-def said_of(function: Callable[..., Any]) -> Redirection | None:
+def find_declaration(function: Callable[..., Any]) -> Redirection | None:
     """Return the last declaration of the function behind a framework's tool; None for one that nobody has declared."""
     if not _LAYERS:
         return None
     layer = next((_LAYERS[behind] for behind in functions_behind(function) if behind in _LAYERS), None)
-    said = None if layer is None else layer.find_redirection()
-    return said if said is not None and said.tool.boundary == "tool" else None
+    redirection = None if layer is None else layer.find_redirection()
+    return redirection if redirection is not None and redirection.tool.boundary == "tool" else None
 
 
 _LOCK = threading.RLock()
@@ -150,14 +150,14 @@ class ToolFunctions:
     An inner one called by its wrapper just runs; called past it (by `__wrapped__`) it is the tool itself.
     """
 
-    def __init__(self, held: ToolPath) -> None:
+    def __init__(self, path: ToolPath) -> None:
         """Lead all functions of `held` that no other tool has taken; the outermost is free."""
-        self.caches = held.caches
+        self.caches = path.caches
         self.layers: list[PatchedFunction] = []
         try:
-            for function in held.functions:
+            for function in path.functions:
                 if function not in _LAYERS:
-                    self.layers.append(PatchedFunction(function, self, bound=held.bound))
+                    self.layers.append(PatchedFunction(function, self, bound=path.bound))
         except BaseException:
             self.close()
             raise
@@ -199,20 +199,20 @@ class PatchedFunction:
         self._key = next(_KEYS)
         patching.keep(self._key, function, code)
         kinds: dict[FunctionKind, Callable[..., Any]] = {
-            FunctionKind.PLAIN: self.plain,
-            FunctionKind.COROUTINE: self.coroutine,
-            FunctionKind.GENERATOR: functools.partial(self.generator, "flow"),
-            FunctionKind.ASYNC_GENERATOR: functools.partial(self.generator, "async_flow"),
+            FunctionKind.PLAIN: self.call_plain,
+            FunctionKind.COROUTINE: self.call_coroutine,
+            FunctionKind.GENERATOR: functools.partial(self.call_generator, "flow"),
+            FunctionKind.ASYNC_GENERATOR: functools.partial(self.call_generator, "async_flow"),
         }
-        meet = shield(functools.partial(functools.partial, kinds[self.kind]), self._pass_on)
-        lead(function, meet)
+        intercept = shield(functools.partial(functools.partial, kinds[self.kind]), self._pass_on)
+        lead(function, intercept)
         _LAYERS[function] = self
-        self.code, self._meet = code, meet
-        self._made = factories.follow(function, code, meet, function.__globals__)
+        self.code, self._intercept = code, intercept
+        self._made = factories.follow(function, code, intercept, function.__globals__)
 
     def follow(self, namespace: dict[str, Any]) -> None:
         """Freeze what the factory of the tool makes that stands in `namespace` now."""
-        self._made += factories.follow(self.function, self.code, self._meet, namespace)
+        self._made += factories.follow(self.function, self.code, self._intercept, namespace)
 
     def close(self) -> None:
         """Return the function its own code again."""
@@ -221,26 +221,26 @@ class PatchedFunction:
             for made in self._made:
                 made.leave(self.function)
 
-    def plain(self, real: Callable[..., Any], *given: Any) -> Any:
+    def call_plain(self, real: Callable[..., Any], *values: Any) -> Any:
         """Intercept a call of a plain function."""
         __tracebackhide__ = True
-        run, entered = self._enter(real, *given)
+        run, entered = self._enter(real, *values)
         if isinstance(entered, ToolReplaying):
             return entered.call(awaitable=self.seam.awaitable)
         return run() if entered is None else entered.call(run)
 
-    async def coroutine(self, real: Callable[..., Any], *given: Any) -> Any:
+    async def call_coroutine(self, real: Callable[..., Any], *values: Any) -> Any:
         """Intercept a call of a coroutine function, when it is awaited."""
         __tracebackhide__ = True
-        run, entered = self._enter(real, *given)
+        run, entered = self._enter(real, *values)
         if isinstance(entered, ToolReplaying):
             return await entered.wait()
         return await (run() if entered is None else entered.wait(run()))
 
-    def generator(self, flow: str, real: Callable[..., Any], *given: Any) -> Any:
+    def call_generator(self, flow: str, real: Callable[..., Any], *values: Any) -> Any:
         """Intercept a call of a generator function, when its first item is asked for, by the method `flow`."""
         __tracebackhide__ = True
-        run, entered = self._enter(real, *given)
+        run, entered = self._enter(real, *values)
         if isinstance(entered, ToolReplaying):
             return getattr(entered, flow)()
         return run() if entered is None else getattr(entered, flow)(run())
@@ -281,7 +281,7 @@ class PatchedFunction:
             return functools.partial(body, *values, *star, **keywords), None
         redirection = self.find_redirection()
         read, (values, star, keywords) = read_iterators(values, star, keywords)
-        arguments = self._arguments.named((*read[0], *read[1]), read[2])
+        arguments = self._arguments.name_values((*read[0], *read[1]), read[2])
         tool = redirection.tool
         # A model of this process is its weights and a retriever its index: what a frozen answer stands in for.
         receiver = self._arguments.receiver(values) if tool.boundary == "tool" else None
@@ -297,7 +297,7 @@ class PatchedFunction:
             frozen.watch(interception, intercepted, tool.name)
         entered = handle_call(interception, intercepted, redirection.results, awaitable=self.seam.awaitable)
         if not intercepted.open:
-            return _nothing, entered
+            return _refuse_to_run, entered
         interception.tools.running[self.seam, intercepted.ticket] = self, intercepted
         body = noting(real, patching.lend(self._key, intercepted, made))
         return functools.partial(body, *values, *star, **keywords), entered
@@ -323,5 +323,5 @@ def handle_call(
     return ToolVerifying(interception, intercepted, results, awaitable=awaitable)
 
 
-def _nothing() -> NoReturn:
+def _refuse_to_run() -> NoReturn:
     raise ReplayDiverged("refused: a recorded tool is never run while its answers are replayed")

@@ -32,43 +32,45 @@ class ToolPath:
     caches: list[Any] = field(default_factory=list)
 
 
-def unwrapped(given: Any, name: str) -> ToolPath:
+def unwrap(tool: Any, name: str) -> ToolPath:
     """Return what is behind `tool`. Raises CannotRedirect, with what to do instead, when no Python function is."""
-    held, at = ToolPath(), given
+    tool_path, inner = ToolPath(), tool
     while True:
-        if isinstance(at, staticmethod | classmethod | MethodType):
-            held.bound = held.bound or (not held.functions and not isinstance(at, staticmethod))
-            at = at.__func__
-        elif isinstance(at, functools.partial | functools.partialmethod):
-            at = at.func
-        elif isinstance(at, FunctionType):
-            if at in held.functions:
-                return held
-            held.functions.append(at)
-            if "__wrapped__" not in vars(at):
-                return held
-            at = at.__wrapped__  # type: ignore[attr-defined]
-        elif hasattr(at, "cache_clear") and hasattr(at, "__wrapped__"):
-            held.caches.append(at)
-            at = at.__wrapped__
-        elif not held.functions and (called := functions_called_by(at)):
-            paths = [unwrapped(function, name) for function in called]  # several: the async one of a pair, perhaps
+        if isinstance(inner, staticmethod | classmethod | MethodType):
+            tool_path.bound = tool_path.bound or (not tool_path.functions and not isinstance(inner, staticmethod))
+            inner = inner.__func__
+        elif isinstance(inner, functools.partial | functools.partialmethod):
+            inner = inner.func
+        elif isinstance(inner, FunctionType):
+            if inner in tool_path.functions:
+                return tool_path
+            tool_path.functions.append(inner)
+            if "__wrapped__" not in vars(inner):
+                return tool_path
+            inner = inner.__wrapped__  # type: ignore[attr-defined]
+        elif hasattr(inner, "cache_clear") and hasattr(inner, "__wrapped__"):
+            tool_path.caches.append(inner)
+            inner = inner.__wrapped__
+        elif not tool_path.functions and (called := functions_called_by(inner)):
+            paths = [unwrap(function, name) for function in called]  # several: the async one of a pair, perhaps
             functions = dict.fromkeys(function for path in paths for function in path.functions)
             return ToolPath([*functions], paths[0].bound, [cache for path in paths for cache in path.caches])
-        elif held.functions:
-            return held  # what is wrapped innermost is no Python function; its wrapper is met
-        elif isinstance(inspect.getattr_static(type(at), "__call__", None), FunctionType) and not isinstance(at, type):
-            held.bound, at = True, type(at).__call__
-        elif hasattr(at, "__wrapped__") and callable(at) and not isinstance(at, type):
-            at = at.__wrapped__
+        elif tool_path.functions:
+            return tool_path  # what is wrapped innermost is no Python function; its wrapper is met
+        elif isinstance(inspect.getattr_static(type(inner), "__call__", None), FunctionType) and not isinstance(
+            inner, type
+        ):
+            tool_path.bound, inner = True, type(inner).__call__
+        elif hasattr(inner, "__wrapped__") and callable(inner) and not isinstance(inner, type):
+            inner = inner.__wrapped__
         else:
-            raise CannotRedirect(_refusal(at, name))
+            raise CannotRedirect(_refusal(inner, name))
 
 
-def functions_behind(given: Any) -> list[FunctionType]:
+def functions_behind(tool: Any) -> list[FunctionType]:
     """Return the Python functions behind whatever a tool is held as; none for what is no tool."""
     try:
-        return unwrapped(given, "").functions
+        return unwrap(tool, "").functions
     except CannotRedirect:
         return []
 
@@ -81,21 +83,21 @@ _METHODS = ("__call__", "call", "execute", "invoke", "ainvoke", "run", "arun", "
 """By what an object that is a tool is called; those that call each other are one call."""
 
 
-def functions_called_by(given: Any) -> list[Any]:
+def functions_called_by(tool: Any) -> list[Any]:
     """Return the agent's functions that run when an object of a decorator or a framework is called, by any method.
 
     That is the function that it holds. Where no attribute is called as if it held one it is the methods that the
     agent has written, and else the only function that it holds.
     """
-    if isinstance(given, type | ModuleType):
+    if isinstance(tool, type | ModuleType):
         return []
-    slots = {name for kind in type(given).__mro__ for name in getattr(kind, "__slots__", ())}
-    attributes = {name: getattr(given, name) for name in slots if hasattr(given, name)}
-    attributes |= getattr(given, "__dict__", {}) | (getattr(given, "__pydantic_private__", None) or {})
-    held = {name: value for name, value in attributes.items() if _is_agents(value)}
-    likely = [value for name, value in held.items() if _CALLED.search(name.strip("_"))]
-    own = [getattr(given, name) for name in _METHODS if _is_agents(inspect.getattr_static(type(given), name, None))]
-    return likely or own or ([*held.values()] if len(held) == 1 else [])
+    slots = {name for kind in type(tool).__mro__ for name in getattr(kind, "__slots__", ())}
+    attributes = {name: getattr(tool, name) for name in slots if hasattr(tool, name)}
+    attributes |= getattr(tool, "__dict__", {}) | (getattr(tool, "__pydantic_private__", None) or {})
+    agents_functions = {name: value for name, value in attributes.items() if _is_agents(value)}
+    likely = [value for name, value in agents_functions.items() if _CALLED.search(name.strip("_"))]
+    own = [getattr(tool, name) for name in _METHODS if _is_agents(inspect.getattr_static(type(tool), name, None))]
+    return likely or own or ([*agents_functions.values()] if len(agents_functions) == 1 else [])
 
 
 def _is_agents(value: Any) -> bool:
@@ -119,8 +121,10 @@ def _refusal(at: Any, name: str) -> str:
             f"{name} is not written in Python ({type(at).__name__}), so its code cannot be exchanged; "
             f"call it from a function of your own (def {short}_tool(...): return {short}(...)) and name that"
         )
-    held = [key for key, value in getattr(at, "__dict__", {}).items() if isinstance(value, FunctionType | MethodType)]
-    example = f", as in {name}.{held[0]}" if held else ""
+    attributes = [
+        key for key, value in getattr(at, "__dict__", {}).items() if isinstance(value, FunctionType | MethodType)
+    ]
+    example = f", as in {name}.{attributes[0]}" if attributes else ""
     return f"{name} is a {type(at).__name__}, and no tool: name the function or the method that does its work{example}"
 
 
@@ -137,13 +141,13 @@ def find(path: str, *, live: bool = False) -> list[tuple[str, Callable[..., Any]
         raise CannotRedirect(f"{path!r} is no import path of a tool; write it as module.function")
     owner = _resolve(owner_path, path)
     if name == "*":
-        found = [(f"{owner_path}.{key}", value) for key, value in _public(owner)]
-        if not found:
+        tools = [(f"{owner_path}.{key}", value) for key, value in _public(owner)]
+        if not tools:
             raise CannotRedirect(f"{path}: {owner_path} defines no public function")
-        return found
+        return tools
     tool = _member(owner, name, path)
     if not live:
-        unwrapped(tool, path)
+        unwrap(tool, path)
     return [(path, tool), *_overrides(owner, name)]
 
 

@@ -39,7 +39,7 @@ class StepWatch:
 
 
 @types.coroutine
-def stepped(intercepted: PendingCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
+def run_stepwise(intercepted: PendingCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
     """Await `coroutine` (or one step of an async generator) as if inside `intercepted`.
 
     What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.
@@ -99,7 +99,7 @@ class ToolRecording(DecidedCall):
             raise
         except BaseException as error:
             self.intercepted.hold_in_thread()
-            self.intercepted.settle(self.results.failure(error))
+            self.intercepted.settle(self.results.freeze_error(error))
             raise
         kind = type(result)
         if kind is CoroutineType:
@@ -109,7 +109,7 @@ class ToolRecording(DecidedCall):
         if kind is AsyncGeneratorType:
             return self.async_flow(result, awaited=True)
         with self.intercepted.inside():  # expired columns of a row are loaded
-            value = self.results.kept(self.interception, result)
+            value = self.results.freeze_result(self.interception, result)
         self.intercepted.hold_in_thread()
         self.intercepted.settle(ToolReply(value))
         return result
@@ -123,12 +123,12 @@ class ToolRecording(DecidedCall):
         except ReplayDiverged:
             raise
         except BaseException as error:
-            failure = self.results.failure(error)
+            failure = self.results.freeze_error(error)
             # Who gave up is a matter of the exchange, whatever kind of function it was.
-            told = ToolReply({AWAITED: None}, failure=failure) if awaited and not failure.cancelled else failure
-            self.intercepted.settle(told, suspended=watch.suspended)
+            outcome = ToolReply({AWAITED: None}, failure=failure) if awaited and not failure.cancelled else failure
+            self.intercepted.settle(outcome, suspended=watch.suspended)
             raise
-        value = self.results.kept(self.interception, result)
+        value = self.results.freeze_result(self.interception, result)
         self.intercepted.settle(ToolReply({AWAITED: value} if awaited else value), suspended=watch.suspended)
         return result
 
@@ -136,11 +136,11 @@ class ToolRecording(DecidedCall):
         """Run a generator between its consumer and us."""
         __tracebackhide__ = True
         items: list[Json] = []
-        given: list[Json] = []
+        inputs: list[Json] = []
         intercepted = self.intercepted
 
         def so_far(value: Json = None, *, failure: Failure | None = None, closed: bool = False) -> ToolReply:
-            return ToolReply(value, tuple(items), failure, closed, tuple(given))
+            return ToolReply(value, tuple(items), failure, closed, tuple(inputs))
 
         intercepted.partial = lambda: so_far(closed=True)
         step, sent = generator.send, None
@@ -149,14 +149,14 @@ class ToolRecording(DecidedCall):
                 with intercepted.inside():
                     item = step(sent)
             except StopIteration as stop:
-                intercepted.settle(so_far(self.results.kept_end(self.interception, stop.value)))
+                intercepted.settle(so_far(self.results.freeze_end(self.interception, stop.value)))
                 return stop.value
             except ReplayDiverged:
                 raise
             except BaseException as error:
-                intercepted.settle(so_far(failure=self.results.failure(error)))
+                intercepted.settle(so_far(failure=self.results.freeze_error(error)))
                 raise
-            items.append(self.results.kept_item(self.interception, item))
+            items.append(self.results.freeze_item(self.interception, item))
             intercepted.note_first_byte()
             intercepted.wait_in_thread(len(items))
             try:
@@ -168,20 +168,20 @@ class ToolRecording(DecidedCall):
                 raise
             except BaseException as error:  # thrown in by the consumer
                 step, sent = generator.throw, error
-                given.append(self.results.kept_thrown(len(items), error))
+                inputs.append(self.results.freeze_thrown(len(items), error))
             else:
                 step = generator.send
-                given += self.results.kept_sent(len(items), sent)
+                inputs += self.results.freeze_sent(len(items), sent)
 
     async def async_flow(self, generator: Any, *, awaited: bool = False) -> AsyncGenerator[Any, Any]:
         """Run an async generator between its consumer and us. `awaited` says that a plain function gave it."""
         __tracebackhide__ = True
         items: list[Json] = []
-        given: list[Json] = []
+        inputs: list[Json] = []
         intercepted, watch = self.intercepted, StepWatch()
 
         def so_far(*, failure: Failure | None = None, closed: bool = False) -> ToolReply:
-            return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed, tuple(given))
+            return ToolReply({AWAITED: None} if awaited else None, tuple(items), failure, closed, tuple(inputs))
 
         waiting = True
         intercepted.partial = lambda: (
@@ -196,13 +196,13 @@ class ToolRecording(DecidedCall):
                 except StopAsyncIteration:
                     intercepted.settle(so_far(), suspended=watch.suspended)
                     return
-                items.append(self.results.kept_item(self.interception, item))
+                items.append(self.results.freeze_item(self.interception, item))
                 intercepted.note_first_byte()
                 waiting = False
             except ReplayDiverged:
                 raise
             except BaseException as error:
-                failure = self.results.failure(error)
+                failure = self.results.freeze_error(error)
                 # An event loop that shuts down cancels generators that were left by `break`, instead of closing them.
                 left = error is thrown and failure.cancelled
                 intercepted.settle(so_far(closed=True) if left else so_far(failure=failure), suspended=watch.suspended)
@@ -212,16 +212,16 @@ class ToolRecording(DecidedCall):
             try:
                 sent = yield item
             except GeneratorExit:
-                await stepped(intercepted, generator.aclose(), watch)
+                await run_stepwise(intercepted, generator.aclose(), watch)
                 intercepted.settle(so_far(closed=True), suspended=watch.suspended)
                 raise
             except BaseException as error:  # thrown in by the consumer
                 thrown, step = error, generator.athrow(error)
                 if isinstance(error, Exception):
-                    given.append(self.results.kept_thrown(len(items), error))
+                    inputs.append(self.results.freeze_thrown(len(items), error))
             else:
                 step = generator.asend(sent)
-                given += self.results.kept_sent(len(items), sent)
+                inputs += self.results.freeze_sent(len(items), sent)
             waiting = True
 
 
@@ -229,7 +229,7 @@ async def _in_turn(intercepted: PendingCall, coroutine: Any, watch: StepWatch, c
     """Await `coroutine`; what comes of it, a failure too, comes in its turn. Who gives up waits no more."""
     __tracebackhide__ = True
     try:
-        result = await stepped(intercepted, coroutine, watch)
+        result = await run_stepwise(intercepted, coroutine, watch)
     except Exception:
         if watch.suspended:
             await intercepted.wait()

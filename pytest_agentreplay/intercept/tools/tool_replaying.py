@@ -50,7 +50,7 @@ class ToolReplaying(DecidedCall):
         await self.intercepted.wait()
         reply = self._reply()
         if reply.items is not None:
-            self._changed("a generator", "a coroutine function")
+            self._report_change("a generator", "a coroutine function")
         return self._value(reply)
 
     def flow(self) -> Generator[Any, Any, Any]:
@@ -62,27 +62,27 @@ class ToolReplaying(DecidedCall):
             self.intercepted.wait_in_thread()
         reply = self._reply()
         if reply.items is None:
-            self._changed("a function", "a generator")
+            self._report_change("a function", "a generator")
         sent = GeneratorInput(self.intercepted, self.interception.redactor)
         try:
             for number, data in enumerate(reply.items, 1):
                 self.intercepted.wait_in_thread(number)
-                item = self.results.given_item(self.interception, data)
+                item = self.results.load_item(self.interception, data)
                 try:
-                    given = yield item
+                    received = yield item
                 except GeneratorExit:
-                    self._stopped(number, reply)
+                    self._report_early_close(number, reply)
                     raise
                 except Exception as error:
                     # The recorded generator either went on after it, or its failure is what comes next.
-                    self._compare(sent, number, self.results.kept_thrown(number, error))
+                    self._compare(sent, number, self.results.freeze_thrown(number, error))
                     if number == len(reply.items) and reply.failure is None:
                         raise
                 else:
-                    self._compare(sent, number, *self.results.kept_sent(number, given))
-            self.intercepted.wait_in_thread(_last(reply))
+                    self._compare(sent, number, *self.results.freeze_sent(number, received))
+            self.intercepted.wait_in_thread(_count_items(reply))
             self._end(reply)
-            return self.results.given_end(self.interception, reply.value)
+            return self.results.load_end(self.interception, reply.value)
         finally:
             self.intercepted.finish()
 
@@ -95,28 +95,28 @@ class ToolReplaying(DecidedCall):
             await self.intercepted.wait()
         reply = self._reply()
         if reply.items is None:
-            self._changed("a function", "an async generator")
+            self._report_change("a function", "an async generator")
         sent = GeneratorInput(self.intercepted, self.interception.redactor)
         try:
             for number, data in enumerate(reply.items, 1):
                 await self.intercepted.wait(number)
-                item = self.results.given_item(self.interception, data)
+                item = self.results.load_item(self.interception, data)
                 try:
-                    given = yield item
+                    received = yield item
                 except Exception as error:
-                    self._compare(sent, number, self.results.kept_thrown(number, error))
+                    self._compare(sent, number, self.results.freeze_thrown(number, error))
                     if number == len(reply.items) and reply.failure is None:
                         raise
                 except BaseException as error:
                     # An event loop that shuts down cancels the `aclose` of a generator that was left by `break`.
-                    if self.results.failure(error).cancelled:
-                        self._stopped(number, reply)
+                    if self.results.freeze_error(error).cancelled:
+                        self._report_early_close(number, reply)
                     raise
                 else:
-                    self._compare(sent, number, *self.results.kept_sent(number, given))
+                    self._compare(sent, number, *self.results.freeze_sent(number, received))
             if reply.failure is not None and reply.failure.cancelled:
                 await self.intercepted.abandon()
-            await self.intercepted.wait(_last(reply))
+            await self.intercepted.wait(_count_items(reply))
             self._end(reply)
         finally:
             self.intercepted.finish()
@@ -136,7 +136,7 @@ class ToolReplaying(DecidedCall):
         if reply.failure is not None:
             self._fail(reply.failure)
         awaited = isinstance(reply.value, dict) and reply.value.keys() == {AWAITED}
-        return self.results.given(self.interception, reply.value[AWAITED] if awaited else reply.value)  # type: ignore[call-overload,index]
+        return self.results.load_result(self.interception, reply.value[AWAITED] if awaited else reply.value)  # type: ignore[call-overload,index]
 
     def _end(self, reply: ToolReply) -> None:
         """What came after the last item, unless it was the end."""
@@ -153,7 +153,7 @@ class ToolReplaying(DecidedCall):
         if difference := sent.difference(number, now):
             self._part(difference, Kind.ARGS)
 
-    def _stopped(self, number: int, reply: ToolReply) -> None:
+    def _report_early_close(self, number: int, reply: ToolReply) -> None:
         """Report a consumer that closes the generator early. Latched only, since nobody catches it here."""
         assert reply.items is not None
         given_up = reply.failure is not None and reply.failure.cancelled  # while the next item was waited for
@@ -170,7 +170,7 @@ class ToolReplaying(DecidedCall):
     def _fail(self, failure: Failure) -> NoReturn:
         __tracebackhide__ = True
         try:
-            error = self.results.raised(failure)
+            error = self.results.make_error(failure)
         except CannotFreeze as misfit:
             name = self.results.name
             text = f"the recorded failure of {name} cannot be made again: {misfit}; record the test again"
@@ -178,7 +178,7 @@ class ToolReplaying(DecidedCall):
             raise ReplayDiverged(text) from misfit
         raise error
 
-    def _changed(self, was: str, now: str) -> NoReturn:
+    def _report_change(self, was: str, now: str) -> NoReturn:
         self._part(f"it is {now} now, and was {was} when it was recorded: record the test again")
 
     def _block(self) -> NoReturn:
@@ -200,6 +200,6 @@ class ToolReplaying(DecidedCall):
         raise ReplayDiverged(format_refusal(divergence), kept)
 
 
-def _last(reply: ToolReply) -> int:
+def _count_items(reply: ToolReply) -> int:
     """Return how far a generator came: to its end, or as far as its consumer took it."""
     return len(reply.items or ()) if reply.closed else END

@@ -79,23 +79,23 @@ class ToolVerifying:
         with _unseen():
             live = self._live.call(run)
         try:
-            given = self._recorded.call(awaitable=self.awaitable)
+            recorded = self._recorded.call(awaitable=self.awaitable)
         except BaseException:
             self._leave(live)
             raise
-        if type(given) is CoroutineType and type(live) is CoroutineType:
-            return self._awaited(live, given)
-        if type(given) is GeneratorType and type(live) is GeneratorType:
-            return self._flow(live, given)
-        if type(given) is AsyncGeneratorType and type(live) is AsyncGeneratorType:
-            return self._async_flow(live, given)
+        if type(recorded) is CoroutineType and type(live) is CoroutineType:
+            return self._await_both(live, recorded)
+        if type(recorded) is GeneratorType and type(live) is GeneratorType:
+            return self._flow(live, recorded)
+        if type(recorded) is AsyncGeneratorType and type(live) is AsyncGeneratorType:
+            return self._async_flow(live, recorded)
         self._leave(live)
-        return given
+        return recorded
 
     async def wait(self, coroutine: Any) -> Any:
         """Run a coroutine."""
         __tracebackhide__ = True
-        return await self._awaited(self._live.wait(coroutine), self._recorded.wait())
+        return await self._await_both(self._live.wait(coroutine), self._recorded.wait())
 
     def flow(self, generator: Any) -> Generator[Any, Any, Any]:
         """Run a generator."""
@@ -108,7 +108,7 @@ class ToolVerifying:
         return self._async_flow(self._live.async_flow(generator), self._recorded.async_flow())
 
     @staticmethod
-    async def _awaited(live: Any, recorded: Any) -> Any:
+    async def _await_both(live: Any, recorded: Any) -> Any:
         __tracebackhide__ = True
         try:
             with _unseen():

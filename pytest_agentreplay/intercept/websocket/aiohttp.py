@@ -15,7 +15,7 @@ from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.replacing import shielded
 from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
-from pytest_agentreplay.intercept.websocket.lines import OURS, native, opening, wrap
+from pytest_agentreplay.intercept.websocket.lines import OURS, opening, revive_failure, wrap
 from pytest_agentreplay.model.exchanges import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of
 
@@ -41,16 +41,16 @@ def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
         interception = current()
         if interception is None or within_http():
             return await original(self, url, **options)
-        whole = self._build_url(url)
+        full_url = self._build_url(url)
         if options.get("params"):
-            whole = whole.extend_query(options["params"])
-        call = opening(str(whole), self._prepare_headers(options.get("headers")), options.get("protocols"))
+            full_url = full_url.extend_query(options["params"])
+        call = opening(str(full_url), self._prepare_headers(options.get("headers")), options.get("protocols"))
         if connection_stays(interception, call):
             return await original(self, url, **options)
         intercepted = interception.enter(RawCall(call))
         if not intercepted.forward:
-            answer = await _answered(intercepted, whole)
-            return _played(FrameReplaying(interception, intercepted, call), answer, self, options)
+            answer = await _wait_for_handshake(intercepted, full_url)
+            return _make_replayed(FrameReplaying(interception, intercepted, call), answer, self, options)
         try:
             with intercepted.inside():
                 websocket = await original(self, url, **options)
@@ -78,7 +78,7 @@ def _not_opened(intercepted: PendingCall, error: Any) -> None:
         intercepted.settle(failure_of(error))
 
 
-async def _answered(intercepted: PendingCall, url: Any) -> Any:
+async def _wait_for_handshake(intercepted: PendingCall, url: Any) -> Any:
     """Return the answer to the recorded handshake; raises what it failed with."""
     __tracebackhide__ = True
     from aiohttp import WSServerHandshakeError
@@ -88,7 +88,7 @@ async def _answered(intercepted: PendingCall, url: Any) -> Any:
     outcome = intercepted.outcome
     if isinstance(outcome, Failure):
         intercepted.finish()
-        raise native(outcome)
+        raise revive_failure(outcome)
     assert isinstance(outcome, FramesReply | HttpReply)
     answer = _Answer(url, outcome.headers)
     if isinstance(outcome, HttpReply):
@@ -99,7 +99,7 @@ async def _answered(intercepted: PendingCall, url: Any) -> Any:
     return answer
 
 
-def _played(line: FrameReplaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
+def _make_replayed(line: FrameReplaying, answer: Any, session: Any, options: dict[str, Any]) -> Any:
     """Return a native connection over recorded messages."""
     from aiohttp import ClientWebSocketResponse, ClientWSTimeout
 
@@ -153,7 +153,7 @@ class _RecordedReader(_RecordedEnd):
             case "BINARY":
                 line.came(bytes(message.data), binary=True)
             case "CLOSE":
-                line.closed(Closed(message.data, message.extra or ""))
+                line.note_closed(Closed(message.data, message.extra or ""))
         return message
 
 
@@ -165,11 +165,11 @@ class _RecordedWriter(_RecordedEnd):
         self, send: Callable[..., Any], message: Any, opcode: int, compress: int | None = None
     ) -> None:
         """Send one frame."""
-        told = _note(self._line, message, opcode)
+        is_noted = _note(self._line, message, opcode)
         try:
             await send(message, opcode, compress)
         except BaseException as error:
-            if told:
+            if is_noted:
                 self._line.unsent(error)
             raise
 
@@ -178,7 +178,7 @@ class _RecordedWriter(_RecordedEnd):
         """Say that the connection ends."""
         end = _make_end(code, message)
         self._line.closes(end.code, end.reason)
-        self._line.closed(end)
+        self._line.note_closed(end)
         await close(code, message)
 
 
@@ -199,16 +199,16 @@ class _ReplayReader:
         while True:
             if self._fed:
                 return self._fed.pop(0)
-            if (found := self._line.take()) is not None:
+            if (received := self._line.take()) is not None:
                 break
             await self._line.more()
-        if isinstance(found, Failure):
-            raise native(found)
-        if isinstance(found, Closed):
-            return WSMessage(WSMsgType.CLOSE, found.code, found.reason)
-        if found.binary:
-            return WSMessage(WSMsgType.BINARY, found.data, "")
-        return WSMessage(WSMsgType.TEXT, found.data.decode() if self._decode else found.data, "")
+        if isinstance(received, Failure):
+            raise revive_failure(received)
+        if isinstance(received, Closed):
+            return WSMessage(WSMsgType.CLOSE, received.code, received.reason)
+        if received.binary:
+            return WSMessage(WSMsgType.BINARY, received.data, "")
+        return WSMessage(WSMsgType.TEXT, received.data.decode() if self._decode else received.data, "")
 
     def feed_data(self, message: Any, size: int = 0) -> None:
         """Let aiohttp wake its own reader, when the agent closes the connection."""
@@ -229,7 +229,7 @@ class _Writer:
         del compress
         end = _note(self._line, message, opcode)
         if isinstance(end, Failure):
-            raise native(end)
+            raise revive_failure(end)
 
     async def close(self, code: int = 1000, message: Any = b"") -> None:
         """The agent ends the connection."""

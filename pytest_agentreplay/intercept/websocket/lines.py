@@ -69,10 +69,10 @@ def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> C
 def sending(connection: Any, line: Line, message: Any, text: bool | None) -> Iterator[bool]:
     """The sending of a message, whole or in fragments; yield whether the real connection sends it."""
     __tracebackhide__ = True
-    data, binary = data_of(message, text) if is_whole(message) else joined(message, text)
+    data, binary = data_of(message, text) if is_whole(message) else join_fragments(message, text)
     if isinstance(line, FrameReplaying):
         if (end := line.send(data, binary=binary)) is not None:
-            raise raised(connection, end)
+            raise make_end_error(connection, end)
         yield False
         return
     line.send(data, binary=binary)
@@ -96,7 +96,7 @@ def hearing(line: FrameRecording, impatience: type[BaseException]) -> Iterator[N
         raise
     except ConnectionClosed as end:
         line.waits_no_more()
-        line.closed(end_of(end) or Closed())
+        line.note_closed(end_of(end) or Closed())
         raise
     except BaseException:
         line.waits_no_more()  # two at once, as the library says; the connection lives on
@@ -125,8 +125,8 @@ def _stray(interception: Interception, url: str) -> None:
     intercepted = interception.enter(RawCall(FrameCall(url, 0)))
     intercepted.settle(FramesReply())
     began, where = ("run", "run") if interception.is_capture else ("test", "test or in a fixture of its own")
-    told = f"the WebSocket to {url} was opened before the {began} began, so that a replay could not open it"
-    interception.observed.note_problem(CannotWrite(f"{told}; open it in the {where}"))
+    problem = f"the WebSocket to {url} was opened before the {began} began, so that a replay could not open it"
+    interception.observed.note_problem(CannotWrite(f"{problem}; open it in the {where}"))
 
 
 def opening(url: str, headers: Any, subprotocols: Iterable[str] | None) -> FrameCall:
@@ -143,7 +143,7 @@ def leave(connection: Any) -> Any:
     return connection
 
 
-def opened(interception: Interception, intercepted: PendingCall, call: FrameCall, connection: Any) -> Any:
+def record_connection(interception: Interception, intercepted: PendingCall, call: FrameCall, connection: Any) -> Any:
     """Return the connection, recorded from here on."""
     pairs = connection.response.headers.raw_items() if connection.response is not None else ()
     headers: Headers = tuple((name, value) for name, value in pairs if name.lower() not in OURS)
@@ -170,7 +170,7 @@ def not_opened(interception: Interception, intercepted: PendingCall, error: Base
         intercepted.settle(failure_of(error))
 
 
-def refused(intercepted: PendingCall) -> BaseException | None:
+def find_refusal(intercepted: PendingCall) -> BaseException | None:
     """Return why the recorded connection could not be opened, as the library says it; None when it could."""
     from websockets.datastructures import Headers
     from websockets.exceptions import InvalidStatus
@@ -183,7 +183,7 @@ def refused(intercepted: PendingCall) -> BaseException | None:
         return InvalidStatus(response)
     if isinstance(outcome, Failure):
         intercepted.finish()
-        return native(outcome)
+        return revive_failure(outcome)
     return None
 
 
@@ -226,10 +226,10 @@ def close_protocol(connection: Any, end: Closed) -> None:
     protocol.close_rcvd_then_sent = not end.by_agent
 
 
-def raised(connection: Any, end: End) -> BaseException:
+def make_end_error(connection: Any, end: End) -> BaseException:
     """Return what taking another message raises after `end`."""
     if isinstance(end, Failure):
-        return native(end)
+        return revive_failure(end)
     close_protocol(connection, end)
     error: BaseException = connection.protocol.close_exc
     return error
@@ -246,25 +246,25 @@ def end_of(error: Any) -> Closed | None:
     return Closed(_BROKEN)
 
 
-def native(failure: Failure) -> BaseException:
+def revive_failure(failure: Failure) -> BaseException:
     """Return a recorded failure as an exception."""
     return raise_able(failure, find_exception)
 
 
-def given(frame: Frame, decode: bool | None) -> str | bytes:
+def decode_frame(frame: Frame, decode: bool | None) -> str | bytes:
     """Return a frame as `recv` does: a text as str and bytes as bytes, unless `decode` says otherwise."""
     return frame.data.decode() if (not frame.binary if decode is None else decode) else frame.data
 
 
-def took(line: FrameRecording, message: str | bytes, decode: bool | None) -> str | bytes:
+def note_received(line: FrameRecording, message: str | bytes, decode: bool | None) -> str | bytes:
     """Note a message that was taken undecided, and return it as `decode` asks for it."""
     binary = not isinstance(message, str)
     data = message if isinstance(message, bytes) else message.encode()
     line.came(data, binary=binary)
-    return as_wanted(message, decode)
+    return decode_message(message, decode)
 
 
-def as_wanted(message: str | bytes, decode: bool | None) -> str | bytes:
+def decode_message(message: str | bytes, decode: bool | None) -> str | bytes:
     """Return a message that was taken undecided, as `decode` asks for it."""
     if decode is None or decode is isinstance(message, str):
         return message
@@ -281,7 +281,7 @@ def data_of(message: Any, text: bool | None) -> tuple[bytes, bool]:
     raise TypeError(msg)
 
 
-def joined(fragments: list[Any], text: bool | None) -> tuple[bytes, bool]:
+def join_fragments(fragments: list[Any], text: bool | None) -> tuple[bytes, bool]:
     """Return the bytes of a message in fragments, at least one, and whether it goes as bytes."""
     parts = [data_of(fragment, text) for fragment in fragments]
     return b"".join(data for data, _ in parts), parts[0][1]

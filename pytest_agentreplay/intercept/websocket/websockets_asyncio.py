@@ -62,12 +62,12 @@ async def _open(interception: Interception, connect: Any, original: Callable[[An
         except BaseException as error:
             lines.not_opened(interception, intercepted, error)
             raise
-        return lines.opened(interception, intercepted, call, connection)
+        return lines.record_connection(interception, intercepted, call, connection)
     if intercepted.unfinished:
         await asyncio.get_running_loop().create_future()  # until it is given up again
-    if (refusal := lines.refused(intercepted)) is not None:
+    if (refusal := lines.find_refusal(intercepted)) is not None:
         raise refusal
-    connection = lines.open_without_socket(_built(connect), FrameReplaying(interception, intercepted, call))
+    connection = lines.open_without_socket(_make_connection(connect), FrameReplaying(interception, intercepted, call))
     connection.transport = _NoTransport(connection)
     if hasattr(type(connect), "__await_impl__"):  # before 17 the connector keeps it for its own `async with`
         connect.connection = connection
@@ -111,7 +111,7 @@ def _wake(connection: Any) -> None:
         connection.connection_lost_waiter.set_result(None)
 
 
-def _built(connect: Any) -> Any:
+def _make_connection(connect: Any) -> Any:
     """Return the connection object that `connect` would make: of the user's class, where it names one."""
     from websockets.uri import parse_uri
 
@@ -145,20 +145,20 @@ async def recv(original: Callable[..., Any], self: Any, decode: bool | None = No
     if line is None:
         return await original(self, decode)
     if isinstance(line, FrameReplaying):
-        return lines.given(await _taken(self, line), decode)
-    return lines.took(line, await _heard(line, original(self)), decode)
+        return lines.decode_frame(await _take_recorded(self, line), decode)
+    return lines.note_received(line, await _receive_real(line, original(self)), decode)
 
 
-async def _taken(connection: Any, line: FrameReplaying) -> Frame:
+async def _take_recorded(connection: Any, line: FrameReplaying) -> Frame:
     """Return the next recorded frame; raises what the end of the connection raises."""
     __tracebackhide__ = True
-    found = await line.receive()
-    if isinstance(found, Frame):
-        return found
-    raise lines.raised(connection, found)
+    received = await line.receive()
+    if isinstance(received, Frame):
+        return received
+    raise lines.make_end_error(connection, received)
 
 
-async def _heard(line: FrameRecording, message: Any) -> Any:
+async def _receive_real(line: FrameRecording, message: Any) -> Any:
     """Await the next real message; what it raises is kept."""
     with lines.hearing(line, asyncio.CancelledError):
         return await message
@@ -171,14 +171,14 @@ async def recv_streaming(original: Callable[..., Any], self: Any, decode: bool |
         async for part in original(self, decode):
             yield part
     elif isinstance(line, FrameReplaying):
-        yield lines.given(await _taken(self, line), decode)
+        yield lines.decode_frame(await _take_recorded(self, line), decode)
     else:
         parts: list[Any] = []
         fragments = original(self)
-        while (part := await _heard(line, anext(fragments, None))) is not None:
+        while (part := await _receive_real(line, anext(fragments, None))) is not None:
             parts.append(part)
-            yield lines.as_wanted(part, decode)
-        data, binary = lines.joined(parts, None)
+            yield lines.decode_message(part, decode)
+        data, binary = lines.join_fragments(parts, None)
         line.came(data, binary=binary)
 
 
@@ -191,7 +191,7 @@ async def close(original: Callable[..., Any], self: Any, code: int = 1000, reaso
     elif line is not None:
         line.closes(int(code), reason)
         await original(self, code, reason)
-        line.closed(Closed(int(code), reason, by_agent=True))
+        line.note_closed(Closed(int(code), reason, by_agent=True))
     else:
         await original(self, code, reason)
 

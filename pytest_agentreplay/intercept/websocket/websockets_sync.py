@@ -59,18 +59,18 @@ def _redirect(function: FunctionType) -> None:
     """Exchange the code of the function that opens a connection in older versions."""
     names = list_parameters(function.__code__)
 
-    def meeting(positional: tuple[Any, ...], only: tuple[Any, ...], star: Any, stars: dict[str, Any]) -> Any:
+    def intercept(positional: tuple[Any, ...], only: tuple[Any, ...], star: Any, stars: dict[str, Any]) -> Any:
         __tracebackhide__ = True
         del star
         call = functools.partial(real, *positional, **dict(zip(names[len(positional) :], only, strict=False)), **stars)
         interception = interceptions.find_interception()
         if interception is None or interceptions.is_within_http():
             return call()
-        given = dict(zip(names, (*positional, *only), strict=False))
-        opening = lines.opening(given["uri"], given.get("additional_headers"), given.get("subprotocols"))
-        return _open(interception, opening, given.get("create_connection"), call)
+        arguments = dict(zip(names, (*positional, *only), strict=False))
+        opening = lines.opening(arguments["uri"], arguments.get("additional_headers"), arguments.get("subprotocols"))
+        return _open(interception, opening, arguments.get("create_connection"), call)
 
-    code = lead(function, meeting)
+    code = lead(function, intercept)
     real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     real.__kwdefaults__ = function.__kwdefaults__
 
@@ -87,16 +87,16 @@ def _open(interception: Interception, call: FrameCall, kind: Any, real: Callable
         except BaseException as error:
             lines.not_opened(interception, intercepted, error)
             raise
-        return lines.opened(interception, intercepted, call, connection)
-    if (refusal := lines.refused(intercepted)) is not None:
+        return lines.record_connection(interception, intercepted, call, connection)
+    if (refusal := lines.find_refusal(intercepted)) is not None:
         raise refusal
     line = FrameReplaying(interception, intercepted, call)
     if intercepted.unfinished:
         line.receive_now()
-    return lines.open_without_socket(_built(call.url, kind), line)
+    return lines.open_without_socket(_make_connection(call.url, kind), line)
 
 
-def _built(url: str, kind: Any) -> Any:
+def _make_connection(url: str, kind: Any) -> Any:
     """Return a connection of the class `kind`, without what its constructor starts: a thread on a socket."""
     from websockets.client import ClientProtocol
     from websockets.sync.client import ClientConnection
@@ -149,26 +149,26 @@ def recv(original: Callable[..., Any], self: Any, timeout: float | None = None, 
     if line is None:
         return original(self, timeout, decode)
     if isinstance(line, FrameReplaying):
-        return lines.given(_taken(self, line, timeout), decode)
-    return lines.took(line, _heard(line, functools.partial(original, self, timeout)), decode)
+        return lines.decode_frame(_take_recorded(self, line, timeout), decode)
+    return lines.note_received(line, _receive_real(line, functools.partial(original, self, timeout)), decode)
 
 
-def _taken(connection: Any, line: FrameReplaying, timeout: float | None = None) -> Frame:
+def _take_recorded(connection: Any, line: FrameReplaying, timeout: float | None = None) -> Frame:
     """Return the next recorded frame; raises what the end of the connection, or of patience, raises."""
     __tracebackhide__ = True
-    found = line.receive_now(timeout)
-    if isinstance(found, Frame):
-        return found
-    if found is None:
+    received = line.receive_now(timeout)
+    if isinstance(received, Frame):
+        return received
+    if received is None:
         msg = f"timed out in {timeout:.1f}s"
         raise TimeoutError(msg)
-    raise lines.raised(connection, found)
+    raise lines.make_end_error(connection, received)
 
 
-def _heard(line: FrameRecording, hear: Callable[[], Any]) -> Any:
+def _receive_real(line: FrameRecording, receive: Callable[[], Any]) -> Any:
     """Wait for the next real message; what that raises is kept."""
     with lines.hearing(line, TimeoutError):
-        return hear()
+        return receive()
 
 
 def recv_streaming(original: Callable[..., Any], self: Any, decode: bool | None = None) -> Iterator[Any]:
@@ -177,14 +177,14 @@ def recv_streaming(original: Callable[..., Any], self: Any, decode: bool | None 
     if line is None:
         yield from original(self, decode)
     elif isinstance(line, FrameReplaying):
-        yield lines.given(_taken(self, line), decode)
+        yield lines.decode_frame(_take_recorded(self, line), decode)
     else:
         parts: list[Any] = []
         fragments = iter(original(self))
-        while (part := _heard(line, functools.partial(next, fragments, None))) is not None:
+        while (part := _receive_real(line, functools.partial(next, fragments, None))) is not None:
             parts.append(part)
-            yield lines.as_wanted(part, decode)
-        data, binary = lines.joined(parts, None)
+            yield lines.decode_message(part, decode)
+        data, binary = lines.join_fragments(parts, None)
         line.came(data, binary=binary)
 
 
@@ -196,7 +196,7 @@ def close(original: Callable[..., Any], self: Any, code: int = 1000, reason: str
     elif line is not None:
         line.closes(int(code), reason)
         original(self, code, reason)
-        line.closed(Closed(int(code), reason, by_agent=True))
+        line.note_closed(Closed(int(code), reason, by_agent=True))
     else:
         original(self, code, reason)
 

@@ -65,61 +65,61 @@ class PolicyParser:
     def policy(self) -> Policy:
         """Return the policy. Raises PolicyError."""
         self._check_version()
-        said: Any = self._validated()
-        shapes = tuple(self._shapes(said.patterns))
-        self._check_headers(said)
-        text = json.dumps(said.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
+        values: Any = self._validate()
+        shapes = tuple(self._shapes(values.patterns))
+        self._check_headers(values)
+        text = json.dumps(values.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
         return Policy(
-            pii=said.pii,
-            strict=said.strict,
+            pii=values.pii,
+            strict=values.strict,
             shapes=shapes,
-            paths=tuple(self._paths(said.paths)),
-            names=MappingProxyType(dict(self._names(said.names))),
-            headers=frozenset(name.lower() for name in said.headers),
-            keep_headers=frozenset(name.lower() for name in said.keep_headers),
-            keep_claims=frozenset(self._claims(said.keep_claims)),
-            environment=tuple(self._variables("environment", said.environment)),
-            secret_environment=tuple(self._variables("secret_environment", said.secret_environment)),
-            placeholders=MappingProxyType(dict(self._placeholders(said.placeholders, shapes))),
-            personal=frozenset(self._personal(said)),
+            paths=tuple(self._paths(values.paths)),
+            names=MappingProxyType(dict(self._names(values.names))),
+            headers=frozenset(name.lower() for name in values.headers),
+            keep_headers=frozenset(name.lower() for name in values.keep_headers),
+            keep_claims=frozenset(self._claims(values.keep_claims)),
+            environment=tuple(self._variables("environment", values.environment)),
+            secret_environment=tuple(self._variables("secret_environment", values.secret_environment)),
+            placeholders=MappingProxyType(dict(self._placeholders(values.placeholders, shapes))),
+            personal=frozenset(self._personal(values)),
             digest=hashlib.sha256(text.encode()).hexdigest(),
         )
 
     def _check_version(self) -> None:
         value = self._document.value
         if not isinstance(value, dict):
-            raise self._refused('a policy is keys and values, the first of them schemaVersion: "1.0"', ())
+            raise self._make_error('a policy is keys and values, the first of them schemaVersion: "1.0"', ())
         version = value.get("schemaVersion")
         if version is None:
-            raise self._refused('says no version: begin with schemaVersion: "1.0"', ())
+            raise self._make_error('says no version: begin with schemaVersion: "1.0"', ())
         if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version, re.ASCII):
-            raise self._refused('a version is text like "1.0", in quotes', ("schemaVersion",))
+            raise self._make_error('a version is text like "1.0", in quotes', ("schemaVersion",))
         if version.partition(".")[0] != "1":
             newer = int(version.partition(".")[0]) > 1
             what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{VERSION}"'
             message = f"is a policy of version {version}, and this release reads 1.x: {what}"
-            raise self._refused(message, ("schemaVersion",))
+            raise self._make_error(message, ("schemaVersion",))
 
-    def _validated(self) -> Any:
+    def _validate(self) -> Any:
         from pydantic import ValidationError
 
         try:
             return model().model_validate(self._document.value)
         except ValidationError as wrong:
-            every = wrong.errors(include_url=False)
-            first = next((one for one in every if one["type"] == "extra_forbidden"), every[0])
+            errors = wrong.errors(include_url=False)
+            first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
             path = tuple(part for part in first["loc"] if part != "[key]")
             if first["type"] == "extra_forbidden":
                 keys = model().model_fields if len(path) == 1 else ("category", "regex", "reason")
-                raise self._refused(
-                    f"{path[-1]!r:.60} is no key of a policy{nearest(str(path[-1]), keys)}", path
+                raise self._make_error(
+                    f"{path[-1]!r:.60} is no key of a policy{suggest_nearest(str(path[-1]), keys)}", path
                 ) from None
             if first["type"] == "missing":
-                raise self._refused(f"{shown(path[:-1])} needs {path[-1]}", path[:-1]) from None
+                raise self._make_error(f"{format_place(path[:-1])} needs {path[-1]}", path[:-1]) from None
             if first["loc"][-1] == "[key]":
                 message = f"{path[-1]!r:.60} is no category: write lower-case letters, digits and -, at most 40"
-                raise self._refused(message, path) from None
-            raise self._refused(f"{shown(path)}: {said_of(first)}", path) from None
+                raise self._make_error(message, path) from None
+            raise self._make_error(f"{format_place(path)}: {explain_error(first)}", path) from None
 
     def _shapes(self, rules: list[Any]) -> Iterator[SecretShape]:
         for at, rule in enumerate(rules):
@@ -127,26 +127,26 @@ class PolicyParser:
                 yield compile_shape(rule.category, rule.regex)
             except (RefusedPattern, Slow) as wrong:
                 message = f"the pattern of {rule.category!r} ({rule.regex:.60}): {wrong}"
-                raise self._refused(message, ("patterns", at, "regex")) from None
+                raise self._make_error(message, ("patterns", at, "regex")) from None
 
     def _paths(self, rules: dict[str, list[str]]) -> Iterator[tuple[str, Selector]]:
         from jsonpath_ng.parser import JsonPathParser
 
         if sum(map(len, rules.values())) > MOST_RULES:
-            raise self._refused(f"paths: holds more than {MOST_RULES}", ("paths",))
+            raise self._make_error(f"paths: holds more than {MOST_RULES}", ("paths",))
         for category, texts in rules.items():
             for at, text in enumerate(texts):
                 place = ("paths", category, at)
                 if NOT_JSON_PATH.search(text):
                     message = f"{text!r} holds a filter, script or function, and a policy runs nothing: name the place"
-                    raise self._refused(message, place)
+                    raise self._make_error(message, place)
                 try:
                     selector = compile_path(text)
                     JsonPathParser().parse(text)
                 except SettingsError as wrong:
-                    raise self._refused(str(wrong), place) from None
+                    raise self._make_error(str(wrong), place) from None
                 except Exception as wrong:  # jsonpath-ng raises several, some of them plain ones
-                    raise self._refused(f"{text!r} is no JSON path: {wrong}", place) from None
+                    raise self._make_error(f"{text!r} is no JSON path: {wrong}", place) from None
                 yield category, selector
 
     def _names(self, rules: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
@@ -155,69 +155,75 @@ class PolicyParser:
             for at, name in enumerate(names):
                 if seen.setdefault(name.lower(), category) != category:
                     message = f"{name!r} is of {seen[name.lower()]!r} already: name it in one category"
-                    raise self._refused(message, ("names", category, at))
+                    raise self._make_error(message, ("names", category, at))
                 yield name.lower(), category
 
-    def _check_headers(self, said: Any) -> None:
+    def _check_headers(self, values: Any) -> None:
         for key in ("headers", "keep_headers"):
-            for at, name in enumerate(getattr(said, key)):
+            for at, name in enumerate(getattr(values, key)):
                 if not HEADER.fullmatch(name):
-                    raise self._refused(f"{name!r} is no name of a header", (key, at))
-        left_out = {name.lower() for name in said.headers}
-        for at, name in enumerate(said.keep_headers):
+                    raise self._make_error(f"{name!r} is no name of a header", (key, at))
+        left_out = {name.lower() for name in values.headers}
+        for at, name in enumerate(values.keep_headers):
             if secret_header(name.lower()) or name.lower() in NEVER:
                 message = f"{name!r} carries credentials and is never stored: a policy cannot keep it"
-                raise self._refused(message, ("keep_headers", at))
+                raise self._make_error(message, ("keep_headers", at))
             if name.lower() in left_out:
-                raise self._refused(f"{name!r} stands in headers too: leave it out, or keep it", ("keep_headers", at))
+                raise self._make_error(
+                    f"{name!r} stands in headers too: leave it out, or keep it", ("keep_headers", at)
+                )
 
     def _claims(self, names: list[str]) -> Iterator[str]:
         for at, name in enumerate(names):
             if looks_secret(name):
-                raise self._refused(f"{name!r} looks like a secret: a policy cannot keep it", ("keep_claims", at))
+                raise self._make_error(f"{name!r} looks like a secret: a policy cannot keep it", ("keep_claims", at))
             yield name
 
     def _variables(self, key: str, names: list[str]) -> Iterator[str]:
         for at, name in enumerate(names):
             stored = key == "environment"
             if not (VARIABLES if stored else VARIABLE).fullmatch(name):
-                wanted = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
-                raise self._refused(f"{name!r} is no name of a variable: write {wanted}", (key, at))
+                advice = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
+                raise self._make_error(f"{name!r} is no name of a variable: write {advice}", (key, at))
             if stored and looks_secret(name.removesuffix("*")):
                 message = f"{name!r} looks like a secret, and no such variable is stored: a policy cannot allow it"
-                raise self._refused(message, (key, at))
+                raise self._make_error(message, (key, at))
             yield name
 
-    def _personal(self, said: Any) -> set[str]:
+    def _personal(self, values: Any) -> set[str]:
         """Return the categories of the policy's own rules, but for those that it, or we, call secrets."""
-        own = {rule.category for rule in said.patterns} | {*said.paths, *said.names}
-        for at, category in enumerate(said.secrets):
+        own = {rule.category for rule in values.patterns} | {*values.paths, *values.names}
+        for at, category in enumerate(values.secrets):
             if category not in own:
-                raise self._refused(f"no rule of this policy finds {category!r}", ("secrets", at))
-        return own - {*said.secrets} - SECRETS
+                raise self._make_error(f"no rule of this policy finds {category!r}", ("secrets", at))
+        return own - {*values.secrets} - SECRETS
 
-    def _placeholders(self, said: dict[str, str], shapes: tuple[SecretShape, ...]) -> Iterator[tuple[str, str]]:
+    def _placeholders(self, texts: dict[str, str], shapes: tuple[SecretShape, ...]) -> Iterator[tuple[str, str]]:
         seen: dict[str, str] = {}
-        for category, text in said.items():
+        for category, text in texts.items():
             place = ("placeholders", category)
-            if (why := mistakable(text)) is not None:
-                raise self._refused(f"{text!r} could be mistaken: {why}", place)
+            if (why := explain_mistakable(text)) is not None:
+                raise self._make_error(f"{text!r} could be mistaken: {why}", place)
             if (other := seen.setdefault(text.lower(), category)) != category:
-                raise self._refused(f"{text!r} is that of {other!r} already: let them differ", place)
+                raise self._make_error(f"{text!r} is that of {other!r} already: let them differ", place)
             example = text.replace("{n}", "1").encode()
-            if found := next((shape.category for shape in shapes if next(iter(shape.find(example)), None)), None):
-                message = f"{text!r} is what the pattern of {found!r} matches, so that it would be replaced again"
-                raise self._refused(message, place)
+            if category_of_shape := next(
+                (shape.category for shape in shapes if next(iter(shape.find(example)), None)), None
+            ):
+                message = (
+                    f"{text!r} is what the pattern of {category_of_shape!r} matches, so that it would be replaced again"
+                )
+                raise self._make_error(message, place)
             yield category, text
 
-    def _refused(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
+    def _make_error(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
         place: Place = path
         while place and place not in self._document.places:
             place = place[:-1]
         return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
 
 
-def mistakable(text: str) -> str | None:
+def explain_mistakable(text: str) -> str | None:
     """Return why a text could be taken for something else than a placeholder, with what to write; None if it cannot."""
     if text.count("{n}") != 1:
         return "write {n} once, for the number"
@@ -233,13 +239,13 @@ def mistakable(text: str) -> str | None:
     return None
 
 
-def shown(path: tuple[str | int, ...]) -> str:
+def format_place(path: tuple[str | int, ...]) -> str:
     """Return a path as people write one: patterns[2].regex."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
-def said_of(wrong: Any) -> str:
+def explain_error(wrong: Any) -> str:
     """Return what pydantic has found, in our words where they are plainer."""
     words = {
         "bool_type": "is true or false",
@@ -255,7 +261,7 @@ def said_of(wrong: Any) -> str:
     return words.get(wrong["type"], str(wrong["msg"]))
 
 
-def nearest(word: str, words: Iterable[str]) -> str:
+def suggest_nearest(word: str, words: Iterable[str]) -> str:
     """Return the end of an error's sentence: the nearest right word, or all of them."""
     close = get_close_matches(word, [*words], n=1)
     return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"

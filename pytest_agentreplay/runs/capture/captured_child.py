@@ -95,7 +95,7 @@ class CapturedProcess(CaptureInterception):
         invitation: Invitation = self.link.ask("invite", kind, program, here or self.here())
         return invitation
 
-    def started(self, invitation: Invitation, process: Any) -> None:
+    def note_started(self, invitation: Invitation, process: Any) -> None:
         """Do nothing: who has not joined is known where the program was started."""
 
     def freeze(self, freeze: Callable[..., None], *arguments: Any) -> None:

@@ -38,16 +38,16 @@ class LaneFacts:
             exchanges: The exchanges with their real calls and outcomes, as `thinned` returns them.
             now: What `thinned` returns beside them.
         """
-        from pytest_agentreplay.model.release_order import ReleaseSchedule, above, late_lanes, order_between_lanes
+        from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above, late_lanes, order_between_lanes
 
         exchanges = tuple(exchanges)
         schedule = ReleaseSchedule(exchanges, ())
-        lanes = {up for x in exchanges for up in (x.lane, *above(x.lane))}
+        lanes = {up for x in exchanges for up in (x.lane, *lanes_above(x.lane))}
         begun = {lane: now(reading) for lane, reading in self.begun.items()}
         facts: JsonObject = {
             "order": {"held": True} if schedule.matters else {},
             "servers": [*sorted(now(start) for start in self.serving)],
-            "starts": self.started.kept(lanes),
+            "starts": self.started.list_labels(lanes),
             "after": order_between_lanes(exchanges, self.after, now),
             "lanes": dict(late_lanes((x for x in exchanges if x.parent is None), begun)),
         }

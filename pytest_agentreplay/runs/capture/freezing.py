@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from pytest_agentreplay.values.arguments import freeze_arguments
-from pytest_agentreplay.values.deserializer import plain
-from pytest_agentreplay.values.hints import dotted
-from pytest_agentreplay.values.tags import NotPlain, copied
+from pytest_agentreplay.values.deserializer import to_plain
+from pytest_agentreplay.values.hints import dotted_name
+from pytest_agentreplay.values.tags import NotPlain, copy_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,11 +37,11 @@ def freeze_value(name: str, value: object) -> tuple[Json, str]:
     from pydantic_core import from_json, to_json
 
     try:
-        frozen, reason = copied(value), ""
+        frozen, reason = copy_plain(value), ""
     except (NotPlain, RecursionError):
-        content = plain(freeze_arguments({name: value})[name])
+        content = to_plain(freeze_arguments({name: value})[name])
         frozen = from_json(to_json(content, fallback=str, inf_nan_mode="strings"))
-        reason = f"{name} ({dotted(type(value))}) is not JSON"
+        reason = f"{name} ({dotted_name(type(value))}) is not JSON"
     if (size := len(to_json(frozen))) > LARGEST:
         return None, f"{name} has {size:,} bytes as JSON, and {LARGEST:,} are kept"
     return frozen, reason
@@ -66,7 +66,7 @@ def freeze_call(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str
     for name, value in values.items():
         arguments[name], reason = freeze_value(name, value)
         if reason and arguments[name] is not None and is_rebuilt(value):
-            typed[name] = dotted(type(value))
+            typed[name] = dotted_name(type(value))
         elif reason:
             reasons.append(reason)
     given: JsonObject = {"arguments": arguments}

@@ -37,10 +37,10 @@ from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
 from pytest_agentreplay.runs.redact import chosen_policy
-from pytest_agentreplay.runs.redact.final_scan import checked, rest
+from pytest_agentreplay.runs.redact.final_scan import rest, scan_run
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.renumber import thinned
+from pytest_agentreplay.snapshots.renumber import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -106,7 +106,7 @@ class Sealer:
         Raises Leak where nothing of it may be kept, CannotWrite for what no file can hold.
         """
         redaction = redaction_for(os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared)
-        exchanges, now = thinned(() if ended.is_bare else redact_exchanges(redaction, ended))
+        exchanges, now = renumber(() if ended.is_bare else redact_exchanges(redaction, ended))
         exchanges = without_lone(exchanges)
         values = redact_values(redaction, ended, BARE if ended.is_bare else None)
         outcome: JsonObject = {"status": "passed"}
@@ -163,7 +163,7 @@ def encode(redaction: Redaction, run: Run) -> tuple[str, str]:
     """Return the text of a run after the last scan, or of its rest and what was refused. Raises Leak without a rest."""
     facts = fit_facts(table(run.header.kit, "capture"))
     try:
-        return checked(redaction, add_facts(run, facts), run.header.test), ""
+        return scan_run(redaction, add_facts(run, facts), run.header.test), ""
     except Leak as leak:
         if text := rest(redaction, add_facts(run, facts | {"cold": "what the last scan refused of it was cut out"})):
             return text, str(leak)

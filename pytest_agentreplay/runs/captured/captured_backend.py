@@ -19,7 +19,7 @@ from pytest_agentreplay.compare.matching.address import authority
 from pytest_agentreplay.compare.matching.new_values import NewValues
 from pytest_agentreplay.model.divergence import Divergence
 from pytest_agentreplay.model.exchanges import Exchange, FrameCall, ToolCall
-from pytest_agentreplay.runs.cases.case_backend import told_again
+from pytest_agentreplay.runs.cases.case_backend import convert_reply
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -72,7 +72,7 @@ class CapturedBackend(ReplayBackend):
         if match is None:
             self.exhausted = call
             return super()._answer_unrecorded(call, moment)
-        outcome = None if match.outcome is None else told_again(call, match.call, match.outcome)
+        outcome = None if match.outcome is None else convert_reply(call, match.call, match.outcome)
         if outcome is None and match.outcome is not None:
             return explain_dialect(self.make_progress(), call, match)
         if self.asked is None and not self.policy.writes(call):

@@ -25,17 +25,16 @@ from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import RawValue
 from pytest_agentreplay.model.turns import function_of, label
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.redaction.policy import Policy
-from pytest_agentreplay.redaction.policy import joined as join_policies
+from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.captured.captured_backend import CapturedBackend
 from pytest_agentreplay.runs.captured.groups import conjugate
-from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, build_input, joined
+from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, build_input, join_settings
 from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.snapshots.kit import table, text_of
 from pytest_agentreplay.values.arguments import freeze_arguments
-from pytest_agentreplay.values.tags import NotPlain, copied
+from pytest_agentreplay.values.tags import NotPlain, copy_plain
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
@@ -158,7 +157,7 @@ class CapturedReplay(InProcessRun):
         case = Case(file=place.test, folder=place.snapshot.parent, id=place.test)
         redacted = table(run.header.kit, "redactions")
         words = Policy(pii=redacted.get("pii") is True, strict=redacted.get("strict") is True)
-        settings = joined(settings, case)._replace(policy=join_policies(settings.redacted, words))
+        settings = join_settings(settings, case)._replace(policy=join_policies(settings.redacted, words))
         super().__init__(place, settings, run, case, serving=ServingPolicy(), fixtures=None)
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
@@ -184,7 +183,7 @@ class CapturedReplay(InProcessRun):
         asked = self.backend.asked
         changes = [] if asked is None else [(False, Change(f"ask otherwise ({name_request(asked)})", asked))]
         changes += self._compare_calls()
-        if (stopped := self._parted(self._unseen())) is not None:
+        if (stopped := self._find_parting(self._unseen())) is not None:
             more = self.backend.exhausted
             group = f"stop at {stopped.kind.code}" if more is None else f"call {name_call(more)} once more"
             changes.append((True, Change(group, stopped)))
@@ -249,7 +248,7 @@ class CapturedReplay(InProcessRun):
         if "output" not in kit:
             return
         try:
-            content = copied(output)
+            content = copy_plain(output)
         except (NotPlain, RecursionError):  # as `capture` keeps what is not JSON
             content = freeze_arguments({"output": output})["output"]
         now = self.redaction.redact_value(RawValue(content))

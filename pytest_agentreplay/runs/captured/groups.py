@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.errors import SnapshotMissing
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.notices import make_error, make_warning
 from pytest_agentreplay.snapshots.store import files
@@ -69,7 +69,7 @@ class RunGroups:
             run = self.smallest[level, group][1]
             what = f"{level}: {group}" if level == "not replayed" else conjugate(group, count)
             flag = {"requests": " --agentreplay-runs-strict", "not replayed": " -rs"}.get(level, "")
-            command = f"pytest{flag} {quoted(f'--agentreplay-runs={self.store}::{run}')}"
+            command = f"pytest{flag} {quote_word(f'--agentreplay-runs={self.store}::{run}')}"
             groups.append(RunGroup(level, what, count, run, command))
         ordered = sorted(groups, key=lambda group: (group.level, -group.runs, group.what))
         return [group for level in LEVELS for group in ordered if group.level == level]
@@ -111,7 +111,7 @@ class RunGroups:
         """Keep the groups of the session for `agentreplay summarize --captured`. Raises CannotWrite."""
         groups = [group._asdict() for group in self.list_groups()]
         data = {"verdict": self.format_line(), "groups": groups, "markdown": self.format_markdown()}
-        files.private(root / LATEST.parent)
+        files.make_private_folder(root / LATEST.parent)
         files.write_whole(root / LATEST, json.dumps(data))
 
 

@@ -24,8 +24,8 @@ from pytest_agentreplay.cases.schema import parse as form
 from pytest_agentreplay.errors import CaseError, SnapshotEdited, SnapshotError
 from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.exchanges import Header, Run
-from pytest_agentreplay.redaction.policy import joined
-from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, cleaned, found_in
+from pytest_agentreplay.redaction.policy import join_policies
+from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, clean_file, find_hits
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import Review, reseal
 from pytest_agentreplay.snapshots import codec
@@ -33,7 +33,7 @@ from pytest_agentreplay.snapshots.codec.strict_yaml import values_of
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import RESERVED
-from pytest_agentreplay.traces.opening import RATIO, SMALL, packed
+from pytest_agentreplay.traces.opening import RATIO, SMALL, pack_archive
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -72,25 +72,25 @@ def packed_case(folder: Path, policy: Policy, environ: Mapping[str, str], *, red
     Raises CaseError for what is no case, SnapshotError for a broken run, TraceError for a trace that cannot be opened.
     """
     folder = folder.parent if folder.name == FILE else folder
-    there = [path.relative_to(folder).as_posix() for path in files.below(folder, "", strict=True)]
-    names = [name for name in there if known(name)]
+    there = [path.relative_to(folder).as_posix() for path in files.list_below(folder, "", strict=True)]
+    names = [name for name in there if is_case_file(name)]
     if FILE not in names:
         raise CaseError(f"there is no {FILE} in it", file=format_path(folder))
-    contents = {name: files.read(folder / name, LARGEST) for name in names}
+    contents = {name: files.read_file(folder / name, LARGEST) for name in names}
     sound(contents, format_path(folder))
-    policy = joined(policy, PERSONAL)
-    found = all_places(folder, contents, policy, environ)
+    policy = join_policies(policy, PERSONAL)
+    lines = all_places(folder, contents, policy, environ)
     redacted: list[str] = []
-    if found and redact:
+    if lines and redact:
         before, contents = contents, redacted_copies(contents, policy, environ)
         sound(contents, format_path(folder))
         if not untrue(before) and (broken := untrue(contents)):
             raise CaseError(f"redacted, {broken}: change that check, then share the case", file=format_path(folder))
-        redacted, found = found, all_places(folder, contents, policy, environ)
+        redacted, lines = lines, all_places(folder, contents, policy, environ)
     listing = {"schemaVersion": VERSION, "files": {name: digest_of(data) for name, data in sorted(contents.items())}}
-    data = packed({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
+    data = pack_archive({**contents, LISTING: (json.dumps(listing, indent=2) + "\n").encode()})
     left = tuple(name for name in there if name not in names)
-    return PackedBundle(data, digest_of(data), tuple(names), left, tuple(found), tuple(redacted))
+    return PackedBundle(data, digest_of(data), tuple(names), left, tuple(lines), tuple(redacted))
 
 
 def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, environ: Mapping[str, str]) -> list[str]:
@@ -99,11 +99,11 @@ def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, envi
     for name, data in contents.items():
         file = f"{format_path(folder)}/{name}"
         if name == RUN:
-            hits = Review(codec.loads(data, file=file).run, data, policy, environ).found
+            hits = Review(codec.loads(data, file=file).run, data, policy, environ).hits
         elif name.endswith(".zip"):
             continue  # its members were redacted one by one when it was made, and no rule reads through a packing
         else:
-            hits = found_in(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
+            hits = find_hits(name.rpartition("/")[2], data, redaction_for(environ, policy=policy))
         lines += [f"{file}:{hit.place}: {hit.category}" for hit in hits]
     return lines
 
@@ -111,7 +111,7 @@ def all_places(folder: Path, contents: Mapping[str, bytes], policy: Policy, envi
 def is_bundle(file: Path) -> bool:
     """Return whether a file is meant as a bundle, be it damaged."""
     try:
-        data = files.read(file, LARGEST) if files.head(file, 2) == b"PK" else b""
+        data = files.read_file(file, LARGEST) if files.head(file, 2) == b"PK" else b""
     except SnapshotError:
         return False
     return LISTING.encode() in data or FILE.encode() in data
@@ -120,13 +120,13 @@ def is_bundle(file: Path) -> bool:
 def open_bundle(file: Path) -> dict[str, bytes]:
     """The files of the case in a bundle, by name. Raises CaseError for one that is damaged, changed or hostile."""
     name = format_path(file)
-    contents = _members(files.read(file, LARGEST), name)
+    contents = _members(files.read_file(file, LARGEST), name)
     listing = parse(contents.pop(LISTING, b""))
-    wanted = listing.get("files") if not isinstance(listing, NotJson) and isinstance(listing, dict) else None
-    if not isinstance(wanted, dict):
+    digests = listing.get("files") if not isinstance(listing, NotJson) and isinstance(listing, dict) else None
+    if not isinstance(digests, dict):
         raise CaseError(f"is no bundle of a case: it has no {LISTING} that lists its files", file=name)
-    for member in {*wanted, *contents}:
-        if member not in contents or wanted.get(member) != digest_of(contents[member]):
+    for member in {*digests, *contents}:
+        if member not in contents or digests.get(member) != digest_of(contents[member]):
             raise CaseError(f"{member!r:.80} is not what the bundle was made with; ask for it again", file=name)
     sound(contents, name)
     return contents
@@ -136,7 +136,7 @@ def sound(contents: Mapping[str, bytes], file: str) -> None:
     """Raise CaseError where the case and its run cannot be read."""
     if FILE not in contents:
         raise CaseError(f"holds no {FILE}", file=file)
-    form.read(contents[FILE], file=f"{file}/{FILE}", folder=Path(), words=None)
+    form.read_case(contents[FILE], file=f"{file}/{FILE}", folder=Path(), words=None)
     if RUN in contents:
         try:
             codec.loads(contents[RUN], file=f"{file}/{RUN}")
@@ -148,9 +148,9 @@ def untrue(contents: Mapping[str, bytes]) -> str:
     """Return which check of the case its own run does not show; "" for none."""
     if RUN not in contents:
         return ""
-    case = form.read(contents[FILE], file=FILE, folder=Path(), words=None)
-    found = lint(case, codec.loads(contents[RUN], file=RUN).run, fixtures.read({}))
-    return next((problem.message for problem in found if problem.rule == "untrue"), "")
+    case = form.read_case(contents[FILE], file=FILE, folder=Path(), words=None)
+    problems = lint(case, codec.loads(contents[RUN], file=RUN).run, fixtures.read_fixtures({}))
+    return next((problem.message for problem in problems if problem.rule == "untrue"), "")
 
 
 def _members(data: bytes, file: str) -> dict[str, bytes]:
@@ -163,7 +163,7 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
             if len(listed) > MEMBERS or sum(info.file_size for info in listed) > most:
                 raise CaseError(f"holds more than {MEMBERS:,} files or {most:,} bytes", file=file)
             for info in listed:
-                if why := refused(info, {name.lower() for name in contents}):
+                if why := explain_refusal(info, {name.lower() for name in contents}):
                     raise CaseError(f"{info.filename!r:.80} {why}; nothing was written", file=file)
                 with archive.open(info) as member:
                     contents[info.filename] = member.read(info.file_size)
@@ -172,7 +172,7 @@ def _members(data: bytes, file: str) -> dict[str, bytes]:
     return contents
 
 
-def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
+def explain_refusal(info: zipfile.ZipInfo, there: set[str]) -> str:
     """Return why a member of an archive is not taken out; "" for one that is."""
     mode = info.external_attr >> 16
     if info.is_dir() or (mode and not stat.S_ISREG(mode) and stat.S_IFMT(mode)):
@@ -181,10 +181,10 @@ def refused(info: zipfile.ZipInfo, there: set[str]) -> str:
         return "is there twice"
     if info.flag_bits & 1 or info.compress_type not in PLAIN:
         return "is packed in a way that is not read"
-    return "" if info.filename == LISTING or known(info.filename) else "is no file of a case"
+    return "" if info.filename == LISTING or is_case_file(info.filename) else "is no file of a case"
 
 
-def known(name: str) -> bool:
+def is_case_file(name: str) -> bool:
     """Return whether a case may have a file of that name, which every system takes."""
     if any(RESERVED.match(part) or part.startswith(".") or part.endswith(".") for part in name.split("/")):
         return False
@@ -212,13 +212,13 @@ def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapp
     run = snapshot.run if snapshot is not None else Run(Header(""), ())
     review = Review(run, contents.get(RUN, b""), policy, environ)
     copies = dict(contents)
-    if snapshot is not None and review.found:
+    if snapshot is not None and review.hits:
         if not snapshot.sealed:
             raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
         copies[RUN] = reseal(snapshot, review, REASON, file=RUN).encode()
     for name, data in contents.items():
         if name.startswith(SOURCE_TRACE):
-            copies[name], _ = cleaned(data, name, review.redaction)
+            copies[name], _ = clean_file(data, name, review.redaction)
         elif name != RUN:
             copies[name] = text_copy(name, data.decode(errors="replace"), review.redaction).encode()
     return copies
@@ -233,4 +233,4 @@ def text_copy(name: str, text: str, redaction: Redaction) -> str:
                 text = f"{text[:start]}{json.dumps(stored, ensure_ascii=False)}{newline}{text[end:]}"
     if not redaction.findings(text.encode()):
         return text
-    return BARE.sub(lambda found: f"{found['before']}'{found['text']}'", redaction.redact_text(text))  # in comments
+    return BARE.sub(lambda match: f"{match['before']}'{match['text']}'", redaction.redact_text(text))  # in comments

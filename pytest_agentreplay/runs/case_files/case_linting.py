@@ -15,7 +15,7 @@ from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cases.fixtures import Fixtures
 from pytest_agentreplay.cases.linting import LintProblem
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
-from pytest_agentreplay.runs.case_files.trace_import import found_in
+from pytest_agentreplay.runs.case_files.trace_import import find_hits
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.cases.case_backend import fixtures_of
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
@@ -47,11 +47,13 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
             continue
         for here, folders, names in os.walk(path):
-            folders[:] = sorted(one for one in folders if one == layout.PRIVATE or not snapshots.skipped(one))
+            folders[:] = sorted(
+                folder for folder in folders if folder == layout.PRIVATE or not snapshots.is_skipped(folder)
+            )
             yield from (Path(here) / name for name in sorted(names))
 
 
-def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[RuleHit]:
+def scan_file(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[RuleHit]:
     """Return what the rules find in one file. Raises Skipped."""
     try:
         data = files.head(file, LARGEST + 1)
@@ -63,10 +65,10 @@ def scanned(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[Rule
         raise Skipped("is no text")
     if file.name.endswith(layout.RECORDED):
         try:
-            return Review(codec.loads(data, file=format_path(file)).run, data, policy, environ).found
+            return Review(codec.loads(data, file=format_path(file)).run, data, policy, environ).hits
         except SnapshotError:
             pass  # a damaged snapshot is a text
-    return found_in(file.name, data, redaction_for(environ, policy=policy))
+    return find_hits(file.name, data, redaction_for(environ, policy=policy))
 
 
 MOST_FILES = 5000
@@ -84,12 +86,12 @@ class Linted:
     @property
     def damaged(self) -> bool:
         """Whether its run cannot be read."""
-        return any(one.rule == DAMAGED for one in self.complaints)
+        return any(complaint.rule == DAMAGED for complaint in self.complaints)
 
     @property
     def fails(self) -> bool:
         """Whether there is more than a warning."""
-        return any(one.level == "error" for one in self.complaints)
+        return any(complaint.level == "error" for complaint in self.complaints)
 
 
 def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
@@ -101,38 +103,38 @@ def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
             yield path
         elif path.is_dir() and not path.is_symlink():
             for here, folders, names in os.walk(path):
-                folders[:] = sorted(one for one in folders if not snapshots.skipped(one))
+                folders[:] = sorted(name for name in folders if not snapshots.is_skipped(name))
                 if FILE in names:
                     folders[:] = []
                     yield Path(here)
 
 
-def linted(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
+def lint_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
     """Return what is wrong with the case in `folder`."""
     try:
-        case = stored_case.read(folder.absolute() / FILE, words=None)
+        case = stored_case.read_case(folder.absolute() / FILE, words=None)
     except CaseError as error:
-        return Linted(folder, (refused(error),))
+        return Linted(folder, (make_unreadable(error),))
     if case.base:
         there = [*names_in(folder)]
-        return Linted(folder, (*missing_base(case), *unredacted(folder, there, policy, environ)))
-    found: list[LintProblem] = []
+        return Linted(folder, (*missing_base(case), *find_unredacted(folder, there, policy, environ)))
+    problems: list[LintProblem] = []
     run: Run | None = None
-    told = Fixtures()
+    fixtures = Fixtures()
     try:
         run = stored_case.frozen(case, strict=False).run if os.path.lexists(folder / RUN) else None
     except SnapshotError as error:
-        found.append(LintProblem(DAMAGED, str(error).removeprefix(f"{error.file}: "), error.file))
+        problems.append(LintProblem(DAMAGED, str(error).removeprefix(f"{error.file}: "), error.file))
     try:
-        told = fixtures_of(case)
+        fixtures = fixtures_of(case)
     except CaseError as error:
-        found.append(refused(error))
-    if not found:
-        found += linting.lint(case, run, told)
+        problems.append(make_unreadable(error))
+    if not problems:
+        problems += linting.lint(case, run, fixtures)
     there = [*names_in(folder)]
-    found += linting.strangers(case, there)
-    found += unredacted(folder, there, policy, environ)
-    return Linted(folder, tuple(found))
+    problems += linting.strangers(case, there)
+    problems += find_unredacted(folder, there, policy, environ)
+    return Linted(folder, tuple(problems))
 
 
 def missing_base(case: Case) -> Iterator[LintProblem]:
@@ -142,7 +144,7 @@ def missing_base(case: Case) -> Iterator[LintProblem]:
         yield LintProblem("base", message, case.file, case.places.get(("base",), ""))
 
 
-def refused(error: CaseError) -> LintProblem:
+def make_unreadable(error: CaseError) -> LintProblem:
     """Return a file that cannot be read, as a complaint."""
     where = f"{error.file}:{error.place}" if error.place else error.file
     return LintProblem(RULE, str(error).removeprefix(f"{where}: "), error.file, error.place)
@@ -152,19 +154,21 @@ def names_in(folder: Path) -> Iterator[str]:
     """Yield the files below a folder, by their path in it; a link is told by its name and not followed."""
     for count, (here, folders, names) in enumerate(os.walk(folder)):
         linked = [name for name in folders if (Path(here) / name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in linked and not snapshots.skipped(name))
+        folders[:] = sorted(name for name in folders if name not in linked and not snapshots.is_skipped(name))
         if count > MOST_FILES:
             return
         for name in sorted((*names, *linked))[:MOST_FILES]:
             yield (Path(here) / name).relative_to(folder).as_posix()
 
 
-def unredacted(folder: Path, there: Iterable[str], policy: Policy, environ: Mapping[str, str]) -> Iterator[LintProblem]:
+def find_unredacted(
+    folder: Path, there: Iterable[str], policy: Policy, environ: Mapping[str, str]
+) -> Iterator[LintProblem]:
     """Yield what the rules and the policy find in the files of a case; a value is never told."""
     for name in there:
         file = folder / name
         try:
-            hits = scanned(file, policy, environ)
+            hits = scan_file(file, policy, environ)
         except Skipped as skipped:
             yield LintProblem("folder", f"is not looked into: {skipped}", format_path(file), "", "warning")
             continue

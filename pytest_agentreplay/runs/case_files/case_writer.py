@@ -39,7 +39,7 @@ class WrittenCase:
     same: tuple[str, ...] = ()
 
 
-def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> WrittenCase:
+def write_files(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> WrittenCase:
     """Put `contents` into `folder`. With `force` over what differs.
 
     Raises SettingsError where another run is kept there, CannotWrite, SnapshotUnreadable.
@@ -50,15 +50,17 @@ def lay(folder: Path, contents: Mapping[str, bytes], *, force: bool = False) -> 
         files.sweep(inside)
     states = {name: state(folder / name, data) for name, data in contents.items()}
     if states.get(RUN) == "other" and not force:
-        said = "another run is kept there; name another folder with --out, or write over it with --force"
-        raise SettingsError(f"{format_path(folder)}: {said}")
-    wanted = [name for name, found in states.items() if found == "absent" or (force and found == "other")]
-    wanted.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no part of a case is taken for one
-    files.write_all_whole({folder / name: contents[name] for name in wanted})
+        message = "another run is kept there; name another folder with --out, or write over it with --force"
+        raise SettingsError(f"{format_path(folder)}: {message}")
+    to_write = [
+        name for name, file_state in states.items() if file_state == "absent" or (force and file_state == "other")
+    ]
+    to_write.sort(key=lambda name: name == FILE)  # where no case.yaml is yet, no part of a case is taken for one
+    files.write_all_whole({folder / name: contents[name] for name in to_write})
     return WrittenCase(
-        tuple(wanted),
-        tuple(name for name, found in states.items() if found == "other" and not force),
-        tuple(name for name, found in states.items() if found == "same"),
+        tuple(to_write),
+        tuple(name for name, file_state in states.items() if file_state == "other" and not force),
+        tuple(name for name, file_state in states.items() if file_state == "same"),
     )
 
 
@@ -73,7 +75,7 @@ def state(file: Path, data: bytes) -> str:
 def day_of(folder: Path) -> str:
     """Return the day on which the case in `folder` was made, "" where there is none that tells."""
     try:
-        value = strict_yaml.load(files.read(folder / FILE), file=FILE, error=CaseError).value
+        value = strict_yaml.load(files.read_file(folder / FILE), file=FILE, error=CaseError).value
     except (SnapshotError, CaseError):
         return ""
     return string(obj(obj(value).get("source")).get("imported"))
@@ -103,7 +105,7 @@ def write(cases: Path, root: Path, test: str, failure: FuzzFailure) -> Path:
         "# reproduces: the invariant does not hold yet; fixed: it holds, and has to from now on",
         "expect: reproduces",
     ]
-    lay(file.parent, {FILE: "".join(f"{line}\n" for line in lines).encode()})
+    write_files(file.parent, {FILE: "".join(f"{line}\n" for line in lines).encode()})
     return file
 
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.exporting.subject import Exported
 
 
-def exported(path: Path, target: str) -> Exported:
+def export_case(path: Path, target: str) -> Exported:
     """Return the case at `path` (its folder, or its file) in the form of `target`.
 
     Raises CaseError, for a case without a run too, and SnapshotError.
     """
-    case = stored_case.read(stored_case.file_of(path))
+    case = stored_case.read_case(stored_case.file_of(path))
     run = stored_case.frozen(case, strict=False).run
     return TARGETS[target].write(subject(case, run, evidence.frozen(run).output))
 
@@ -49,15 +49,15 @@ def subject(case: Case, run: Run, output: Json) -> Subject:
 
 def in_project(folder: Path) -> str:
     """Return a folder as seen from the root of its project, whatever folder people stand in."""
-    whole = folder.absolute()
-    root = root_above(whole)
-    return (whole.relative_to(root) if whole.is_relative_to(root) else whole).as_posix()
+    path = folder.absolute()
+    root = root_above(path)
+    return (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
 
 
 def sayable(arguments: dict[str, object]) -> JsonObject | None:
     """Arguments as JSON; None where they hold what is none, so that the JSON would not be equal to them."""
-    told = jsonish(arguments)
-    return told if isinstance(told, dict) and told == arguments else None
+    tree = jsonish(arguments)
+    return tree if isinstance(tree, dict) and tree == arguments else None
 
 
 def place(out: Exported, where: Path) -> list[tuple[Path, str]]:
@@ -70,11 +70,11 @@ def place(out: Exported, where: Path) -> list[tuple[Path, str]]:
 
 def write(placed: list[tuple[Path, str]], *, force: bool) -> list[tuple[Path, bool]]:
     """Write the files; gives for each whether it changed. Raises CannotWrite for one that holds something else."""
-    known = {}
+    is_same = {}
     for file, text in placed:
         there = files.read_if_there(file)
-        known[file] = there == text.encode()
-        if there is not None and not known[file] and not force:
+        is_same[file] = there == text.encode()
+        if there is not None and not is_same[file] and not force:
             raise CannotWrite(f"{format_path(file)}: holds something else; --force writes over it, -o FILE elsewhere")
-    files.write_all_whole({file: text.encode() for file, text in placed if not known[file]})
-    return [(file, not same) for file, same in known.items()]
+    files.write_all_whole({file: text.encode() for file, text in placed if not is_same[file]})
+    return [(file, not same) for file, same in is_same.items()]

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases.case import FILE, RUN
-from pytest_agentreplay.cases.check_inference import symptoms, went_wrong
+from pytest_agentreplay.cases.check_inference import find_symptoms, went_wrong
 from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.compare.align import divergences
@@ -33,7 +33,7 @@ from pytest_agentreplay.runs.case_files.scaffold import PARTLY
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.snapshot_selection import select_pending
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import Grade, kit_of, plural, table
+from pytest_agentreplay.snapshots.kit import Grade, make_kit, plural, table
 from pytest_agentreplay.snapshots.store import files, layout, locks, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
@@ -87,13 +87,13 @@ class Survey:
     def wants(self) -> list[MissingInput]:
         """What to capture next, what helps most first."""
         warm = {row.signature for row in self.rows if not row.cold}
-        found = []
+        inputs = []
         for what in dict.fromkeys(what for row in self.cold for what in row.missing):
             rows = [row for row in self.cold if what in row.missing]
             alone = tuple(dict.fromkeys(row.signature for row in rows if row.signature not in warm))
-            settings = tuple(dict.fromkeys(one for row in rows for one in row.settings))
-            found.append(MissingInput(what, tuple(row.place for row in rows), alone, settings))
-        return sorted(found, key=lambda want: (-len(want.alone), -len(want.cases), want.what))
+            settings = tuple(dict.fromkeys(setting for row in rows for setting in row.settings))
+            inputs.append(MissingInput(what, tuple(row.place for row in rows), alone, settings))
+        return sorted(inputs, key=lambda want: (-len(want.alone), -len(want.cases), want.what))
 
     @property
     def groups(self) -> list[tuple[str, int, int]]:
@@ -101,7 +101,7 @@ class Survey:
         every = Counter(value for row in self.rows for value in row.of.get(self.by, ()))
         cold = Counter(value for row in self.cold for value in row.of.get(self.by, ()))
         return sorted(
-            ((one, count, cold[one]) for one, count in every.items()), key=lambda row: (-row[2], -row[1], row[0])
+            ((group, count, cold[group]) for group, count in every.items()), key=lambda row: (-row[2], -row[1], row[0])
         )
 
     def lines(self) -> Iterator[str]:
@@ -129,8 +129,8 @@ class Survey:
                 for row in self.cold
             ],
             "capture": [
-                {"what": one.what, "cases": [*one.cases], "alone": [*one.alone], "settings": [*one.settings]}
-                for one in self.wants
+                {"what": want.what, "cases": [*want.cases], "alone": [*want.alone], "settings": [*want.settings]}
+                for want in self.wants
             ],
             "by": {value: {"cases": count, "cold": cold} for value, count, cold in self.groups},
             "unread": [*self.unread],
@@ -141,7 +141,7 @@ def survey(places: Iterable[Path], by: str = "") -> Survey:
     """Return all cases in these files and folders."""
     rows, unread = [], []
     for place in places:
-        for file in files.below(place, FILE) if place.is_dir() else [place]:
+        for file in files.list_below(place, FILE) if place.is_dir() else [place]:
             if file.name != FILE:
                 continue
             try:
@@ -153,11 +153,11 @@ def survey(places: Iterable[Path], by: str = "") -> Survey:
 
 def looked_at(file: Path) -> ColdCase:
     """One case as it is counted. Raises CaseError, SnapshotError."""
-    case = parse.read(files.read(file), file=format_path(file), folder=file.parent, words=None)
+    case = parse.read_case(files.read_file(file), file=format_path(file), folder=file.parent, words=None)
     run, grade = None, Grade.COLD
     if files.exists(file.parent / RUN):
-        snapshot = codec.loads(files.read(file.parent / RUN), file=format_path(file.parent / RUN))
-        run, grade = snapshot.run, kit_of(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed).grade
+        snapshot = codec.loads(files.read_file(file.parent / RUN), file=format_path(file.parent / RUN))
+        run, grade = snapshot.run, make_kit(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed).grade
     return ColdCase(
         format_path(file.parent),
         case.expect == "cold",
@@ -165,7 +165,7 @@ def looked_at(file: Path) -> ColdCase:
         checks_of(case),
         tuple(dict.fromkeys(NUMBERED.sub("", what) for what in case.missing)),
         (case.reason,) if case.reason and case.reason != PARTLY else (),
-        of(case, run),
+        group_values(case, run),
     )
 
 
@@ -176,30 +176,30 @@ def checks_of(case: Case) -> str:
 
 def word(check: Check) -> str:
     """One check of a signature: its word, with the tool or error that it names."""
-    wanted = check.wanted
-    if isinstance(wanted, dict):
-        wanted = wanted.get("name") or wanted.get("class") or next(iter(wanted), "")
-    return f"{check.word} {wanted}".strip()
+    expectation = check.wanted
+    if isinstance(expectation, dict):
+        expectation = expectation.get("name") or expectation.get("class") or next(iter(expectation), "")
+    return f"{check.word} {expectation}".strip()
 
 
-def of(case: Case, run: Run | None) -> dict[str, tuple[str, ...]]:
+def group_values(case: Case, run: Run | None) -> dict[str, tuple[str, ...]]:
     """Whose a case is, each way of counting."""
     kit = run.header.kit if run is not None else {}
     stated = table(kit, "case")
     readings = [READER.read_call(x.call) for x in run.exchanges] if run is not None else []
     models = [reading.model for reading in readings if reading.kind == "model"]
     tools = [x.call.name for x in run.exchanges if isinstance(x.call, ToolCall)] if run is not None else []
-    tools += [found[1] for what in case.missing if (found := re.match(r"result of ([^,]+)", what))]
+    tools += [match[1] for what in case.missing if (match := re.match(r"result of ([^,]+)", what))]
     when = run.header.recorded[11:13] if run is not None else ""
     return {
-        "model": told(models),
-        "hour": told([f"{when}:00 UTC"] if when else []),
-        "tenant": told([str(stated.get("tenant") or table(kit, "annotations").get("tenant") or "")]),
-        "tool": told(tools),
+        "model": list_known(models),
+        "hour": list_known([f"{when}:00 UTC"] if when else []),
+        "tenant": list_known([str(stated.get("tenant") or table(kit, "annotations").get("tenant") or "")]),
+        "tool": list_known(tools),
     }
 
 
-def told(values: Sequence[str]) -> tuple[str, ...]:
+def list_known(values: Sequence[str]) -> tuple[str, ...]:
     """Return each value once; of none, that it is not known."""
     return tuple(dict.fromkeys(value for value in values if value)) or (UNKNOWN,)
 
@@ -223,7 +223,7 @@ def failure_files(path: Path) -> Iterator[Path]:
 
 def read_failure(file: Path) -> RecordedFailure | None:
     """Return the failure that a case, snapshot or pending run keeps; None for none. Raises CaseError, SnapshotError."""
-    case = stored_case.read(file.absolute(), words=None) if file.name == FILE else None
+    case = stored_case.read_case(file.absolute(), words=None) if file.name == FILE else None
     snapshot, checks = (file.parent / RUN, checks_of(case) or case.reason) if case else (file, "")
     run = NO_RUN if case and not files.exists(snapshot) else reading.load(snapshot).run
     if case.expect == "fixed" if case else run.header.outcome.get("status") != "failed":
@@ -289,6 +289,6 @@ def signature_of(run: Run, before: Run, checks: str = "") -> tuple[FailureSignat
     else:
         target = next(reversed(calls), "")
     turn = next((each for each in every if (each.number, each.lane) == place), every[-1])
-    signs = sorted(symptoms(evidence), key=lambda symptom: symptom.observed is None)[:SENTENCES]
-    message = "; ".join(mask(symptom.told) for symptom in signs) or mask(checks)
+    signs = sorted(find_symptoms(evidence), key=lambda symptom: symptom.observed is None)[:SENTENCES]
+    message = "; ".join(mask(symptom.sentence) for symptom in signs) or mask(checks)
     return FailureSignature(kind.layer, kind.code, turn.agent, target, path, error, message), turn

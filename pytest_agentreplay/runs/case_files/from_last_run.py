@@ -11,7 +11,7 @@ from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.runs.case_files.scaffold import scaffold
 from pytest_agentreplay.runs.redact.final_scan import CUT
-from pytest_agentreplay.runs.redact.rule_review import reviewed
+from pytest_agentreplay.runs.redact.rule_review import review_snapshot
 from pytest_agentreplay.snapshots.kit import table, texts
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.projects import ini_value
@@ -42,8 +42,8 @@ def latest(root: Path, nodeid: str) -> Path:
             if files.exists(file):
                 return file
     tests: dict[str, None] = {}
-    for file in (*files.below(layout.pending_folder(root), layout.SUFFIX), *files.below(root, layout.SUFFIX)):
-        test = snapshots.test_of(file, root)
+    for file in (*files.list_below(layout.pending_folder(root), layout.SUFFIX), *files.list_below(root, layout.SUFFIX)):
+        test = snapshots.find_test(file, root)
         if test == nodeid:  # under another name: its parameters held a secret, or it was moved
             return file
         if test is not None:
@@ -58,13 +58,13 @@ def unknown(root: Path, nodeid: str, recorded: list[str]) -> str:
     """Return why there is no run of a test, and a command that works; `recorded` are the tests that have a run."""
     module, _, name = nodeid.partition("::")
     in_file = projects.list_tests(root / module, module) if layout.names_test(nodeid) and module.endswith(".py") else []
-    close = near(nodeid, recorded)
+    close = find_near(nodeid, recorded)
     if name and (in_file is None or nodeid.partition("[")[0] in in_file):
         record = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}"
         return record + (f"; or take one that is near: agentreplay scaffold {selecting(close[0])}" if close else "")
     if close:
         return f"there is no such test; near are {', '.join(close)}: agentreplay scaffold {selecting(close[0])}"
-    if in_file and (others := near(nodeid, in_file)):
+    if in_file and (others := find_near(nodeid, in_file)):
         listed = ", ".join(others)
         return (
             f"there is no such test; near are {listed}, without a run: pytest --snapshot-record {selecting(others[0])}"
@@ -72,7 +72,7 @@ def unknown(root: Path, nodeid: str, recorded: list[str]) -> str:
     return "there is no such test; these are all: pytest --collect-only -q"
 
 
-def near(nodeid: str, tests: list[str]) -> list[str]:
+def find_near(nodeid: str, tests: list[str]) -> list[str]:
     """Return the tests whose ids resemble `nodeid`, the nearest first; else the first ones of the same file."""
     module = nodeid.partition("::")[0]
     same = [test for test in tests if test.startswith(f"{module}::")]
@@ -81,7 +81,7 @@ def near(nodeid: str, tests: list[str]) -> list[str]:
 
 def from_snapshot(
     file: Path,
-    told: ScaffoldOptions,
+    options: ScaffoldOptions,
     policy: Policy,
     environ: Mapping[str, str],
     outcome: Mapping[str, str] | None = None,
@@ -90,20 +90,22 @@ def from_snapshot(
 
     Raises SnapshotError, SnapshotEdited for one that was edited, Leak.
     """
-    _, review = reviewed(file, reading.data(file), policy, environ)
+    _, review = review_snapshot(file, reading.data(file), policy, environ)
     run = review.run
     stated = table(run.header.kit, "case")
-    fidelity = next((one for one in FIDELITIES if one == stated.get("fidelity")), FIDELITIES[0])
+    fidelity = next(
+        (fidelity_name for fidelity_name in FIDELITIES if fidelity_name == stated.get("fidelity")), FIDELITIES[0]
+    )
     capture = table(run.header.kit, "capture")
     source = CaseSource(
         format="capture" if capture else "snapshot",
         id=run.header.test,
         fidelity=fidelity,
-        imported=told.today,
+        imported=options.today,
         losses=tuple(texts(stated.get("losses"))),
     )
     ended: JsonObject = {name: review.redaction.redact_text(text) for name, text in (outcome or {}).items()}
-    run = replace(run, header=replace(run.header, test=told.test, outcome=ended or run.header.outcome))
+    run = replace(run, header=replace(run.header, test=options.test, outcome=ended or run.header.outcome))
     missing = (*texts(stated.get("missing")), *texts(run.header.kit.get(CUT)))
     cold = str(capture.get("cold") or "")
-    return scaffold(run, source, told, review.redaction, missing=missing, reason=cold)
+    return scaffold(run, source, options, review.redaction, missing=missing, reason=cold)

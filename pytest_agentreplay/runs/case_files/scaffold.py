@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.cases import render
 from pytest_agentreplay.cases.case import FILE, MOST_ITEMS, NOTES, RUN, Case, CaseSource
-from pytest_agentreplay.cases.check_inference import UNWRITABLE, inferred
+from pytest_agentreplay.cases.check_inference import UNWRITABLE, infer_checks
 from pytest_agentreplay.cases.evidence import frozen
-from pytest_agentreplay.cases.fixtures import of_answers, one
+from pytest_agentreplay.cases.fixtures import of_answers, read_fixture
 from pytest_agentreplay.cases.judging import judge
-from pytest_agentreplay.cases.render import notes, plain
+from pytest_agentreplay.cases.render import make_plain, notes
 from pytest_agentreplay.cases.schema import model, parse
 from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.model.canonical_json import canonical
@@ -25,13 +25,13 @@ from pytest_agentreplay.model.exchanges import Failure, Header, HttpCall, HttpRe
 from pytest_agentreplay.model.turns import top_level
 from pytest_agentreplay.providers import READER, genai
 from pytest_agentreplay.redaction.headers import kept_in_reply
-from pytest_agentreplay.runs.case_files.trace_import import cleaned
+from pytest_agentreplay.runs.case_files.trace_import import clean_file
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
 from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.styles import unwrapped
+from pytest_agentreplay.snapshots.codec.styles import unwrap
 from pytest_agentreplay.snapshots.kit import table, texts
-from pytest_agentreplay.snapshots.store.layout import RESERVED, hashed
+from pytest_agentreplay.snapshots.store.layout import RESERVED, make_hashed_slug
 from pytest_agentreplay.traces.to_run import frozen_run
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Scaffold:
     case: Case
     run: Run
     contents: dict[str, bytes]
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,13 +77,13 @@ class ScaffoldOptions:
     fixed: bool = False
 
 
-def from_trace(trace: Trace, found: Import, told: ScaffoldOptions) -> Scaffold:
+def from_trace(trace: Trace, source_import: Import, options: ScaffoldOptions) -> Scaffold:
     """Return the case of an imported run. Raises Leak for one that still holds a secret."""
-    run, hidden = clean(frozen_run(trace, test=told.test), found)
+    run, hidden = clean(frozen_run(trace, test=options.test), source_import)
     stated = table(run.header.kit, "case")
     losses = tuple(texts(stated.get("losses")))
-    kept = found.kept(trace)
-    if hidden or found.unkept:
+    kept = source_import.list_kept(trace)
+    if hidden or source_import.unkept:
         kept, losses = {}, (*losses, UNKEPT)
     source = CaseSource(
         format=trace.source.format,
@@ -91,25 +91,29 @@ def from_trace(trace: Trace, found: Import, told: ScaffoldOptions) -> Scaffold:
         file=next(iter(kept), ""),
         id=trace.source.id or trace.id,
         fidelity=trace.source.fidelity,
-        imported=told.today,
+        imported=options.today,
         losses=losses,
     )
-    return scaffold(run, source, told, found.redaction, kept=kept, missing=tuple(texts(stated.get("missing"))))
+    return scaffold(
+        run, source, options, source_import.redaction, kept=kept, missing=tuple(texts(stated.get("missing")))
+    )
 
 
-def from_refusal(error: TraceIncomplete, found: Import, told: ScaffoldOptions) -> Scaffold:
+def from_refusal(error: TraceIncomplete, source_import: Import, options: ScaffoldOptions) -> Scaffold:
     """The cold case of sources that hold no run that could be read: what they are, and what would bring the rest."""
-    kept = {} if found.unkept else found.kept(None)
-    source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=told.today)
-    run, _ = clean(Run(Header(told.test)), found)
-    why = found.redaction.redact_text(str(error).removeprefix(f"{error.file}: "))
-    return scaffold(run, source, told, found.redaction, kept=kept, missing=("messages of model calls",), reason=why)
+    kept = {} if source_import.unkept else source_import.list_kept(None)
+    source = CaseSource(format="unknown", file=next(iter(kept), ""), fidelity="semantic", imported=options.today)
+    run, _ = clean(Run(Header(options.test)), source_import)
+    why = source_import.redaction.redact_text(str(error).removeprefix(f"{error.file}: "))
+    return scaffold(
+        run, source, options, source_import.redaction, kept=kept, missing=("messages of model calls",), reason=why
+    )
 
 
 def scaffold(
     run: Run,
     source: CaseSource,
-    told: ScaffoldOptions,
+    options: ScaffoldOptions,
     redaction: Redaction,
     *,
     kept: Mapping[str, bytes] | None = None,
@@ -119,54 +123,54 @@ def scaffold(
     """Return the case of a frozen run that comes from `source`, of which the files `kept` stay beside it."""
     text = codec.dumps(run)
     evidence = frozen(run)
-    inference = inferred(evidence)
+    inference = infer_checks(evidence)
     cold = bool(missing or reason)
-    asked = given(evidence.input, run)
+    case_input = find_input(evidence.input, run)
     case = Case(
         file=FILE,
-        folder=told.folder,
-        id=re.sub(r"[^A-Za-z0-9._-]+", "-", told.folder.name).strip("._-")[:TITLE] or "case",
-        title=plain(inference.told[0])[:TITLE],
+        folder=options.folder,
+        id=re.sub(r"[^A-Za-z0-9._-]+", "-", options.folder.name).strip("._-")[:TITLE] or "case",
+        title=make_plain(inference.sentences[0])[:TITLE],
         source=source,
-        input=writable(asked),
-        runners={"observed": told.runner, "desired": told.runner} if told.runner else {},
+        input=writable(case_input),
+        runners={"observed": options.runner, "desired": options.runner} if options.runner else {},
         observed=inference.observed,
         desired=inference.desired,
         semantic=inference.semantic,
-        expect="cold" if cold else "fixed" if told.fixed else "reproduces",
+        expect="cold" if cold else "fixed" if options.fixed else "reproduces",
         missing=missing,
         reason=(reason or PARTLY) if cold else "",
     )
-    losses = [*source.losses] + ([UNWRITTEN] if case.input != asked else [])
+    losses = [*source.losses] + ([UNWRITTEN] if case.input != case_input else [])
     fixtures = answers(run, losses)
     case = fitting(replace(case, source=replace(source, losses=tuple(losses))))
     case = holding(case, codec.loads(text, file=RUN).run)
     contents = {
         RUN: text.encode(),
         FILE: render.case_text(case).encode(),
-        NOTES: writable(notes(case, run, inference.told)).encode(),
+        NOTES: writable(notes(case, run, inference.sentences)).encode(),
         **fixtures,
         **(kept or {}),
     }
     for name, data in contents.items():
         if name in (kept or {}) and redaction.leaks(data):  # what the run alone gave away stands in its source, too
-            contents[name] = data = cleaned(data, name, redaction)[0]  # noqa: PLW2901  the bytes that are written
-        if leaks := redaction.leaks(unwrapped(data.decode()).encode() if name == RUN else data):
+            contents[name] = data = clean_file(data, name, redaction)[0]  # noqa: PLW2901  the bytes that are written
+        if leaks := redaction.leaks(unwrap(data.decode()).encode() if name == RUN else data):
             raise Leak(
                 f"{name}: not written, because {', '.join(leaks)} would still be in it, in an encoding that redaction "
                 "does not reach. Name the value: pytest_agentreplay.secret(...), or a policy: --policy FILE"
             )
-    return Scaffold(case, run, contents, inference.told)
+    return Scaffold(case, run, contents, inference.sentences)
 
 
-def clean(run: Run, found: Import) -> tuple[Run, bool]:
+def clean(run: Run, source_import: Import) -> tuple[Run, bool]:
     """The run as it may be stored, and whether something stood in it in a coding that hides it in the trace file."""
-    run = replace(run, exchanges=tuple(_with_headers(x, found.redaction) for x in run.exchanges))
-    told: JsonObject = {**found.redaction.record, **redacted_by(found.policy)}
-    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in told.items() if value}}
+    run = replace(run, exchanges=tuple(_with_headers(x, source_import.redaction) for x in run.exchanges))
+    record: JsonObject = {**source_import.redaction.record, **redacted_by(source_import.policy)}
+    kit: JsonObject = {**run.header.kit, "redactions": {name: value for name, value in record.items() if value}}
     run = replace(run, header=replace(run.header, kit=kit))
-    review = Review(run, codec.dumps(run).encode(), found.policy, found.environ)
-    return review.run, bool(review.found)
+    review = Review(run, codec.dumps(run).encode(), source_import.policy, source_import.environ)
+    return review.run, bool(review.hits)
 
 
 def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
@@ -193,13 +197,15 @@ def answers(run: Run, losses: list[str]) -> dict[str, bytes]:
         if _can_be_read(fixture):
             fixtures.append(fixture)
         else:
-            losses.append(f"an answer of {plain(fixture.tool)} fits into no fixture file: it stands in the run alone")
+            losses.append(
+                f"an answer of {make_plain(fixture.tool)} fits into no fixture file: it stands in the run alone"
+            )
     return {name: text.encode() for name, text in render.fixture_files(fixtures).items()}
 
 
 def _can_be_read(fixture: Fixture) -> bool:
     try:
-        one(render.fixture_text(fixture).encode(), file="")
+        read_fixture(render.fixture_text(fixture).encode(), file="")
     except (CaseError, UnicodeEncodeError):
         return False
     return True
@@ -213,7 +219,9 @@ def folder_name(name: str, identity: str = "") -> str:
     plain_name = re.fullmatch(model.ID, name) and name.islower() and not name.endswith(".")
     if not identity and plain_name and len(name) <= LONGEST and not RESERVED.match(name):
         return name
-    return hashed(f"case-{name}" if RESERVED.match(name) else name or "case", identity or name, LONGEST).lstrip("_.-")
+    return make_hashed_slug(
+        f"case-{name}" if RESERVED.match(name) else name or "case", identity or name, LONGEST
+    ).lstrip("_.-")
 
 
 LINE, SENTENCE = 500, 2000
@@ -231,8 +239,8 @@ def holding(case: Case, run: Run) -> Case:
     """The case without the checks that would make it a broken one, evaluated as its file and its run will be read."""
     written, evidence = reread(case), frozen(run)
     results = judge(written, "observed", evidence).results
-    observed = tuple(check for check, result in zip(case.observed, results, strict=True) if result.held)
-    losses = [UNTRUE.format(result.check.word) for result in results if not result.held]
+    observed = tuple(check for check, result in zip(case.observed, results, strict=True) if result.holds)
+    losses = [UNTRUE.format(result.check.word) for result in results if not result.holds]
     if judge(written, "desired", evidence).holds:
         case, losses = replace(case, desired=()), [*losses, SHOWN]
     if case.expect != "cold" and not observed:
@@ -242,7 +250,7 @@ def holding(case: Case, run: Run) -> Case:
 
 def fitting(case: Case) -> Case:
     """Return the case as a file can say it. Raises CaseError where nothing of it can be said."""
-    source = replace(case.source, id=plain(case.source.id)[:LINE], version=plain(case.source.version)[:LINE])
+    source = replace(case.source, id=make_plain(case.source.id)[:LINE], version=make_plain(case.source.version)[:LINE])
     case = replace(case, source=source, missing=sentences(case.missing), reason=case.reason[:SENTENCE])
     case = losing(case)
     if not readable(case):
@@ -255,7 +263,7 @@ def fitting(case: Case) -> Case:
 
 def reread(case: Case) -> Case:
     """Return the case as its file will be read. Raises CaseError, UnicodeEncodeError."""
-    return parse.read(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
+    return parse.read_case(render.case_text(case).encode(), file=FILE, folder=case.folder, words=None)
 
 
 def with_checks(case: Case) -> Case:
@@ -284,49 +292,49 @@ def losing(case: Case, *losses: str) -> Case:
     return replace(case, source=replace(case.source, losses=sentences((*case.source.losses, *losses))))
 
 
-def sentences(found: Sequence[str]) -> tuple[str, ...]:
+def sentences(texts_in: Sequence[str]) -> tuple[str, ...]:
     """As many sentences as a case file takes, each as long; of more how many."""
-    told = [one[:SENTENCE] for one in found if one]
-    more = len(told) - MOST_ITEMS
-    return tuple(told if more <= 0 else (*told[: MOST_ITEMS - 1], f"{more + 1:,} more"))
+    cut_texts = [sentence[:SENTENCE] for sentence in texts_in if sentence]
+    more = len(cut_texts) - MOST_ITEMS
+    return tuple(cut_texts if more <= 0 else (*cut_texts[: MOST_ITEMS - 1], f"{more + 1:,} more"))
 
 
-def given(told: Json, run: Run) -> Json:
+def find_input(value: Json, run: Run) -> Json:
     """Return the input of a case, in one of its two forms; of what nobody has told the first question."""
-    if told in (None, "", [], {}):
-        return _asked_first(run)
-    match told:
+    if value in (None, "", [], {}):
+        return _find_first_question(run)
+    match value:
         case str():
-            return {"messages": [{"role": "user", "content": told}]}
-        case list() if all(isinstance(one, dict) for one in told):
-            return {"messages": [_message(one) for one in told]}
+            return {"messages": [{"role": "user", "content": value}]}
+        case list() if all(isinstance(message, dict) for message in value):
+            return {"messages": [_message(message) for message in value]}
         case {"arguments": dict() as arguments, **others} if others.keys() <= {"typed"}:
             return {"arguments": arguments}
         case {"messages": list() as messages, **others} if not others:
-            return {"messages": [_message(one) if isinstance(one, dict) else one for one in messages]}
+            return {"messages": [_message(message) if isinstance(message, dict) else message for message in messages]}
         case dict():
-            return {"arguments": told}
+            return {"arguments": value}
         case _:
-            return {"arguments": {"input": told}}
+            return {"arguments": {"input": value}}
 
 
-def _asked_first(run: Run) -> Json:
+def _find_first_question(run: Run) -> Json:
     """Return what the user said before the first call of a model."""
     for x in top_level(run):
         reading = READER.read_call(x.call)
         if reading.kind == "model":
-            said = [one for one in genai.conversation(reading) if one.get("role") == "user"]
-            return {"messages": [_message(one) for one in said]} if said else None
+            messages = [message for message in genai.conversation(reading) if message.get("role") == "user"]
+            return {"messages": [_message(message) for message in messages]} if messages else None
     return None
 
 
-def _message(one: Any) -> Json:
+def _message(message: Any) -> Json:
     """Return a message of any dialect as people write it: role and content."""
-    told = genai.message(one)
-    parts = cast("list[JsonObject]", told["parts"])
+    plain_message = genai.message(message)
+    parts = cast("list[JsonObject]", plain_message["parts"])
     if parts and all(part.get("type") == "text" for part in parts):
-        return {"role": told["role"], "content": "\n".join(str(part.get("content", "")) for part in parts)}
-    return cast("Json", one)
+        return {"role": plain_message["role"], "content": "\n".join(str(part.get("content", "")) for part in parts)}
+    return cast("Json", message)
 
 
 def writable(value: Any) -> Any:

@@ -17,14 +17,14 @@ from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.redaction.encodings import DEEPEST
 from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces, set_cookies
-from pytest_agentreplay.redaction.policy import Policy, joined
+from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import in_text
 from pytest_agentreplay.runs.redact.trace_headers import edits, without_credentials
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.traces import reading
-from pytest_agentreplay.traces.opening import LARGEST, packed, rows_of, text_of, unpacked
+from pytest_agentreplay.traces.opening import LARGEST, pack_archive, rows_of, text_of, unpack_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,17 +66,17 @@ OPAQUE = "[[redacted:opaque:"
 BARE = re.compile(r"(?m)^(?P<before>[ \t]*(?:- +)*(?:[^\s\"'#:]+: +)?)(?P<text>\[\[redacted:[^\n]*)$")
 
 
-def cleaned(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
+def clean_file(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, bool]:
     """Return the bytes of a trace file without what the rules find, and whether these bytes may be kept.
 
     Nothing can be taken out of what is no text: it is read as it is, and not kept if anything is found in it. Raises
     TraceError for what cannot be opened.
     """
-    data, held = unpacked(data, file=file)
-    if held is None:
+    data, packed_files = unpack_file(data, file=file)
+    if packed_files is None:
         return _member(data, redaction, file)
-    members = {name: _member(member, redaction, f"{file}: {name}") for name, member in held.items()}
-    return packed({name: data for name, (data, _) in members.items()}), all(fine for _, fine in members.values())
+    members = {name: _member(member, redaction, f"{file}: {name}") for name, member in packed_files.items()}
+    return pack_archive({name: data for name, (data, _) in members.items()}), all(fine for _, fine in members.values())
 
 
 def _member(data: bytes, redaction: Redaction, file: str) -> tuple[bytes, bool]:
@@ -84,13 +84,13 @@ def _member(data: bytes, redaction: Redaction, file: str) -> tuple[bytes, bool]:
     if text is None:
         return data, not redaction.findings(data)
     kept = clean(text, redaction)
-    if OPAQUE in kept and text[:1] in "{[" and torn(text, kept):
+    if OPAQUE in kept and text[:1] in "{[" and is_torn(text, kept):
         msg = f"holds JSON in strings of JSON, more than {DEEPEST} times; redaction sees no deeper: unpack it first"
         raise TraceError(msg, file=file)
     return kept.encode(), True
 
 
-def torn(before: str, after: str) -> bool:
+def is_torn(before: str, after: str) -> bool:
     """Return whether a text is JSON no more, or holds fewer rows of it."""
     (rows, _), (left, _) = rows_of(before), rows_of(after)
     return len(left or ()) != len(rows or ())
@@ -99,26 +99,26 @@ def torn(before: str, after: str) -> bool:
 def clean(text: str, redaction: Redaction) -> str:
     """Return a text of JSON or YAML without what the rules find, and still JSON or YAML."""
     text = _Headers(redaction).out_of(text)
-    held: list[str] = []
+    digits_held: list[str] = []
     mark = "zq"
     while mark in text:
         mark += "q"
 
-    def hold(found: re.Match[str]) -> str:
-        held.append(found["digits"])
-        return f"{found['before']}{mark}"
+    def hold(match: re.Match[str]) -> str:
+        digits_held.append(match["digits"])
+        return f"{match['before']}{mark}"
 
     parts = redaction.redact_text(NUMBER.sub(hold, text)).split(mark)
-    text = "".join(part + digits for part, digits in zip(parts, [*held, ""], strict=True))
-    return text if text[:1] in "{[" else BARE.sub(lambda found: f"{found['before']}'{found['text']}'", text)
+    text = "".join(part + digits for part, digits in zip(parts, [*digits_held, ""], strict=True))
+    return text if text[:1] in "{[" else BARE.sub(lambda match: f"{match['before']}'{match['text']}'", text)
 
 
-def found_in(name: str, data: bytes, redaction: Redaction) -> list[RuleHit]:
+def find_hits(name: str, data: bytes, redaction: Redaction) -> list[RuleHit]:
     """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
     if not name.startswith(SOURCE_TRACE):
         return in_text(data, redaction)
     headers = list(_header_hits(data, redaction))
-    data = NUMBER_BYTES.sub(lambda found: found["before"] + b"x" * len(found["digits"]), data)
+    data = NUMBER_BYTES.sub(lambda match: match["before"] + b"x" * len(match["digits"]), data)
     return in_text(data, redaction, headers)
 
 
@@ -127,7 +127,7 @@ def _header_hits(data: bytes, redaction: Redaction) -> Iterator[tuple[int, str]]
     if (text := text_of(data)) is None:
         return
     offset = at = 0
-    for edit in edits(text, _Headers(redaction).stored):
+    for edit in edits(text, _Headers(redaction).make_placeholder):
         offset += len(text[at : edit.start].encode())
         at = edit.start
         yield offset, "header"
@@ -142,14 +142,14 @@ class _Headers:
 
     def out_of(self, text: str) -> str:
         """Return the text without them: first of its parsed data, then of texts in it that show headers."""
-        text = without_credentials(text, self.stored)
-        text = HEADER.sub(lambda found: self._instead(found, hidden_in_traces(found["name"].lower())), text)
-        known = CREDENTIALS | NEVER | SESSIONS
+        text = without_credentials(text, self.make_placeholder)
+        text = HEADER.sub(lambda match: self._instead(match, hidden_in_traces(match["name"].lower())), text)
+        credential_names = CREDENTIALS | NEVER | SESSIONS
         for pattern in (MEMBER, LINE):
-            text = pattern.sub(lambda found: self._instead(found, found["name"].lower() in known), text)
+            text = pattern.sub(lambda match: self._instead(match, match["name"].lower() in credential_names), text)
         return text
 
-    def stored(self, name: str, value: str) -> str:
+    def make_placeholder(self, name: str, value: str) -> str:
         """Return what is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
         scheme = SCHEME.match(value)
         prefix = scheme[0] if scheme else ""
@@ -164,10 +164,12 @@ class _Headers:
         number = self._numbers.setdefault(rest, len(self._numbers) + 1)
         return f"{prefix}[[redacted:header:{number}]]"
 
-    def _instead(self, found: re.Match[str], secret: bool) -> str:
-        if not secret or "[[redacted:" in found["value"]:
-            return found[0]
-        return found["before"] + self.stored(found["name"].lower(), f"{found['scheme'] or ''}{found['value']}")
+    def _instead(self, match: re.Match[str], secret: bool) -> str:
+        if not secret or "[[redacted:" in match["value"]:
+            return match[0]
+        return match["before"] + self.make_placeholder(
+            match["name"].lower(), f"{match['scheme'] or ''}{match['value']}"
+        )
 
 
 PERSONAL = Policy(pii=True)
@@ -187,15 +189,16 @@ class Import:
     redaction: Redaction
     policy: Policy
     environ: Mapping[str, str]
-    wanted: str = ""
+    run_id: str = ""
     unkept: frozenset[str] = frozenset()
     refusal: TraceIncomplete | None = None
 
-    def kept(self, trace: Trace | None) -> dict[str, bytes]:
+    def list_kept(self, trace: Trace | None) -> dict[str, bytes]:
         """Return what a case keeps of the sources of one of the traces, by file name; all of them for none."""
-        whole = trace is None or len(self.traces) == 1
+        keeps_all = trace is None or len(self.traces) == 1
         mine = [
-            data if whole or trace is None else _own_rows(trace, file, data, self.wanted) for file, data in self.sources
+            data if keeps_all or trace is None else _own_rows(trace, file, data, self.run_id)
+            for file, data in self.sources
         ]
         numbered = len(mine) > 1
         return {
@@ -204,17 +207,19 @@ class Import:
         }
 
 
-def imported(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], wanted: str = "") -> Import:
+def import_traces(paths: Sequence[Path], policy: Policy, environ: Mapping[str, str], run_id: str = "") -> Import:
     """The runs in `paths`, which are read together. Raises TraceError, or SnapshotError for what is no plain file."""
-    policy = joined(policy, PERSONAL)
+    policy = join_policies(policy, PERSONAL)
     redaction = redaction_for(environ, policy=policy)
-    found = [(format_path(path), *cleaned(files.read(path, LARGEST), format_path(path), redaction)) for path in paths]
-    sources = tuple((file, data) for file, data, _ in found)
-    unkept = frozenset(file for file, _, fine in found if not fine)
+    cleaned_files = [
+        (format_path(path), *clean_file(files.read_file(path, LARGEST), format_path(path), redaction)) for path in paths
+    ]
+    sources = tuple((file, data) for file, data, _ in cleaned_files)
+    unkept = frozenset(file for file, _, fine in cleaned_files if not fine)
     try:
-        return Import(tuple(reading.traces(sources, wanted)), sources, redaction, policy, environ, wanted, unkept)
+        return Import(tuple(reading.traces(sources, run_id)), sources, redaction, policy, environ, run_id, unkept)
     except TraceIncomplete as refusal:
-        return Import((), sources, redaction, policy, environ, wanted, unkept, refusal)
+        return Import((), sources, redaction, policy, environ, run_id, unkept, refusal)
 
 
 def ending(data: bytes) -> str:
@@ -230,15 +235,15 @@ def ending(data: bytes) -> str:
     return "json"
 
 
-def _own_rows(trace: Trace, file: str, data: bytes, wanted: str) -> bytes:
+def _own_rows(trace: Trace, file: str, data: bytes, run_id: str) -> bytes:
     """Return the lines that name the run, where these alone are the same run; else all of them."""
-    known = [known.encode("utf-8", "replace") for known in (trace.id, trace.source.id) if known]
+    name = [names.encode("utf-8", "replace") for names in (trace.id, trace.source.id) if names]
     lines = data.splitlines(keepends=True)
-    own = b"".join(line for line in lines if any(one in line for one in known))
+    own = b"".join(line for line in lines if any(name in line for name in name))
     if own in (b"", data):
         return data
     try:
-        found = reading.traces([(file, own)], wanted)
+        runs = reading.traces([(file, own)], run_id)
     except TraceError:
         return data
-    return own if len(found) == 1 and replace(found[0], source=trace.source) == trace else data
+    return own if len(runs) == 1 and replace(runs[0], source=trace.source) == trace else data

@@ -15,7 +15,7 @@ from pytest_agentreplay.cases.render import fixture_name
 from pytest_agentreplay.compare.tolerance import Level, TolerancePolicy, parse
 from pytest_agentreplay.errors import CaseError, LiveRefused, SnapshotError
 from pytest_agentreplay.model.exchanges import HttpReply
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER, encode, json_rpc
 from pytest_agentreplay.providers.meaning import ByBody, ByMeaning
 from pytest_agentreplay.snapshots.codec.strict_yaml import LARGEST
@@ -40,7 +40,7 @@ def serving_of(case: Case, list_name: ListName, *, allow_live: bool = False) -> 
     if "arguments" in {serving.model, serving.other}:
         raise CaseError("only tools are served by arguments: take strict, position or live", file=case.file)
     if "live" in {serving.model, serving.other} and not allow_live:
-        again = f"agentreplay replay {quoted(case.file)} --live"
+        again = f"agentreplay replay {quote_word(case.file)} --live"
         raise LiveRefused(f"{case.file}: asks the real model, which the command line alone allows: {again}")
     return serving
 
@@ -64,8 +64,8 @@ def gate_of(
             other=serving.other,
             fixtures=CaseInputs(case, fixtures) if fixtures is not None else None,
             meaning=meaning,
-            retell=told_again,
-            spell=json_rpc.spelled,
+            retell=convert_reply,
+            spell=json_rpc.write_answer,
             tolerances=tolerances_of(case) if serving.model == "live" else None,
         ),
     )
@@ -84,12 +84,12 @@ def fixtures_of(case: Case) -> Fixtures:
     """Return the fixtures in the folder of a case. Raises CaseError."""
     folder = case.folder / FIXTURES
     try:
-        found = [folder / name for name in files.names_in(folder, strict=True) if name.endswith(SUFFIX)]
-        if len(found) > MOST_FILES:
+        paths = [folder / name for name in files.list_names(folder, strict=True) if name.endswith(SUFFIX)]
+        if len(paths) > MOST_FILES:
             raise CaseError(f"more than {MOST_FILES:,} fixtures are not read", file=case.file)
-        for file in found:
+        for file in paths:
             files.refuse_links(file, case.folder.parent)
-        return reading.read({format_path(file): files.head(file, LARGEST + 1) for file in found})
+        return reading.read_fixtures({format_path(file): files.head(file, LARGEST + 1) for file in paths})
     except SnapshotError as error:
         raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
 
@@ -105,15 +105,20 @@ class CaseInputs:
 
     def answer(self, tool: str, arguments: JsonObject) -> tuple[ToolReply | Failure, bool] | None:
         """Return the answer to these arguments; where they come again, what followed it."""
-        found = self._fixtures.answer(tool, arguments)
-        if found is None:
+        fixture_answer = self._fixtures.answer(tool, arguments)
+        if fixture_answer is None:
             return None
-        self._times[id(found)] += 1
-        return found.outcome(self._times[id(found)] - 1), found.written
+        self._times[id(fixture_answer)] += 1
+        return fixture_answer.outcome(self._times[id(fixture_answer)] - 1), fixture_answer.written
 
     def recorded_arguments(self, tool: str) -> Iterator[JsonObject]:
         """Yield the arguments to which answers of the tool are known, in the order of its files."""
-        return (one.arguments for fixture in self._fixtures.fixtures if fixture.tool == tool for one in fixture.answers)
+        return (
+            answer.arguments
+            for fixture in self._fixtures.fixtures
+            if fixture.tool == tool
+            for answer in fixture.answers
+        )
 
     def advice(self, tool: str, arguments: JsonObject) -> tuple[str, ...]:
         """Return the answer of the tool to the most similar arguments, and the line to write beside it."""
@@ -122,25 +127,31 @@ class CaseInputs:
         if not theirs:
             file = format_path(self._case.folder / fixture_name(tool, 1))
             other = get_close_matches(tool, self._fixtures.tools, n=1)
-            named = (f"or call it {other[0]}, which has fixtures",) if other else ()
-            return (f"write {file}: tool: {tool}, answers: [{line}]", *named)
-        known = min((one for fixture in theirs for one in fixture.answers), key=lambda one: apart(one, arguments))
-        kind = "written" if known.written else "recorded"
-        told, file = json.dumps(known.arguments, ensure_ascii=False), known.file or theirs[0].file
-        return f"the nearest answer is {kind}, {file}:{known.place}, to {told}", f"add to answers in {file}: - {line}"
+            renaming = (f"or call it {other[0]}, which has fixtures",) if other else ()
+            return (f"write {file}: tool: {tool}, answers: [{line}]", *renaming)
+        nearest = min(
+            (answer for fixture in theirs for answer in fixture.answers),
+            key=lambda answer: count_differences(answer, arguments),
+        )
+        kind = "written" if nearest.written else "recorded"
+        arguments_text, file = json.dumps(nearest.arguments, ensure_ascii=False), nearest.file or theirs[0].file
+        return (
+            f"the nearest answer is {kind}, {file}:{nearest.place}, to {arguments_text}",
+            f"add to answers in {file}: - {line}",
+        )
 
 
-def apart(answer: FixtureAnswer, arguments: JsonObject) -> int:
+def count_differences(answer: FixtureAnswer, arguments: JsonObject) -> int:
     """In how many arguments a call differs from that of an answer."""
     names = answer.arguments.keys() | arguments.keys()
     absent = object()
     return sum(answer.arguments.get(name, absent) != arguments.get(name, absent) for name in names)
 
 
-def told_again(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
+def convert_reply(call: Call, recorded: Call, outcome: Outcome) -> Outcome | None:
     """Return a recorded reply in the form in which `call` asks for it; None where it cannot be told so."""
-    told = encode.retell(call, recorded, outcome)
-    if told is not outcome or not isinstance(outcome, HttpReply):
-        return told
+    reply = encode.retell(call, recorded, outcome)
+    if reply is not outcome or not isinstance(outcome, HttpReply):
+        return reply
     now, then = READER.read_call(call).dialect, READER.read_call(recorded).dialect
     return outcome if now == then or outcome.status >= 400 else None

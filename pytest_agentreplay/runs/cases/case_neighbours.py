@@ -16,13 +16,13 @@ from pytest_agentreplay.cases.case import DEFAULT_SERVING, RUN
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.errors import CaseError, RunnerError
 from pytest_agentreplay.intercept.environment.machine import find_places
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.verdict import Verdict
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.cases.case_backend import CaseInputs, fixtures_of
-from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, joined
+from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, join_settings
 from pytest_agentreplay.runs.fuzz.content_changes import change_words
 from pytest_agentreplay.runs.fuzz.invariants import Violation
 from pytest_agentreplay.runs.fuzz.neighbour_backend import NeighbourBackend
@@ -57,10 +57,10 @@ class NeighbourRun(InProcessRun):
     failure: BaseException | None = None
     """What the agent raised."""
 
-    def __init__(self, *given: Any, stop: bool, **options: Any) -> None:
+    def __init__(self, *arguments: Any, stop: bool, **options: Any) -> None:
         """As `InProcessRun`; `stop` ends the run at its first request of a model."""
         self._stops = stop
-        super().__init__(*given, **options)
+        super().__init__(*arguments, **options)
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend that answers from the neighbour."""
@@ -69,9 +69,9 @@ class NeighbourRun(InProcessRun):
         self.casting = NeighbourBackend(recorded, matching, strict=False, stop=self._stops, fixtures=fixtures)
         return self.casting
 
-    def _play(self, runner: Any, given: Json) -> Any:
+    def _play(self, runner: Any, case_input: Json) -> Any:
         try:
-            return super()._play(runner, given)
+            return super()._play(runner, case_input)
         except BaseException as error:
             self.failure = error
             raise
@@ -91,7 +91,7 @@ class CaseNeighbours:
         self._runner = evaluator.runners[key]
         self.plain, evidence = self._attempt(Trial(0, ()))
         self._base = self.plain.run()
-        self._held = evaluator.judged(case)(self.list_name, evidence).holds
+        self._holds = evaluator.make_judge(case)(self.list_name, evidence).holds
         self._status = evidence.status
 
     def draw(self, count: int, seed: int) -> list[Trial]:
@@ -110,8 +110,10 @@ class CaseNeighbours:
         """Return what came of a trial. Raises CaseError for a perturbation that does not fit."""
         session, evidence = (self.plain, None) if not trial.neighbour else self._attempt(trial)
         divergence = session.casting.find_divergence()
-        held = self._held if evidence is None else self._evaluator.judged(self.case)(self.list_name, evidence).holds
-        end = "stopped" if divergence is not None else "passed" if held or trial.kind == "fuzz" else "checks"
+        holds = (
+            self._holds if evidence is None else self._evaluator.make_judge(self.case)(self.list_name, evidence).holds
+        )
+        end = "stopped" if divergence is not None else "passed" if holds or trial.kind == "fuzz" else "checks"
         if trial.kind != "fuzz":
             return TrialResult(trial, (), end)
         attempt = AgentAttempt(
@@ -124,7 +126,7 @@ class CaseNeighbours:
             failure=session.failure,
             root=self._evaluator.root,
             own=None,
-            compare_ends=lambda: self._compare_ends(evidence, held=held),
+            compare_ends=lambda: self._compare_ends(evidence, holds=holds),
         )
         return TrialResult(trial, judge(trial, attempt), end)
 
@@ -135,16 +137,16 @@ class CaseNeighbours:
             return divergence.summary
         return "" if evidence.status == self._status else f"it ends with {evidence.status}"
 
-    def _compare_ends(self, evidence: CaseEvidence | None, *, held: bool) -> Iterator[Violation]:
-        if evidence is not None and (held, evidence.status) != (self._held, self._status):
-            what = "checks of the case hold" if self._held else "checks of the case do not hold"
+    def _compare_ends(self, evidence: CaseEvidence | None, *, holds: bool) -> Iterator[Violation]:
+        if evidence is not None and (holds, evidence.status) != (self._holds, self._status):
+            what = "checks of the case hold" if self._holds else "checks of the case do not hold"
             yield Violation("ends as recorded", f"without the change the {what} and it ends with {self._status}")
 
     def _attempt(self, trial: Trial) -> tuple[NeighbourRun, CaseEvidence]:
         """Run the agent on a neighbour."""
         evaluator, case = self._evaluator, self.case
         run = perturb(self._recorded, trial.neighbour, case.file)
-        settings = joined(evaluator.settings._replace(mode="replay"), case)
+        settings = join_settings(evaluator.settings._replace(mode="replay"), case)
         marks = find_places(evaluator.root) if settings.places else {}
         test, file = f"{case.file}::{case.id}", case.folder / RUN
         place = Location(test, file, evaluator.root, marks, evaluator.environ, evaluator.redactors)
@@ -154,8 +156,8 @@ class CaseNeighbours:
         session = NeighbourRun(place, settings, run, case, serving=serving, fixtures=fixtures, stop=stop)
         session.open()
         try:
-            given = change_words(copy.deepcopy(case.input), trial.neighbour)
-            return session, session.evidence(self._runner, given, evaluator.despair)
+            case_input = change_words(copy.deepcopy(case.input), trial.neighbour)
+            return session, session.evidence(self._runner, case_input, evaluator.despair)
         finally:
             session.close()
 
@@ -170,7 +172,7 @@ def verify_fix(evaluator: CaseEvaluator, case: Case, verdict: Verdict, count: in
     if not broken:
         return replace(verdict, headline=f"{verdict.headline}; {verified}")
     violation = broken[0].violations[0]
-    steps = (("keep the smallest of them as cases", f"agentreplay fuzz {quoted(case.file)} --budget {count}"),)
+    steps = (("keep the smallest of them as cases", f"agentreplay fuzz {quote_word(case.file)} --budget {count}"),)
     return replace(
         verdict,
         outcome="failed",
@@ -208,7 +210,9 @@ def evaluate_neighbour(evaluator: CaseEvaluator, case: Case) -> Verdict:
     state: State = "reproduces" if broken else "fixed"
     headline = f"the failure reproduces: {text}" if broken else "the invariants hold"
     if word == "changed":
-        headline = f"FAILURE REPRODUCED: {text}" if broken else f"{headline}. Set expect: fixed in {quoted(case.file)}"
+        headline = (
+            f"FAILURE REPRODUCED: {text}" if broken else f"{headline}. Set expect: fixed in {quote_word(case.file)}"
+        )
     return Verdict(
         case=case.id,
         file=case.file,
@@ -230,7 +234,7 @@ def attempt(evaluator: CaseEvaluator, case: Case) -> TrialResult:
         file = stored_case.file_of((case.folder / case.base).resolve())
         if not file.is_relative_to(evaluator.root.resolve()):
             raise CaseError(f"base {case.base} lies outside of the project", file=case.file)
-        base = stored_case.read(file, words=evaluator.words)
+        base = stored_case.read_case(file, words=evaluator.words)
         if base.base:
             raise CaseError(f"base {case.base} is a neighbour itself: name its own base", file=case.file)
         return CaseNeighbours(evaluator, base).attempt(trial)

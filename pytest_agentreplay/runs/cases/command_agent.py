@@ -20,7 +20,7 @@ from pytest_agentreplay.cases.case import FIXTURES, SOURCE_TRACE
 from pytest_agentreplay.cases.evidence import CaseEvidence
 from pytest_agentreplay.errors import RunnerError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import Header, Run, ToolCall, ToolReply
-from pytest_agentreplay.model.paths import near
+from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.runs import command
 from pytest_agentreplay.snapshots.store import files, layout
 
@@ -44,7 +44,7 @@ class Artifacts:
         """`case` is the id of the case."""
         self._top = root / FOLDER
         time = (now or datetime.now().astimezone()).strftime("%Y%m%dT%H%M%S")
-        name = f"{time}-{layout.slug(case, case, 60, whole=PLAIN.fullmatch(case) is not None)}"
+        name = f"{time}-{layout.make_slug(case, case, 60, is_safe=PLAIN.fullmatch(case) is not None)}"
         self._here = here
         self.folder = self._top / "runs" / name
         self._made = False
@@ -63,10 +63,10 @@ class Artifacts:
     @property
     def shown(self) -> str:
         """The folder as people would type it, "" while nothing is kept."""
-        return near(self.folder, self._here) if self._made else ""
+        return relative_path(self.folder, self._here) if self._made else ""
 
     def _make(self) -> None:
-        files.private(self._top)
+        files.make_private_folder(self._top)
         number, first = 1, self.folder
         while not files.make_new(self.folder):
             number += 1
@@ -103,57 +103,56 @@ class Command:
         with tempfile.TemporaryDirectory(prefix="agentreplay-") as made, serving as gateway:
             output = Path(made) / OUTPUT
             environ = {**self.environ, **gateway.env, **variables(case, output)}
-            given = json.dumps(case.input).encode()
-            ended = command.run_command(self.words, environ=environ, folder=self.folder, stdin=given, limit=self.limit)
-            written = self._written(output)
+            stdin = json.dumps(case.input).encode()
+            ended = command.run_command(self.words, environ=environ, folder=self.folder, stdin=stdin, limit=self.limit)
+            written = self._read_output(output)
         self._keep(ended, written)
-        asked = bool(backend.list_made()) or backend.find_divergence() is not None
+        has_calls = bool(backend.list_made()) or backend.find_divergence() is not None
         more: dict[str, Any] = {
-            "run": Run(Header(case.id), backend.list_made()) if asked else None,
+            "run": Run(Header(case.id), backend.list_made()) if has_calls else None,
             "seconds": ended.seconds,
-            "divergence": backend.finish() if asked else None,
+            "divergence": backend.finish() if has_calls else None,
             "escapes": serving.refused,
-            "served": served + (f" ({backend.summary})" if backend.counts else "") if asked else ALONE,
+            "served": served + (f" ({backend.summary})" if backend.counts else "") if has_calls else ALONE,
         }
         try:
-            return result.read(self._result(ended, written), file=OUTPUT, **more)
+            return result.read_result(self._result(ended, written), file=OUTPUT, **more)
         except RunnerError as wrong:
             if backend.find_divergence() is None:
                 raise
             return CaseEvidence(status="error", errors=(("RunnerError", str(wrong)),), **more)  # a refused call is why
 
-    def _written(self, output: Path) -> bytes | None:
+    def _read_output(self, output: Path) -> bytes | None:
         """What the command wrote; None for nothing. Raises RunnerError for what is no plain file, or too large."""
         try:
-            return files.read(output, result.LARGEST)
+            return files.read_file(output, result.LARGEST)
         except SnapshotMissing:
             return None
         except SnapshotError as wrong:
             raise RunnerError(f"{OUTPUT}: {str(wrong).removeprefix(f'{wrong.file}: ')}") from None
 
     def _result(self, ended: command.CommandResult, written: bytes | None) -> dict[str, object]:
-        name, said = self.words[0], self._last(ended)
+        name, last_lines = self.words[0], self._format_last_lines(ended)
         if ended.code is None:
             after = f"{name} was still running after {self.limit:g} s and was ended"
-            raise RunnerError(f"{after}; raise agentreplay_timeout, or --timeout{said}")
+            raise RunnerError(f"{after}; raise agentreplay_timeout, or --timeout{last_lines}")
         if written is None and ended.code:
-            raise RunnerError(f"{name} ended with {ended.code} and wrote no result{said}")
+            raise RunnerError(f"{name} ended with {ended.code} and wrote no result{last_lines}")
         if written is None:
-            raise RunnerError(
-                f"{name} wrote no result: write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names{said}"
-            )
-        told = ToolReply(result.loaded(written, file=OUTPUT))
-        stored = self.redaction.redact_outcome(ToolCall("result"), told)
+            how = f"write {result.EXAMPLE} to the file that {PREFIXES[0]}OUTPUT_PATH names"
+            raise RunnerError(f"{name} wrote no result: {how}{last_lines}")
+        reply = ToolReply(result.parse_result(written, file=OUTPUT))
+        stored = self.redaction.redact_outcome(ToolCall("result"), reply)
         assert isinstance(stored, ToolReply)
-        found = self.redaction.hide_tree(stored.value)
-        assert isinstance(found, dict)
-        return dict(found)
+        result_fields = self.redaction.hide_tree(stored.value)
+        assert isinstance(result_fields, dict)
+        return dict(result_fields)
 
-    def _clean(self, said: bytes) -> str:
+    def _clean(self, data: bytes) -> str:
         """Return what a command said, without what may not be kept, and without what may not be shown."""
-        return self.redaction.hide(self.redaction.redact_text(said.decode(errors="replace")))
+        return self.redaction.hide(self.redaction.redact_text(data.decode(errors="replace")))
 
-    def _last(self, ended: command.CommandResult) -> str:
+    def _format_last_lines(self, ended: command.CommandResult) -> str:
         """Return the last lines of what the command complained of, and where all of it is kept."""
         lines = self._clean(ended.stderr).strip().splitlines()[-LAST:]
         kept = self.keeping.shown
@@ -168,11 +167,11 @@ class Command:
 def variables(case: Case, output: Path) -> dict[str, str]:
     """Return what the command is told of the case."""
     folder = case.folder.absolute()
-    trace = next((name for name in sorted(files.names_in(folder)) if name.startswith(SOURCE_TRACE)), "")
-    told = {
+    trace = next((name for name in sorted(files.list_names(folder)) if name.startswith(SOURCE_TRACE)), "")
+    values = {
         "CASE_PATH": str(folder / Path(case.file).name),
         "OUTPUT_PATH": str(output),
         "FIXTURES_DIR": str(folder / FIXTURES),
         "SOURCE_TRACE_PATH": str(folder / trace) if trace else "",
     }
-    return {prefix + name: value for prefix in PREFIXES for name, value in told.items()}
+    return {prefix + name: value for prefix in PREFIXES for name, value in values.items()}

@@ -39,7 +39,7 @@ class CommandLineRun:
         self, file: Path, environ: Mapping[str, str], *, here: Path, hooks: Any, allow_live: bool = False
     ) -> None:
         """`here` is where reports show files from, `hooks` what those of the project give (`conftests.Hooks`)."""
-        self.case = stored_case.read(file, words=hooks.words)
+        self.case = stored_case.read_case(file, words=hooks.words)
         self.hooks = hooks
         self.root = root_above(file.parent)
         self.settings = settings_of(self.root, environ, live=allow_live)
@@ -59,18 +59,18 @@ class CommandLineRun:
             self.settings = self.settings._replace(timeout=limit)
         if self.case.expect == "cold":
             return describe_cold(self.case)
-        self.network = self._closed(command)
+        self.network = self._close_network(command)
         outside = self._outside(command) if command else None
         return evaluate_case(self._evaluator(), self.case, key=key, command=outside)
 
-    def _closed(self, command: str) -> str:
+    def _close_network(self, command: str) -> str:
         """Close the network as far as `addopts` asks for; returns the level that was reached, in words."""
         level, why = "open to the command, which variables lead to its gateway" if command else "closed (L1)", ""
         if self.settings.sandbox != "off":
             why = next(self._hindrances(command), "") or sandbox.close()
             if why and self.settings.sandbox == "require":
                 raise SettingsError(f"--agentreplay-sandbox=require: {why}")
-        if sandbox.closed():
+        if sandbox.is_closed():
             return "closed (L3)"
         return f"{level}, not L3: {why}" if why else level
 

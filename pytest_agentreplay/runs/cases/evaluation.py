@@ -15,7 +15,7 @@ from pytest_agentreplay.providers.rules import RULES
 from pytest_agentreplay.report.verdict import Verdict
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.cases.case_backend import gate_of, serving_of
-from pytest_agentreplay.runs.cases.in_process_run import attempt, joined
+from pytest_agentreplay.runs.cases.in_process_run import attempt, join_settings
 from pytest_agentreplay.runs.cases.verdict_rules import VerdictRules
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.runs.snapshot_server import SnapshotServer, keep_http_calls
@@ -70,7 +70,7 @@ class CaseEvaluator(NamedTuple):
         """Return what evaluates a case that is not cold, by a runner of this process."""
         run = stored_case.frozen(case, strict=self.settings.strict, largest=self.settings.largest).run
 
-        def tried(runner: ListName, serving: ListName) -> CaseEvidence:
+        def try_agent(runner: ListName, serving: ListName) -> CaseEvidence:
             return attempt(
                 case,
                 serving,
@@ -84,9 +84,11 @@ class CaseEvaluator(NamedTuple):
                 despair=self.despair,
             )
 
-        judged, written = self.judged(case), self.runners.written
+        judged, written = self.make_judge(case), self.runners.written
         everywhere, frozen = bool(key), evidence.frozen(run)
-        return VerdictRules(case, frozen, judged, tried, everywhere=everywhere, skip_live=skip_live, written=written)
+        return VerdictRules(
+            case, frozen, judged, try_agent, everywhere=everywhere, skip_live=skip_live, written=written
+        )
 
     def rules_outside(self, case: Case, command: Command) -> VerdictRules:
         """Return what evaluates a case that a command runs, against the gateway."""
@@ -99,17 +101,17 @@ class CaseEvaluator(NamedTuple):
             backend = gate_of(case, served, keep_http_calls(snapshot.run), self.matching(case))
             hosts = self.settings.allow_hosts
             serving = SnapshotServer(snapshot, case.folder / RUN, self.root, backend=backend, allow_hosts=hosts)
-            return command.run(case, backend, serving, served.told)
+            return command.run(case, backend, serving, served.text)
 
-        return VerdictRules(case, evidence.frozen(snapshot.run), self.judged(case), attempt, everywhere=True)
+        return VerdictRules(case, evidence.frozen(snapshot.run), self.make_judge(case), attempt, everywhere=True)
 
     def matching(self, case: Case) -> Matching:
         """When two calls of a process outside are the same: by the project's rules and the case's."""
-        settings = joined(self.settings, case)
+        settings = join_settings(self.settings, case)
         rules = (*RULES, *list_accepted_rules(self.root), *settings.rules)
         return Matching(READER, rules, personal=settings.redacted.personal, also=settings.matched_headers)
 
-    def judged(self, case: Case) -> Callable[[ListName, CaseEvidence], Judgement]:
+    def make_judge(self, case: Case) -> Callable[[ListName, CaseEvidence], Judgement]:
         """Return what holds evidence against one list of checks of a case."""
         return partial(judging.judge, case, words=self.words, judges=self.judges)
 

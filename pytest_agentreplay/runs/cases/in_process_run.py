@@ -91,7 +91,7 @@ def attempt(
     serving = serving_of(case, list_name, allow_live=allow_live)
     marks = find_places(root) if settings.places else {}
     place = Location(f"{case.file}::{case.id}", case.folder / RUN, root, marks, environ, redactors or {})
-    run_session = InProcessRun(place, joined(settings, case), run, case, serving=serving, fixtures=fixtures)
+    run_session = InProcessRun(place, join_settings(settings, case), run, case, serving=serving, fixtures=fixtures)
     run_session.open()
     try:
         return run_session.evidence(runner, case.input, despair)
@@ -99,7 +99,7 @@ def attempt(
         run_session.close()
 
 
-def joined(settings: Settings, case: Case) -> Settings:
+def join_settings(settings: Settings, case: Case) -> Settings:
     """Return the settings of the project and of the case, for a replay of it."""
     return settings._replace(
         mode="replay",
@@ -118,23 +118,23 @@ def joined(settings: Settings, case: Case) -> Settings:
 def leaves(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception, or those of a group of them."""
     if isinstance(error, BaseExceptionGroup):
-        for one in error.exceptions:
-            yield from leaves(one)
+        for inner in error.exceptions:
+            yield from leaves(inner)
     else:
         yield error
 
 
-def build_input(runner: Runner, given: Json, run: Run) -> Any:
+def build_input(runner: Runner, case_input: Json, run: Run) -> Any:
     """Return what `runner` is called with: arguments that were no JSON in a captured `run` are made by its annotations.
 
     Raises RunnerError for one that has no annotation, or does not fit it.
     """
     typed = table(table(run.header.kit, "input"), "typed")
-    if not typed or not isinstance(given, dict) or "arguments" not in given:
-        return given
+    if not typed or not isinstance(case_input, dict) or "arguments" not in case_input:
+        return case_input
     from pydantic import TypeAdapter
 
-    arguments: dict[str, Any] = dict(table(given, "arguments"))
+    arguments: dict[str, Any] = dict(table(case_input, "arguments"))
     for name, kind in ((name, kind) for name, kind in typed.items() if name in arguments):
         try:
             arguments[name] = TypeAdapter(get_type_hints(runner)[name]).validate_python(arguments[name])
@@ -200,26 +200,28 @@ class InProcessRun(ReplaySession):
         """Return the run of now: the calls as they were made, with what was served."""
         return Run(Header(self.place.test), self.casting.list_made())
 
-    def evidence(self, runner: Runner, given: Json, despair: Despair) -> CaseEvidence:
+    def evidence(self, runner: Runner, case_input: Json, despair: Despair) -> CaseEvidence:
         """Have `runner` do its work on the case's input, and tell what came of it. Calls are refused from then on.
 
         Raises RunnerError for one that took too long.
         """
-        output, failure, seconds = self.play(runner, given, despair)
-        own = [one for one in leaves(failure) if not isinstance(one, ReplayDiverged)] if failure is not None else []
-        divergence, live = self._parted(unseen := self._unseen()), {}
+        output, failure, seconds = self.play(runner, case_input, despair)
+        own = (
+            [error for error in leaves(failure) if not isinstance(error, ReplayDiverged)] if failure is not None else []
+        )
+        divergence, live = self._find_parting(unseen := self._unseen()), {}
         if self.serving.model == "live":
             stopped = replay_kit.find_stop(divergence, self.run(), self.snapshot.run)
             divergence = divergence or (Divergence(Kind.LIVE, stopped) if stopped else None)
             live = replay_kit.sum_usage(self.run(), live=True) | {"stopped": stopped}
-        seen = frozen(self.run(), asked=not meets_tools(self.snapshot.run))
+        seen = frozen(self.run(), with_requested=not meets_tools(self.snapshot.run))
         return replace(
             seen,
             status="ok" if failure is None else "error",
-            output=self._stored(output),
-            errors=(*seen.errors, *map(self._named, own)),
+            output=self._redact_output(output),
+            errors=(*seen.errors, *map(self._describe_failure, own)),
             seconds=seconds,
-            input=given,
+            input=case_input,
             recorded=frozen(self.snapshot.run).tool_calls,
             network=self.find_network_level(),
             unheard=self.list_unguarded_libraries(),
@@ -229,24 +231,24 @@ class InProcessRun(ReplaySession):
                 *(f"refused: {entry.line()}" for entry in self.watch.ledger),
                 *(f"ran for real, and unseen: tool {tool['tool']}" for tool in unseen),
             ),
-            served=f"{self.serving.told} ({self.casting.summary})" if self.casting.counts else self.serving.told,
+            served=f"{self.serving.text} ({self.casting.summary})" if self.casting.counts else self.serving.text,
         )
 
-    def play(self, runner: Runner, given: Json, despair: Despair) -> tuple[Any, BaseException | None, float]:
+    def play(self, runner: Runner, case_input: Json, despair: Despair) -> tuple[Any, BaseException | None, float]:
         """Have `runner` do its work, and close the session; return what it returned, raised, and its seconds.
 
         Raises RunnerError for one that took too long, and as `build_input` does.
         """
         output: Any = None
         failure: BaseException | None = None
-        asked = build_input(runner, copy.deepcopy(given), self.snapshot.run)
+        runner_input = build_input(runner, copy.deepcopy(case_input), self.snapshot.run)
         began = clocks.perf_counter()
         self.enter_body()
         try:
             with self.deadline.watch_runner(despair):
-                output = self._play(runner, asked)
+                output = self._play(runner, runner_input)
         except BaseException as raised:
-            if not all(isinstance(one, ITS_OWN) for one in leaves(raised)):
+            if not all(isinstance(error, ITS_OWN) for error in leaves(raised)):
                 raise
             failure = raised
         finally:
@@ -259,18 +261,18 @@ class InProcessRun(ReplaySession):
         self.close()
         return output, failure, seconds
 
-    def _play(self, runner: Runner, given: Json) -> Any:
-        asked = given if isinstance(given, dict) else {}
-        arguments = asked.get("arguments")
+    def _play(self, runner: Runner, case_input: Json) -> Any:
+        fields = case_input if isinstance(case_input, dict) else {}
+        arguments = fields.get("arguments")
         self.check_start()
         with self.overtime.call_from(sys._getframe()):
-            if "messages" in asked:
-                result = runner(asked["messages"])
+            if "messages" in fields:
+                result = runner(fields["messages"])
             else:
                 result = runner(**arguments) if isinstance(arguments, dict) else runner()
-            return asyncio.run(self._awaited(result)) if inspect.isawaitable(result) else result
+            return asyncio.run(self._await_result(result)) if inspect.isawaitable(result) else result
 
-    async def _awaited(self, result: Awaitable[Any]) -> Any:
+    async def _await_result(self, result: Awaitable[Any]) -> Any:
         """Return what a coroutine gives, in a task that is the test's own strand."""
         call_context = self.interception.main()
         token = lanes.CALL_CONTEXT.set(call_context)
@@ -285,11 +287,11 @@ class InProcessRun(ReplaySession):
     def _unseen(self) -> list[JsonObject]:
         """Return the tools that ran for real, since no boundary has met them."""
         # A tool at which we stand was not run where it did not cross: the agent has answered for it.
-        met = self.interception.tools.seen | {one.tool.name for one in self.tools.redirections}
-        found = replay_kit.find_unfrozen(self.casting.list_made(), str(self.place.root), met)
-        return [tool for tool in found if isinstance(tool, dict)]
+        intercepted = self.interception.tools.seen | {redirection.tool.name for redirection in self.tools.redirections}
+        tools = replay_kit.find_unfrozen(self.casting.list_made(), str(self.place.root), intercepted)
+        return [tool for tool in tools if isinstance(tool, dict)]
 
-    def _parted(self, unseen: list[JsonObject]) -> Divergence | None:
+    def _find_parting(self, unseen: list[JsonObject]) -> Divergence | None:
         """Return where the run left the frozen one; else a tool that ran unseen, else what came after the end."""
         if (divergence := self.casting.find_divergence()) is not None:
             return divergence
@@ -306,7 +308,7 @@ class InProcessRun(ReplaySession):
             return Divergence(Kind.LATE, f"{late[0].partition('   ')[0]} was called after the end", detail=(*late,))
         return None
 
-    def _stored(self, output: Any) -> Json:
+    def _redact_output(self, output: Any) -> Json:
         """Return an output as plain JSON, without what nobody may read; what is none is its text."""
         from pydantic_core import from_json, to_json
 
@@ -317,7 +319,7 @@ class InProcessRun(ReplaySession):
         stored = self.redaction.redact_outcome(ToolCall("output"), ToolReply(plain))
         return stored.value if isinstance(stored, ToolReply) else None
 
-    def _named(self, failure: BaseException) -> tuple[str, str]:
+    def _describe_failure(self, failure: BaseException) -> tuple[str, str]:
         kind = type(failure)
         name = f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins.")
         return name, self.redaction.redact_text(str(failure))

@@ -29,54 +29,54 @@ class Runners:
     def __init__(
         self,
         declared: Iterable[tuple[str, str]],
-        given: Iterable[object] = (),
+        from_hooks: Iterable[object] = (),
         written: Callable[[str], str] = str,
     ) -> None:
         """Raises SettingsError for what a hook must not give."""
         self.written = written
         self._paths = dict(declared)
-        self._given: dict[str, Callable[..., Any]] = {}
-        for rows in given:
+        self._functions: dict[str, Callable[..., Any]] = {}
+        for rows in from_hooks:
             if not isinstance(rows, dict) or not all(isinstance(key, str) and callable(rows[key]) for key in rows):
                 raise SettingsError(f'{HOOK} gives a dict of functions by key: {{"refunds": run_refund}}')
-            self._given |= rows
+            self._functions |= rows
 
     def __getitem__(self, key: str) -> Callable[..., Any]:
         """The runner of this key.
 
         Raises SettingsError for a key that nobody declares, RunnerError for a function that is not there.
         """
-        if key in self._given:
-            return self._given[key]
+        if key in self._functions:
+            return self._functions[key]
         if key in self._paths:
-            return imported(key, self._paths[key])
-        raise SettingsError(self.written(unknown(key, {**self._paths, **self._given})))
+            return import_function(key, self._paths[key])
+        raise SettingsError(self.written(unknown(key, {**self._paths, **self._functions})))
 
 
-def unknown(key: str, known: Mapping[str, object]) -> str:
+def unknown(key: str, declared: Mapping[str, object]) -> str:
     """Return what is said of a key that nobody declares, with the nearest one that somebody does."""
-    close = get_close_matches(key, known, n=1)
-    nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(known)}." if known else "."
+    close = get_close_matches(key, declared, n=1)
+    nearest = f": did you mean {close[0]}?" if close else f"; there are {', '.join(declared)}." if declared else "."
     return f"no runner {key!r} is declared{nearest} Declare it {DECLARED}: agentreplay_runners = {key} = {EXAMPLE}"
 
 
-def imported(key: str, path: str, kind: str = "runner") -> Callable[..., Any]:
+def import_function(key: str, path: str, kind: str = "runner") -> Callable[..., Any]:
     """The function at "module:function" (attributes of attributes too). Raises RunnerError with what is not there."""
     module, _, names = path.partition(":")
     advice = f"name the function in agentreplay_{kind}s: {key} = {EXAMPLE}"
     try:
-        found: Any = importlib.import_module(module)
+        value: Any = importlib.import_module(module)
     except Exception as error:  # whatever the user's module does when it is loaded
         if not (isinstance(error, ModuleNotFoundError) and f"{module}.".startswith(f"{error.name}.")):
             advice = f'to see where: python -c "import {module}"'
         raise RunnerError(f"{kind} {key} = {path}: {module} cannot be imported: {error!r}; {advice}") from error
     for name in names.split("."):
         try:
-            found = getattr(found, name)
+            value = getattr(value, name)
         except AttributeError:
-            close = get_close_matches(name, vars(found), n=1) if hasattr(found, "__dict__") else []
+            close = get_close_matches(name, vars(value), n=1) if hasattr(value, "__dict__") else []
             likely = f": did you mean {close[0]}?" if close else ";"
             raise RunnerError(f"{kind} {key} = {path}: there is no {name} in {module}{likely} {advice}") from None
-    if not callable(found):
-        raise RunnerError(f"{kind} {key} = {path}: is {type(found).__name__}, and no function; {advice}")
-    return found  # type: ignore[no-any-return]
+    if not callable(value):
+        raise RunnerError(f"{kind} {key} = {path}: is {type(value).__name__}, and no function; {advice}")
+    return value  # type: ignore[no-any-return]

@@ -45,12 +45,12 @@ def data(file: Path) -> bytes:
         raise CaseError(str(error).removeprefix(f"{error.file}: "), file=error.file) from None
 
 
-def read(file: Path, words: Collection[str] | None = ()) -> Case:
+def read_case(file: Path, words: Collection[str] | None = ()) -> Case:
     """Return the case in a file; `words` are added to the vocabulary, None takes any.
 
     Raises CaseError with all that is wrong with it.
     """
-    return parse.read(data(file), file=format_path(file), folder=file.parent, words=words)
+    return parse.read_case(data(file), file=format_path(file), folder=file.parent, words=words)
 
 
 def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.Snapshot:
@@ -61,7 +61,7 @@ def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.S
     file = case.folder / RUN
     files.refuse_links(file, case.folder.parent)
     try:
-        content = files.read(file, largest)
+        content = files.read_file(file, largest)
     except SnapshotMissing:
         advice = f"{RUN} is missing beside it; restore it from git, or set expect: cold"
         if case.expect == "cold":

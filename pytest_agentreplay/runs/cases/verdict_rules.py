@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.cases.case import DEFAULT_SERVING
 from pytest_agentreplay.errors import LiveRefused
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.verdict import FROZEN, Checked, ListResult, Verdict, format_to_read
 from pytest_agentreplay.runs.cases.runners import DECLARED, EXAMPLE
@@ -123,11 +123,11 @@ TABLE = tuple(
 
 def find_row(expect: str, observed: str, desired: str) -> Row:
     """Return the first row that matches. Raises LookupError where none does, which no case comes to."""
-    given = expect, observed, desired
+    states = expect, observed, desired
     for row in TABLE:
-        if all(pattern == "*" or value in pattern.split("|") for pattern, value in zip(row[:3], given, strict=True)):
+        if all(pattern == "*" or value in pattern.split("|") for pattern, value in zip(row[:3], states, strict=True)):
             return row
-    raise LookupError(given)
+    raise LookupError(states)
 
 
 CLIP = 100
@@ -157,22 +157,22 @@ class VerdictRules:
     def verdict(self) -> Verdict:
         """Return what the case comes to. Raises what a run raises, and LiveRefused without `skip_live`."""
         case = self.case
-        observed = self._evaluate("observed", self._observed) if case.observed else None
-        desired = self._evaluate("desired", self._desired) if case.desired or case.semantic else None
+        observed = self._evaluate("observed", self._evaluate_observed) if case.observed else None
+        desired = self._evaluate("desired", self._evaluate_desired) if case.desired or case.semantic else None
         states = [result.state if result is not None else "none" for result in (observed, desired)]
         row = find_row("own runner" if case.expect != "fixed" and self._needs_desired else case.expect, *states)
         decisive = observed if row.by == "observed" else desired
         lists = [result for result in (observed, desired) if result is not None]
         by_position = row.state == "fixed" and any("position" in result.served for result in lists)
-        folder = quoted(case.file.rpartition("/")[0] or ".")
+        folder = quote_word(case.file.rpartition("/")[0] or ".")
         headline = row.headline.format(
             observed=observed.text if observed is not None else "",
             desired=desired.text if desired is not None else "there are no desired checks",
             served=decisive.served if decisive is not None else "",
             by=" by position" if by_position else "",
-            file=quoted(case.file),
+            file=quote_word(case.file),
             folder=folder,
-            run=quoted(sibling(case.file, "run.snapshot.json")),
+            run=quote_word(sibling(case.file, "run.snapshot.json")),
         )
         steps = decisive.next if decisive is not None else ()
         if (row.word, row.state, row.by) == ("changed", "reproduces", "observed"):
@@ -214,7 +214,7 @@ class VerdictRules:
                 raise
             return ListResult(state="asks live", text=str(why), served=self._serving(list_name))
 
-    def _observed(self) -> ListResult:
+    def _evaluate_observed(self) -> ListResult:
         """Return what went wrong: true of the recording, and of today's agent while the failure recurs."""
         own, fixed = self.judged("observed", self.frozen), self.case.expect == "fixed"
         if not own.holds:
@@ -226,16 +226,16 @@ class VerdictRules:
         if again and self._serving("desired") != self._serving("observed"):
             now = self._run("observed", "desired")
         if now.divergence is not None or self._died_first(now):
-            return self._left("observed", now)
-        found = self.judged("observed", now)
-        state = "hold" if found.holds else "gone"
-        if not found.holds and all(result.held is not False for result in found.results):
+            return self._describe_left("observed", now)
+        judgement = self.judged("observed", now)
+        state = "hold" if judgement.holds else "gone"
+        if not judgement.holds and all(result.holds is not False for result in judgement.results):
             state = "cannot tell"
         elif state == "gone" and not fixed and now.status == "error" and self.frozen.status == "ok":
             state = "otherwise"
-        return self._result("observed", state, found, now)
+        return self._result("observed", state, judgement, now)
 
-    def _desired(self) -> ListResult:
+    def _evaluate_desired(self) -> ListResult:
         """Return what a fixed agent must show."""
         needed, runs = self._needs_desired, self._can_run("desired")
         if needed and not runs:
@@ -245,17 +245,17 @@ class VerdictRules:
             self._died_first(now) and not any(check.word in ENDS for check in self.case.desired)
         )
         if silent and (needed or now.escapes or now.live.get("stopped")):
-            return self._left("desired", now, needed=True)
-        found = self.judged("desired", now)
-        self._to_read = found.human
-        if not found.results:
-            return self._result("desired", "to read", found, now, format_to_read(len(found.human)))
+            return self._describe_left("desired", now, needed=True)
+        judgement = self.judged("desired", now)
+        self._to_read = judgement.human
+        if not judgement.results:
+            return self._result("desired", "to read", judgement, now, format_to_read(len(judgement.human)))
         if silent:
-            return self._result("desired", "left", found, now, describe_leaving(now))
+            return self._result("desired", "left", judgement, now, describe_leaving(now))
         if not runs:
-            why = "" if found.holds else "the desired checks were not tried: the case names no runner"
-            return self._result("desired", "broken" if found.holds else "not run", found, now, why)
-        return self._result("desired", "hold" if found.holds else "fail", found, now)
+            why = "" if judgement.holds else "the desired checks were not tried: the case names no runner"
+            return self._result("desired", "broken" if judgement.holds else "not run", judgement, now, why)
+        return self._result("desired", "hold" if judgement.holds else "fail", judgement, now)
 
     def _can_run(self, list_name: ListName) -> bool:
         return self.everywhere or bool(self.case.runners.get(list_name))
@@ -273,26 +273,28 @@ class VerdictRules:
         return began and now.status == "error" and now.run is not None and not now.run.exchanges
 
     def _serving(self, list_name: ListName) -> str:
-        return self.case.serving.get(list_name, DEFAULT_SERVING[list_name]).told
+        return self.case.serving.get(list_name, DEFAULT_SERVING[list_name]).text
 
     def _no_runner(self, list_name: ListName) -> ListResult:
-        text = f"expect: fixed needs today's agent. Write its runner, runner: KEY, in {quoted(self.case.file)}"
+        text = f"expect: fixed needs today's agent. Write its runner, runner: KEY, in {quote_word(self.case.file)}"
         steps = (
             ("name it in the case", "runner: KEY"),
             (f"declare it {DECLARED}", self.written(f"agentreplay_runners = KEY = {EXAMPLE}")),
-            ("or run a command", f'agentreplay replay {quoted(self.case.file)} --runner-cmd "python agent.py"'),
+            ("or run a command", f'agentreplay replay {quote_word(self.case.file)} --runner-cmd "python agent.py"'),
         )
         return ListResult(state="no runner", text=text, place=self.case.places.get((list_name,), ""), next=steps)
 
-    def _left(self, list_name: ListName, now: CaseEvidence, *, needed: bool = False) -> ListResult:
+    def _describe_left(self, list_name: ListName, now: CaseEvidence, *, needed: bool = False) -> ListResult:
         """Return what a run shows that left its recording: nothing but where it did."""
         if now.divergence is None:
             return self._result(list_name, "cannot tell", None, now, describe_leaving(now))
-        found = findings.describe_divergence(now.divergence, self.case.id, {})
+        finding = findings.describe_divergence(now.divergence, self.case.id, {})
         # A case is neither recorded anew nor accepted.
-        found = replace(found, lines=tuple(line for line in found.lines if line.what != "next" or is_for_cases(line)))
+        finding = replace(
+            finding, lines=tuple(line for line in finding.lines if line.what != "next" or is_for_cases(line))
+        )
         if now.live.get("stopped"):
-            return replace(self._result(list_name, "stopped", None, now, found.headline), finding=found)
+            return replace(self._result(list_name, "stopped", None, now, finding.headline), finding=finding)
         serve = f"serve: {{{list_name}: {{model: position, tools: arguments}}}}"
         steps = [("the change is meant, and the case is to answer it", serve)] if not now.escapes else []
         if steps and list_name == "observed" and self.case.expect == "reproduces":
@@ -302,26 +304,32 @@ class VerdictRules:
             "cannot tell" if needed or now.escapes else "left",
             None,
             now,
-            f"today's run left its recording: {found.headline}",
+            f"today's run left its recording: {finding.headline}",
         )
-        return replace(result, finding=found, next=(*steps, self._show_step()))
+        return replace(result, finding=finding, next=(*steps, self._show_step()))
 
     def _show_step(self) -> tuple[str, str]:
-        return "see the recording", f"agentreplay show {quoted(sibling(self.case.file, 'run.snapshot.json'))}"
+        return "see the recording", f"agentreplay show {quote_word(sibling(self.case.file, 'run.snapshot.json'))}"
 
     def _result(
-        self, list_name: ListName, state: str, found: Judgement | None, now: CaseEvidence | None = None, text: str = ""
+        self,
+        list_name: ListName,
+        state: str,
+        judgement: Judgement | None,
+        now: CaseEvidence | None = None,
+        text: str = "",
     ) -> ListResult:
-        now, results = now or self.frozen, found.results if found is not None else ()
-        places = (result.check.place for result in results if result.held is not True)
+        now, results = now or self.frozen, judgement.results if judgement is not None else ()
+        places = (result.check.place for result in results if result.holds is not True)
         return ListResult(
             state=state,
-            text=text or f"{sum(bool(result.held) for result in results)} of {len(results)} {list_name} checks hold",
+            text=text or f"{sum(bool(result.holds) for result in results)} of {len(results)} {list_name} checks hold",
             place=next(places, "") or self.case.places.get((list_name,), ""),
             served=now.served.partition(" (")[0] or FROZEN,
             answers=now.served.partition(" (")[2].removesuffix(")"),
             checks=tuple(
-                Checked(format_check(result.check), result.held, result.check.place, result.lines) for result in results
+                Checked(format_check(result.check), result.holds, result.check.place, result.lines)
+                for result in results
             ),
             notes=(*describe_end(now), *now.escapes),
             network=now.network,
@@ -358,6 +366,6 @@ def describe_leaving(now: CaseEvidence) -> str:
 
 def format_check(check: Check) -> str:
     """Return a check in the words of the case, on one line."""
-    wanted = check.wanted if isinstance(check.wanted, str) else canonical(check.wanted)
-    text = f"{check.word}: {wanted}"
+    expectation = check.wanted if isinstance(check.wanted, str) else canonical(check.wanted)
+    text = f"{check.word}: {expectation}"
     return text if len(text) <= CLIP else f"{text[: CLIP - 3]}..."

@@ -12,7 +12,7 @@ from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.paths import near
+from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.runs.cassettes.verdicts import ComparedRequest, LoadedCassette, Play
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class CassetteWatch:
         """Return what was loaded of an open cassette."""
         if cassette not in self._cassettes:
             # `path` is public since vcrpy 9: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
-            path = self._redaction.hide(near(Path(os.path.abspath(cassette._path)), self._root))  # noqa: PTH100
+            path = self._redaction.hide(relative_path(Path(os.path.abspath(cassette._path)), self._root))  # noqa: PTH100
             self._cassettes[cassette] = LoadedCassette(path, cassette.data, self._matching, self._redaction)
             self.opened.append(self._cassettes[cassette])
         return self._cassettes[cassette]

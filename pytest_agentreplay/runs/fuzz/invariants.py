@@ -198,22 +198,22 @@ def find_ignored_units(neighbour: Neighbour, before: Run, now: Run, has_effects:
     amount that a model has named is the model's.
     """
     path = next((str(each.argument) for each in neighbour if each.operator in {"other-unit", "dropped-field"}), "")
-    recorded, amounts, asked = [x.outcome for x in before.exchanges], set[float](), ""
+    recorded, amounts, requested = [x.outcome for x in before.exchanges], set[float](), ""
     texts = {read_values(x.call) for x in before.exchanges}
-    named = str(texts)
+    seen_texts = str(texts)
     for x in now.exchanges if path else ():
         if is_model(x.call, READER):
             if amounts:
                 return
-            asked += str(read_uses(x))
+            requested += str(read_uses(x))
             continue
-        named += canonical(read_result(x)[1])
+        seen_texts += canonical(read_result(x)[1])
         if x.outcome not in recorded:
             unchanged = next((each for each in before.exchanges if each.call == x.call), x)
-            amounts = list_amounts(path, read_result(unchanged)[1]) - read_numbers(f"{asked} {read_values(x.call)}")
+            amounts = list_amounts(path, read_result(unchanged)[1]) - read_numbers(f"{requested} {read_values(x.call)}")
             continue
         values = read_values(x.call)
-        is_ignored = values in texts or read_units(values) - read_units(f"{named} {asked}")
+        is_ignored = values in texts or read_units(values) - read_units(f"{seen_texts} {requested}")
         if is_ignored and has_effects(x.call) and amounts & read_numbers(values):
             yield Violation("ignored unit", f"{describe(x.call)} takes an amount that now has another unit, or none")
 

@@ -192,13 +192,13 @@ def perturb(run: Run, neighbour: Neighbour, file: str) -> Run:
         if present is not None and operator == "clock":
             run = shift_clock(run, present.start, read_instant(argument, file))
             continue
-        if present is None or not fits(operator, present, argument, run):
+        if present is None or not is_applicable(operator, present, argument, run):
             raise CaseError(f"{operator} at call {at} does not fit that call ({argument})", file=file)
         run = apply(run, present, perturbation)
     return run
 
 
-def fits(operator: str, exchange: Exchange, argument: Json, run: Run) -> bool:
+def is_applicable(operator: str, exchange: Exchange, argument: Json, run: Run) -> bool:
     """Return whether an operator can change a call by that argument; a number of bytes, a text to inject may be any."""
     texts = list_arguments("right-to-left", exchange, run) if operator == "injection" else ()
     arguments = [*list_arguments(operator, exchange, run), *texts]

@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.model.paths import typed
+from pytest_agentreplay.model.paths import get_test_id
 from pytest_agentreplay.runs.fuzz.trials import TrialResult, read_result
 from pytest_agentreplay.snapshots.store import files
 
@@ -62,7 +62,7 @@ def run_trials(
         plan, into = Path(folder) / "plan.json", Path(folder) / "results.jsonl"
         data = {"test": test, "trials": [trial.plain() for trial in trials], "into": str(into), "apart": apart}
         files.write_whole(plan, json.dumps(data))
-        node = test if "::" not in test else typed(test).partition("[")[0]
+        node = test if "::" not in test else get_test_id(test).partition("[")[0]
         command = [sys.executable, "-m", "pytest", node, "-q", "--tb=line", "--agentreplay-mode=model"]
         # Past the project's own flags: no failure ends the session, and none is remembered as one of the project.
         command += ["--maxfail=0", "-o", f"cache_dir={folder}/cache", f"--agentreplay-neighbours={plan}", *words]
@@ -112,5 +112,5 @@ def end(process: subprocess.Popen[bytes]) -> bytes:
 
 def read_rows(file: Path) -> Iterator[Any]:
     """Yield the whole lines of a file of results; none where there is no file yet."""
-    data = files.read(file) if files.exists(file) else b""
+    data = files.read_file(file) if files.exists(file) else b""
     yield from (json.loads(line) for line in data.split(b"\n")[:-1])

@@ -100,10 +100,10 @@ def confirm(
     neighbours: list[Neighbour] = [(), *(failure.neighbour for failure in failures)] * TRIES
     results = [*run([trial._replace(number=n, neighbour=each) for n, each in enumerate(neighbours, 1)])]
     tried = Counter(each.trial.neighbour for each in results)  # less than TRIES where it was interrupted
-    shown = Counter((each.trial.neighbour, find_cause(violation)) for each in results for violation in each.violations)
+    counts = Counter((each.trial.neighbour, find_cause(violation)) for each in results for violation in each.violations)
 
     def count(failure: FuzzFailure, neighbour: Neighbour) -> int:
-        return shown[neighbour, find_cause(failure.violation)]
+        return counts[neighbour, find_cause(failure.violation)]
 
     def is_race(failure: FuzzFailure) -> bool:
         order = any(each.operator == "completion-order" for each in failure.neighbour)

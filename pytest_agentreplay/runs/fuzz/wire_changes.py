@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.compare.matching.address import decoded, header
+from pytest_agentreplay.compare.matching.address import decode_body, header
 from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER
@@ -78,7 +78,7 @@ def list_faults(operator: str, exchange: Exchange) -> Sequence[Json]:
 
 def read_plain(reply: HttpReply) -> tuple[HttpReply, bytes]:
     """Return the answer without a content coding, and its bytes."""
-    data, _ = decoded(reply.body.data, header(reply.headers, "content-encoding"))
+    data, _ = decode_body(reply.body.data, header(reply.headers, "content-encoding"))
     kept = tuple(pair for pair in reply.headers if pair[0].lower() not in {"content-encoding", "content-length"})
     return replace(reply, headers=kept), data
 

@@ -50,7 +50,7 @@ def append(root: Path, results: Iterable[LiveResult], verdicts: Iterable[Mapping
     records = [*({"result": run.plain()} for run in results), *({"verdict": dict(verdict)} for verdict in verdicts)]
     if records:
         files.refuse_links(root / FILE, root)
-        files.private(root / FOLDER)
+        files.make_private_folder(root / FOLDER)
         with files.shared_lines(root / FILE) as (_, add):
             add("\n".join(json.dumps({"format": FORMAT, **record}) for record in records).encode())
 
@@ -60,23 +60,23 @@ def take_over(root: Path) -> None:
 
     Raises CannotWrite, SnapshotError for a link.
     """
-    for ledger in files.below(root / FILE.parent, LEDGER):
+    for ledger in files.list_below(root / FILE.parent, LEDGER):
         running = ledger.with_name(RUNNING)
-        if not files.exists(running) or files.growing(running) is False:
+        if not files.exists(running) or files.is_growing(running) is False:
             with files.shared_lines(ledger) as (lines, _):
                 entries = [*map(json.loads, lines)]
                 append(root, results_of(entries), (entry["verdict"] for entry in entries if "verdict" in entry))
                 files.remove(ledger.parent)
 
 
-def read(places: Iterable[Path]) -> list[LiveResult]:
+def read_runs(places: Iterable[Path]) -> list[LiveResult]:
     """Return the runs in these files and folders in the order of their times; one that stands twice counts once.
 
     Raises SnapshotMissing for a place that is not there, and SnapshotUnreadable for a damaged line.
     """
     runs: dict[tuple[object, ...], LiveResult] = {}
     for place in places:
-        for file in files.below(place, FILE.name, strict=True) if place.is_dir() else [place]:
+        for file in files.list_below(place, FILE.name, strict=True) if place.is_dir() else [place]:
             for run in _read_runs(file):
                 changed = str(sorted(run.changed.items()))
                 runs.setdefault((run.session or run.at, run.test, run.cell, run.run, changed), run)
@@ -85,7 +85,7 @@ def read(places: Iterable[Path]) -> list[LiveResult]:
 
 def _read_runs(file: Path) -> Iterator[LiveResult]:
     """Yield the runs of a file. What follows its last line end was left by a killed writer, and does not count."""
-    for number, text in enumerate(files.read(file).split(b"\n")[:-1], 1):
+    for number, text in enumerate(files.read_file(file).split(b"\n")[:-1], 1):
         try:
             record = json.loads(text)
             readable = record["format"] == FORMAT
@@ -119,9 +119,9 @@ class Ledger:
         bound = self.priced.upper_bound(call)
         if isinstance(bound, str):
             return BUDGET + bound
-        with self.held() as (entries, append):
+        with self.open_entries() as (entries, append):
             spent = spent_of(entries)
-            if over := Spending.total((spent, bound)).over(self.priced.limits):
+            if over := Spending.total((spent, bound)).find_exceeded(self.priced.limits):
                 why = f"{spent.text} is spent, the next call may take {bound.text}"
                 return f"{BUDGET}{over} allows no further call: {why}"
             append({"spent": bound})
@@ -131,14 +131,14 @@ class Ledger:
         """Put what a reserved `call` has used in the place of its upper bound."""
         bound = self.priced.upper_bound(call)
         if isinstance(bound, Spending) and (used := self.priced.usage(call, outcome, bound)) != bound:
-            with self.held() as (_, append):
+            with self.open_entries() as (_, append):
                 append({"spent": [now - before for now, before in zip(used, bound, strict=True)]})
 
     def add(self, result: LiveResult, plan: LivePlan, evidence: Sequence[str]) -> Judged:
         """Add a result; return the verdict of its test, if it is this result that decides, and all results of it."""
         nano = self.priced.cost(result.model, result.tokens.get("input", 0), result.tokens.get("output", 0))
         result = replace(result, cost=None if nano is None else nano / NANO)
-        with self.held() as (entries, append):
+        with self.open_entries() as (entries, append):
             results = [*results_of(entries, result.test), result]
             append({"result": result.plain()})
             verdict = judge(results, plan) if judge(results[:-1], plan) is None else None
@@ -171,12 +171,12 @@ class Ledger:
 
     def note(self, lines: Iterable[str]) -> None:
         """Keep lines for the end of the session."""
-        with self.held() as (_, append):
+        with self.open_entries() as (_, append):
             for line in lines:
                 append({"note": line})
 
     @contextmanager
-    def held(self) -> Iterator[tuple[Entries, Callable[[Mapping[str, Any]], None]]]:
+    def open_entries(self) -> Iterator[tuple[Entries, Callable[[Mapping[str, Any]], None]]]:
         """Hold it: its entries, and what adds one."""
         with files.shared_lines(self.path) as (lines, append):
             self._read += map(json.loads, lines[len(self._read) :])  # lines are only ever added
@@ -184,7 +184,7 @@ class Ledger:
 
     def entries(self) -> Entries:
         """Return its entries."""
-        with self.held() as (entries, _):
+        with self.open_entries() as (entries, _):
             return entries
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agentreplay.compare.live_result import WRITES, LiveResult
 from pytest_agentreplay.errors import RunnerError
-from pytest_agentreplay.model.paths import typed
+from pytest_agentreplay.model.paths import get_test_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -98,7 +98,7 @@ class CellRuns:
         return {"outcome": verdict["word"], "runs": len(results), "why": why, **took}
 
     def _run_pytest(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pytest", typed(self.test), "-q", *words]
+        command = [sys.executable, "-m", "pytest", get_test_id(self.test), "-q", *words]
         done = subprocess.run(command, cwd=self.root, check=False, capture_output=True, text=True, errors="replace")  # noqa: S603
         if done.returncode not in {0, 1}:
             raise RunnerError(f"{self.test}: pytest ended with {done.returncode}: {done.stderr or done.stdout[-300:]}")

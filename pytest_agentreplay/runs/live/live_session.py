@@ -190,9 +190,9 @@ class LiveSession(ReplaySession):
         if divergence is not None:  # what comes after it is its consequence
             layer = "agent" if divergence.kind in AGENTS else layer
             refused = function_of(divergence.now, READER) if divergence.now is not None else None
-            asked = [{"name": refused.name, "arguments": refused.arguments, "result": None}] if refused else []
-            shown: Any = now | {"tools": [*cast("list[Json]", now["tools"])[: len(turns)], *asked]}
-            exceeded = self.settings.near.find_exceeded(recorded, shown, [*turns, f"turn {divergence.turn}"])
+            requested = [{"name": refused.name, "arguments": refused.arguments, "result": None}] if refused else []
+            observed: Any = now | {"tools": [*cast("list[Json]", now["tools"])[: len(turns)], *requested]}
+            exceeded = self.settings.near.find_exceeded(recorded, observed, [*turns, f"turn {divergence.turn}"])
             return (*tools, *exceeded, self._drift(divergence, layer, "recorded calls only"))
         compared = self.settings.near.compare(recorded, now, self.judges, turns)
         drifts = [each for each in compared if each.layer == "model" or not tools]
@@ -257,10 +257,10 @@ def check_settings(every: Sequence[Settings], root: Path, prices: Prices) -> Ite
         if not (names or idle) or (file := next(snapshots, None)) is None:
             break
         run = reading.load(file).run
-        shown = observe(run, READER, run.header.outcome, prices)
+        observed = observe(run, READER, run.header.outcome, prices)
         model, tools = model or sum_usage(run, live=False)["model"], tools | {*list_tools(run)}
         for rule in idle:
-            reached[rule].append(find_reach(rule, shown))
+            reached[rule].append(find_reach(rule, observed))
     for name, line in names.items():
         raise SettingsError(
             f"{line} names nothing: no tool of the project has this name{nearest(name, sorted(tools) or ['(none)'])}"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.compare.tolerance import Level, parse
 from pytest_agentreplay.errors import PolicyError, SettingsError
-from pytest_agentreplay.runs.cases.runners import imported
+from pytest_agentreplay.runs.cases.runners import import_function
 from pytest_agentreplay.runs.redact.chosen_policy import read_rules
 from pytest_agentreplay.settings import TOLERANCES
 from pytest_agentreplay.settings.parsers import tolerances_of
@@ -63,4 +63,4 @@ def judges_of(settings: Settings, policy: TolerancePolicy) -> dict[str, Callable
         if key not in declared:
             line = f"{rule.written}: no judge {key} is declared: agentreplay_judges = {key} = shop.checks:judge"
             raise SettingsError(settings.written(line))
-    return {key: imported(key, declared[key], "judge") for key in asking}
+    return {key: import_function(key, declared[key], "judge") for key in asking}

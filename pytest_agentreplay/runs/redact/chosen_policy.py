@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import PolicyError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.redaction.policies import parse
-from pytest_agentreplay.redaction.policy import PLAIN, Policy, joined
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, join_policies
 from pytest_agentreplay.settings import POLICY
 from pytest_agentreplay.settings.parsers import REDACT, redact_of
 from pytest_agentreplay.snapshots.codec.strict_yaml import LARGEST
@@ -44,9 +44,9 @@ def read_rules(file: Path) -> bytes:
 
 def of_words(words: Iterable[str]) -> Policy:
     """Return the policy that words and files make. Raises PolicyError."""
-    said = list(dict.fromkeys(words))
-    plain = Policy(pii="pii" in said, strict="strict" in said)
-    return joined(*(load(Path(word)) for word in said if word not in REDACT), plain)
+    unique_words = list(dict.fromkeys(words))
+    plain = Policy(pii="pii" in unique_words, strict="strict" in unique_words)
+    return join_policies(*(load(Path(word)) for word in unique_words if word not in REDACT), plain)
 
 
 def of_project(root: Path) -> Policy:
@@ -57,14 +57,14 @@ def of_project(root: Path) -> Policy:
 
 def in_force(root: Path) -> Policy:
     """What holds for the project at `root` by its own file and its ini, outside of pytest. Raises PolicyError."""
-    return joined(of_words(redact_of((), *ini_lines(root, "agentreplay_redact"))), of_project(root))
+    return join_policies(of_words(redact_of((), *ini_lines(root, "agentreplay_redact"))), of_project(root))
 
 
 def with_policy(settings: Settings, root: Path) -> Settings:
     """Return the settings of a session with what they and the project say to take off. Raises PolicyError."""
-    return settings._replace(policy=joined(of_words(settings.redact), of_project(root)))
+    return settings._replace(policy=join_policies(of_words(settings.redact), of_project(root)))
 
 
 def for_case(policy: Policy, case: Case) -> Policy:
     """Return what holds for a case: where it was imported people come off too, whoever names them today."""
-    return policy if case.source.format == "snapshot" else joined(policy, Policy(pii=True))
+    return policy if case.source.format == "snapshot" else join_policies(policy, Policy(pii=True))

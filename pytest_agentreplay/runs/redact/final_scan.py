@@ -22,10 +22,10 @@ from pytest_agentreplay.model.exchanges import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.styles import unwrapped
+from pytest_agentreplay.snapshots.codec.styles import unwrap
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject, Outcome
@@ -35,7 +35,7 @@ CUT = "cut"
 """The key of a kit that lists what was cut out."""
 
 
-def checked(redaction: Redaction, run: Run, file: str) -> str:
+def scan_run(redaction: Redaction, run: Run, file: str) -> str:
     """Return the text of `run`, after the last scan. Raises Leak, which names rules and places, and no value."""
     if failed := redaction.broken:
         rules = " and ".join(f"the redactor {rule} raised {error}" for rule, error in failed.items())
@@ -46,7 +46,7 @@ def checked(redaction: Redaction, run: Run, file: str) -> str:
             "This is a fault of ours: compare that text with what is kept, and report it."
         )
     text = codec.dumps(run)
-    leaks = redaction.leaks(unwrapped(text).encode())
+    leaks = redaction.leaks(unwrap(text).encode())
     if not leaks:
         return text
     if redaction.leaks(run.header.test.encode()):
@@ -57,21 +57,21 @@ def checked(redaction: Redaction, run: Run, file: str) -> str:
         )
     raise Leak(
         f"{file}: not written, because a known secret ({', '.join(leaks)}) would be in it, in an encoding that "
-        f"redaction does not reach{told(cut(redaction, run)[1])}."
+        f"redaction does not reach{format_places(cut_leaks(redaction, run)[1])}."
     )
 
 
-def told(places: list[str]) -> str:
+def format_places(places: list[str]) -> str:
     """Return where something was cut out, for people."""
-    shown = "; ".join(places[:4]) + (f"; and {len(places) - 4} more" if len(places) > 4 else "")
-    return f": {shown}" if places else ""
+    first_places = "; ".join(places[:4]) + (f"; and {len(places) - 4} more" if len(places) > 4 else "")
+    return f": {first_places}" if places else ""
 
 
 def next_step(pending: str) -> str:
     """Return what to do about a refused write whose rest is kept."""
     return (
         "Pass the value as it appears to agentreplay.secret(...) and record again, or take the rest:\n"
-        f"agentreplay accept --recover --policy FILE {quoted(pending)}"
+        f"agentreplay accept --recover --policy FILE {quote_word(pending)}"
     )
 
 
@@ -79,13 +79,13 @@ def rest(redaction: Redaction, run: Run) -> str:
     """Return the text of what may be kept of a run that was refused, what was cut out listed in it; "" for nothing."""
     if redaction.leaks(run.header.test.encode()):
         return ""
-    run, places = cut(redaction, run)
+    run, places = cut_leaks(redaction, run)
     places += [f"{rule}: the redactor raised {error}" for rule, error in redaction.broken.items()]
     text = codec.dumps(replace(run, header=replace(run.header, kit={**run.header.kit, CUT: [*places]})))
-    return "" if redaction.leaks(unwrapped(text).encode()) else text
+    return "" if redaction.leaks(unwrap(text).encode()) else text
 
 
-def cut(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
+def cut_leaks(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
     """`run` without what still holds a secret, and where that stood, by rule and place."""
     knife = ResidualRedaction(redaction)
     exchanges = tuple(knife.exchange(number, x) for number, x in enumerate(run.exchanges, 1))
@@ -191,10 +191,10 @@ class ResidualRedaction:
         return Body(as_bytes(json.dumps(self._tree(tree, place), ensure_ascii=False)))
 
     def _leaks(self, text: str | bytes) -> tuple[str, ...]:
-        return self._redaction.leaks(as_bytes(unwrapped(text)) if isinstance(text, str) else text)
+        return self._redaction.leaks(as_bytes(unwrap(text)) if isinstance(text, str) else text)
 
     def _opaque(self, data: str | bytes) -> str:
-        return self._redaction.opaque(as_bytes(data) if isinstance(data, str) else data).decode()
+        return self._redaction.replace_opaque(as_bytes(data) if isinstance(data, str) else data).decode()
 
     def _note(self, rules: tuple[str, ...], place: str) -> None:
         line = f"{', '.join(rules)} in {place}"

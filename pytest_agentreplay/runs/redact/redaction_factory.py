@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.intercept.environment.machine import list_secrets
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.places import Places
-from pytest_agentreplay.redaction.policy import PLAIN, Policy, shapes_of
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, make_shapes
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
 from pytest_agentreplay.snapshots.kit import table
@@ -35,15 +35,15 @@ def redaction_for(
 ) -> Redaction:
     """Return a redaction that knows what there is to know before a run begins."""
     if redactors:
-        asked = {category: redactor for category, redactor in redactors.items() if redactor is not None}
-        without = policy.without | redactors.keys() - asked.keys()
-        policy = replace(policy, shapes=(*policy.shapes, *shapes_of(asked)), without=without)
+        active = {category: redactor for category, redactor in redactors.items() if redactor is not None}
+        without = policy.without | redactors.keys() - active.keys()
+        policy = replace(policy, shapes=(*policy.shapes, *make_shapes(active)), without=without)
     made = Redaction(Places(marks or {}), allow_headers=headers, policy=policy, is_declared=is_declared)
     names = tuple(policy.secret_environment)
-    told, variables = looked_through(tuple(pair for pair in environ.items() if pair[0] != OF_THE_TEST), names)
+    secrets, variables = looked_through(tuple(pair for pair in environ.items() if pair[0] != OF_THE_TEST), names)
     if "://" in environ.get(OF_THE_TEST, ""):
-        told = (*told, *secret_environment({OF_THE_TEST: environ[OF_THE_TEST]}))
-    for category, value in (*told, *((CATEGORY, value) for value in list_secrets())):
+        secrets = (*secrets, *secret_environment({OF_THE_TEST: environ[OF_THE_TEST]}))
+    for category, value in (*secrets, *((CATEGORY, value) for value in list_secrets())):
         made.learn(category, value)
     made.name(variables)
     return made
@@ -70,7 +70,7 @@ def variables_by_value(environ: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
+def stored_id(nodeid: str, redaction: Redaction, anew: Callable[[], Redaction], nth: str) -> str:
     """The id of a test as it may be stored: a secret among its parameters is a placeholder, numbered in this id alone.
 
     So the id is the same whatever the secret of a machine is. `redaction` tells whether there is one, `anew` makes one
@@ -78,18 +78,18 @@ def stored_id(nodeid: str, known: Redaction, anew: Callable[[], Redaction], nth:
     in secrets only. Files, classes and functions are code, and stay.
     """
     name, bracket, parameters = nodeid.partition("[")
-    if known.hide(parameters) == parameters:
+    if redaction.hide(parameters) == parameters:
         return nodeid
     return f"{name}{bracket}{anew().hide(parameters).removesuffix(']')}#{nth}]"
 
 
 def redacted_by(policy: Policy) -> JsonObject:
     """Under which policy a run is stored; nothing where the shipped rules are alone."""
-    told: JsonObject = {"pii": policy.pii, "strict": policy.strict, "policy": policy.digest}
-    return {name: value for name, value in told.items() if value}
+    fields: JsonObject = {"pii": policy.pii, "strict": policy.strict, "policy": policy.digest}
+    return {name: value for name, value in fields.items() if value}
 
 
 def other_policy(kit: JsonObject, policy: Policy) -> bool:
     """Return whether what `kit` tells of was stored under another policy."""
-    told = table(kit, "redactions")
-    return {name: told[name] for name in ("pii", "strict", "policy") if told.get(name)} != redacted_by(policy)
+    record = table(kit, "redactions")
+    return {name: record[name] for name in ("pii", "strict", "policy") if record.get(name)} != redacted_by(policy)

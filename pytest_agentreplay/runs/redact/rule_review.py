@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.exchanges import Header, HttpReply, Run, ToolCall
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.rules import show
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.styles import unwrapped
+from pytest_agentreplay.snapshots.codec.styles import unwrap
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -62,31 +62,31 @@ class Review:
             name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
         }
         self.redaction = redaction_for(environ, headers=headers, policy=policy)
-        self.redaction.recall({"redactions": {"tags": given(run, text)}})
+        self.redaction.recall({"redactions": {"tags": list_placeholders(run, text)}})
         for _ in range(PASSES):
             before = self._counts.total()
             run = self._run(run)
             if self._counts.total() == before:
                 break
-        self.found = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
-        self.run = noted(run, self.redaction, policy) if self.found else run
+        self.hits = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
+        self.run = note_redaction(run, self.redaction, policy) if self.hits else run
 
     def _run(self, run: Run) -> Run:
-        header = self._again(Run(run.header, ()), "header").header
+        header = self._redact_again(Run(run.header, ()), "header").header
         return Run(header, tuple(self._exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
 
     def _exchange(self, exchange: Exchange, place: str) -> Exchange:
         """Return the request first; then, behind a request in which nothing is left to find, the reply."""
-        asked = self._part(replace(exchange, outcome=None), f"{place}, request")
+        request = self._part(replace(exchange, outcome=None), f"{place}, request")
         return (
-            asked
+            request
             if exchange.outcome is None
-            else self._part(replace(asked, outcome=exchange.outcome), f"{place}, reply")
+            else self._part(replace(request, outcome=exchange.outcome), f"{place}, reply")
         )
 
     def _part(self, exchange: Exchange, place: str) -> Exchange:
         exchange = self._without_headers(exchange, place)
-        return self._again(Run(Header(""), (exchange,)), place).exchanges[0]
+        return self._redact_again(Run(Header(""), (exchange,)), place).exchanges[0]
 
     def _without_headers(self, exchange: Exchange, place: str) -> Exchange:
         """Return the exchange without the headers that the policy leaves out."""
@@ -94,28 +94,28 @@ class Review:
             return exchange
         call, outcome = exchange.call, exchange.outcome
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self._kept(call.headers, place))
+            call = replace(call, headers=self._keep_headers(call.headers, place))
         if isinstance(outcome, HttpReply):
-            outcome = replace(outcome, headers=self._kept(outcome.headers, place))
+            outcome = replace(outcome, headers=self._keep_headers(outcome.headers, place))
         return replace(exchange, call=call, outcome=outcome)
 
-    def _kept(self, headers: Headers, place: str) -> Headers:
+    def _keep_headers(self, headers: Headers, place: str) -> Headers:
         kept = tuple(pair for pair in headers if pair[0].lower() not in self._policy.headers)
         if gone := len(headers) - len(kept):
             self._counts[f"{place}: headers", "header"] += gone
         return kept
 
-    def _again(self, part: Run, place: str) -> Run:
-        before = counted(self.redaction)
+    def _redact_again(self, part: Run, place: str) -> Run:
+        before = count_placeholders(self.redaction)
         after = self.redaction.rescan(part)
-        if new := counted(self.redaction) - before:
+        if new := count_placeholders(self.redaction) - before:
             where = fields_between(fields_of(part), fields_of(after))
             for category, count in new.items():
                 self._counts[f"{place}{f': {where}' if where else ''}", category] += count
         return after
 
 
-def given(run: Run, text: bytes) -> JsonObject:
+def list_placeholders(run: Run, text: bytes) -> JsonObject:
     """Return the placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
     record = table(run.header.kit, "redactions")
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
@@ -128,7 +128,7 @@ def given(run: Run, text: bytes) -> JsonObject:
     }
 
 
-def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
+def note_redaction(run: Run, redaction: Redaction, policy: Policy) -> Run:
     """Return the run with what was done now beside what it told of its redaction before."""
     before, now = table(run.header.kit, "redactions"), redaction.record
     merged: JsonObject = {**before, **redacted_by(policy)}
@@ -140,7 +140,7 @@ def noted(run: Run, redaction: Redaction, policy: Policy) -> Run:
     return replace(run, header=replace(run.header, kit={**run.header.kit, "redactions": merged}))
 
 
-def counted(redaction: Redaction) -> Counter[str]:
+def count_placeholders(redaction: Redaction) -> Counter[str]:
     """Return how often a redaction has put a placeholder, by category."""
     return Counter(cast("dict[str, int]", redaction.record["placeholders"]))
 
@@ -179,9 +179,9 @@ def as_json(data: bytes) -> Json:
 
 def fields_between(before: Json, after: Json) -> str:
     """The fields that differ, as people write them; the first few. Names are those of `after`, which hold no secret."""
-    found = [show(place).removeprefix("$").removeprefix(".") for place in differing(before, after, ())]
-    more = f" and {len(found) - TOLD} more" if len(found) > TOLD else ""
-    return ", ".join(filter(None, found[:TOLD])) + more
+    places = [show(place).removeprefix("$").removeprefix(".") for place in differing(before, after, ())]
+    more = f" and {len(places) - TOLD} more" if len(places) > TOLD else ""
+    return ", ".join(filter(None, places[:TOLD])) + more
 
 
 def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
@@ -203,15 +203,15 @@ def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
 def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[RuleHit]:
     """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
     hits = dict(also) | {begin: category for begin, _, category in redaction.findings(data)}
-    found = []
+    found_hits = []
     line, start, at = 1, 0, 0
     for begin in sorted(hits):
         if breaks := data.count(b"\n", at, begin):
             line, start = line + breaks, data.rfind(b"\n", at, begin) + 1
         at = begin
         column = len(data[start:begin].decode(errors="replace")) + 1
-        found.append(RuleHit(f"{line}:{column}", hits[begin]))
-    return found
+        found_hits.append(RuleHit(f"{line}:{column}", hits[begin]))
+    return found_hits
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,36 +219,38 @@ class Redacted:
     """A snapshot as it would be now: the `hits` in it, its new `text` with the `reason`, "" for nothing."""
 
     file: Path
-    found: list[RuleHit]
+    hits: list[RuleHit]
     text: str = ""
     reason: str = ""
 
 
-def reviewed(file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]) -> tuple[codec.Snapshot, Review]:
+def review_snapshot(
+    file: Path, data: bytes, policy: Policy, environ: Mapping[str, str]
+) -> tuple[codec.Snapshot, Review]:
     """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
     snapshot = codec.loads(data, file=format_path(file))
     if not snapshot.sealed:
-        how = f"agentreplay accept {quoted(format_path(file))} --edited --reason WHY"
+        how = f"agentreplay accept {quote_word(format_path(file))} --edited --reason WHY"
         raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=format_path(file))
     return snapshot, Review(snapshot.run, data, policy, environ)
 
 
-def redacted(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
+def redact_snapshot(file: Path, policy: Policy, environ: Mapping[str, str], reason: str) -> Redacted:
     """Return the snapshot in `file`, redacted again; nothing is written yet.
 
     Raises SnapshotError for one that cannot be read or was edited, Leak for one that would still hold a secret.
     """
-    snapshot, review = reviewed(file, files.read(file), policy, environ)
-    if not review.found:
+    snapshot, review = review_snapshot(file, files.read_file(file), policy, environ)
+    if not review.hits:
         return Redacted(file, [])
     reason = review.redaction.redact_text(reason)
     text = reseal(snapshot, review, reason, file=format_path(file))
-    if leaks := review.redaction.leaks(unwrapped(text).encode()):
+    if leaks := review.redaction.leaks(unwrap(text).encode()):
         raise Leak(
             f"{format_path(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
         )
-    return Redacted(file, review.found, text, reason)
+    return Redacted(file, review.hits, text, reason)
 
 
 def reseal(snapshot: codec.Snapshot, review: Review, reason: str, *, file: str) -> str:
@@ -260,4 +262,4 @@ def reseal(snapshot: codec.Snapshot, review: Review, reason: str, *, file: str) 
 
 def write(every: Iterable[Redacted]) -> None:
     """Put all of them in their places, or none. Raises CannotWrite."""
-    files.move_all([(one.file, one.file, one.text) for one in every if one.text])
+    files.move_all([(rewrite.file, rewrite.file, rewrite.text) for rewrite in every if rewrite.text])

@@ -70,7 +70,7 @@ State: TypeAlias = Literal["", "headers", "items", "flat"]
 
 def without_credentials(text: str, redact: Redact) -> str:
     """Return the trace file `text` with the credentials in its headers redacted; what cannot be parsed is unchanged."""
-    return _applied(text, edits(text, redact))
+    return _apply_edits(text, edits(text, redact))
 
 
 def edits(text: str, redact: Redact, depth: int = 0) -> list[Edit]:
@@ -90,13 +90,13 @@ def edits(text: str, redact: Redact, depth: int = 0) -> list[Edit]:
         for scalar in _scalars(document):
             if scalar.start in done or depth >= DEEPEST or scalar.text.lstrip()[:1] not in {"{", "["}:
                 continue
-            inner = _applied(scalar.text, edits(scalar.text, redact, depth + 1))
+            inner = _apply_edits(scalar.text, edits(scalar.text, redact, depth + 1))
             if inner != scalar.text:
                 done[scalar.start] = Edit(scalar.start, scalar.end, scalar.written(inner))
     return [done[start] for start in sorted(done)]
 
 
-def _applied(text: str, changes: Sequence[Edit]) -> str:
+def _apply_edits(text: str, changes: Sequence[Edit]) -> str:
     parts, at = [], 0
     for edit in changes:
         parts += [text[at : edit.start], edit.text]
@@ -116,8 +116,8 @@ def _credentials(document: Node) -> Iterator[tuple[str, Scalar]]:
         if not isinstance(node, Members):
             waiting += [(item, "items" if state else "") for item in node]
             headers = _listed_headers(node, state)
-        elif (named := _named_value(node)) is not None:
-            headers = [named]
+        elif (header := _named_value(node)) is not None:
+            headers = [header]
         else:
             waiting += [(value, _state_below(key)) for key, value in node]
             headers = [(name, value) for key, value in node if (name := _header_name(key, state))]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject, Run
 
-__all__ = ["Snapshot", "dumps", "edited", "identity", "loads", "read_head", "reseal", "restated"]
+__all__ = ["Snapshot", "dumps", "identity", "list_edits", "loads", "read_head", "reseal", "restate"]
 
 HEAD = 2048
 """So many bytes of a file hold what a list of captured runs shows of it, and what a choice among them reads."""
@@ -67,8 +67,8 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
 
     Bodies are restored, and proven by their sha256, when they are read; that may raise SnapshotUnreadable too.
     """
-    data = parsing.encoded(text)
-    doc = _parsed(data, file)
+    data = parsing.to_bytes(text)
+    doc = _parse(data, file)
     version: str = doc["schemaVersion"]
     notes: tuple[str, ...] = ()
     if unknown := v1.unknown_keys(doc):
@@ -76,7 +76,7 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             message = f"format {version} has no top-level key {unknown[0]!r:.40}; keys of your own begin with `x-`"
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes = (f"written as format {version}; kept without reading: {', '.join(unknown)}",)
-    sealed, digest = seal_digest.checked(doc, data, file)
+    sealed, digest = seal_digest.check_seal(doc, data, file)
     run = v1.SnapshotReader(doc, file).run(sealed=sealed)
     return Snapshot(run, version, notes, sealed, seal_digest.revisions(doc, file), digest)
 
@@ -104,17 +104,17 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
     return fields
 
 
-def edited(text: str | bytes, *, file: str) -> list[str]:
+def list_edits(text: str | bytes, *, file: str) -> list[str]:
     """Return what was edited after the seal: "exchange 3", "header", "blobs"; empty for a sealed file.
 
     Raises like `loads`.
     """
-    data = parsing.encoded(text)
-    doc = _parsed(data, file)
+    data = parsing.to_bytes(text)
+    doc = _parse(data, file)
     from pytest_agentreplay.snapshots.codec import seal
 
     try:
-        return seal.edited(doc, data, file)
+        return seal.list_edits(doc, data, file)
     except RecursionError:
         raise parsing.too_deep(file) from None
 
@@ -124,7 +124,7 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
 
     Raises like `loads`.
     """
-    doc = _parsed(data, file)
+    doc = _parse(data, file)
     return seal_digest.identity(doc, data, file), len(v1.SnapshotReader(doc, file).exchanges)
 
 
@@ -133,21 +133,21 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
 
     The sizes and sha256 of edited bodies are brought up to date. A sealed file comes back as it is.
     """
-    data = parsing.encoded(text)
+    data = parsing.to_bytes(text)
     snapshot = loads(data, file=file)
     if snapshot.sealed:
         return data.decode()
     from pytest_agentreplay.snapshots.codec import seal
 
-    return seal.resealed(parsing.parsed(data, file), snapshot.run, reason, file, at)
+    return seal.reseal(parsing.parse_object(data, file), snapshot.run, reason, file, at)
 
 
-def restated(text: str | bytes, test: str, *, file: str) -> str:
+def restate(text: str | bytes, test: str, *, file: str) -> str:
     """Return the same content as the snapshot of `test`, sealed.
 
     Raises like `loads`, and SnapshotEdited for a file that is not as it was sealed.
     """
-    data = parsing.encoded(text)
+    data = parsing.to_bytes(text)
     snapshot = loads(data, file=file)
     if not snapshot.sealed:
         message = (
@@ -156,15 +156,15 @@ def restated(text: str | bytes, test: str, *, file: str) -> str:
         raise SnapshotEdited(message, file=file)
     from pytest_agentreplay.snapshots.codec import seal
 
-    return seal.restated(parsing.parsed(data, file), test, file)
+    return seal.restate(parsing.parse_object(data, file), test, file)
 
 
-def _parsed(data: bytes, file: str) -> dict[str, Any]:
+def _parse(data: bytes, file: str) -> dict[str, Any]:
     """Return the JSON object of a file in a format that can be read here.
 
     Raises SnapshotUnreadable or SnapshotTooNew.
     """
-    doc = parsing.parsed(data, file)
+    doc = parsing.parse_object(data, file)
     _refuse_version(doc, file)
     return doc
 
@@ -172,10 +172,10 @@ def _parsed(data: bytes, file: str) -> dict[str, Any]:
 def _refuse_version(doc: dict[str, Any], file: str) -> None:
     """Raise SnapshotUnreadable or SnapshotTooNew for a format that cannot be read here."""
     version = doc.get("schemaVersion")
-    if not (isinstance(version, str) and (found := _VERSION.fullmatch(version))):
+    if not (isinstance(version, str) and (match := _VERSION.fullmatch(version))):
         message = "`schemaVersion` is missing or no version; is this a snapshot?"
         raise SnapshotUnreadable(message, file=file, place="schemaVersion")
-    if int(found[1]) > 1:
+    if int(match[1]) > 1:
         needs = doc.get("needs")
         reader = needs if isinstance(needs, str) and len(needs) < 80 else "a newer frozen-agentreplay"
         message = (
@@ -183,6 +183,6 @@ def _refuse_version(doc: dict[str, Any], file: str) -> None:
             "pip install --upgrade frozen-agentreplay"
         )
         raise SnapshotTooNew(message, file=file, place="schemaVersion")
-    if int(found[1]) == 0:
+    if int(match[1]) == 0:
         message = f"there is no format {version}; this version reads 1.x"
         raise SnapshotUnreadable(message, file=file, place="schemaVersion")

@@ -28,17 +28,25 @@ from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import Body
 from pytest_agentreplay.snapshots.codec import streams
 from pytest_agentreplay.snapshots.codec.decode import headers_in
-from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, unspliced
+from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, join_splice
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
-from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess, join_pieces, style, wrapped
+from pytest_agentreplay.snapshots.codec.styles import (
+    BlobReader,
+    BlobWriter,
+    Style,
+    guess,
+    join_pieces,
+    parse_style,
+    wrap,
+)
 from pytest_agentreplay.snapshots.codec.values import (
     Malformed,
     NestedTooDeep,
-    marked,
     protect_text,
     reveal,
     reveal_text,
     unbase64,
+    write_value,
 )
 
 if TYPE_CHECKING:
@@ -68,45 +76,45 @@ class BodyWriter:
         """Return the body of the request of exchange `number`."""
         text = _utf8(body.data)
         if text is None:
-            return self._stamped(body, self._bytes(body))
+            return self._add_digest(body, self._bytes(body))
         if (number, "request") not in self.plain:
-            if (found := self._items.written(text)) is not None:
-                content, manner = found
-                return self._stamped(body, _with_style({"json": content}, manner))
-            from pytest_agentreplay.snapshots.codec.dedup_writer import spliced
+            if (written := self._items.write_body(text)) is not None:
+                content, manner = written
+                return self._add_digest(body, _with_style({"json": content}, manner))
+            from pytest_agentreplay.snapshots.codec.dedup_writer import splice
 
             earlier, self._last[lane] = self._last.get(lane), (number, text)
-            if earlier is not None and (parts := spliced(earlier[1], text, self.blobs)) is not None:
-                return self._stamped(body, {"splice": earlier[0], "parts": parts})
-        return self._stamped(body, {"text": protect_text(text, self.blobs)})
+            if earlier is not None and (parts := splice(earlier[1], text, self.blobs)) is not None:
+                return self._add_digest(body, {"splice": earlier[0], "parts": parts})
+        return self._add_digest(body, {"text": protect_text(text, self.blobs)})
 
     def reply(self, number: int, body: Body) -> Stored:
         """Return the body of the response of exchange `number`."""
         text = _utf8(body.data)
         if text is None:
-            return self._stamped(body, self._bytes(body))
-        found = None
+            return self._add_digest(body, self._bytes(body))
+        stored = None
         if (number, "response") not in self.plain:
-            found = self._json(text) if text[:1] in {"{", "["} else streams.write_events(text, self.blobs)
-            found = found or streams.write_lines(text, self.blobs)
-        return self._stamped(body, found or {"text": protect_text(text, self.blobs)})
+            stored = self._json(text) if text[:1] in {"{", "["} else streams.write_events(text, self.blobs)
+            stored = stored or streams.write_lines(text, self.blobs)
+        return self._add_digest(body, stored or {"text": protect_text(text, self.blobs)})
 
     def _json(self, text: str) -> Stored | None:
         try:
             value = json.loads(text)
             for manner in (guess(text), Style("p"), Style("c")):
                 if manner.dumps(value) + "\n" * manner.newline == text:
-                    return _with_style({"json": marked(value, self.blobs)}, manner)
+                    return _with_style({"json": write_value(value, self.blobs)}, manner)
         except (NestedTooDeep, ValueError, RecursionError):
             pass
         return None
 
     def _bytes(self, body: Body) -> Stored:
         text = base64.b64encode(body.data).decode()
-        return {"base64": self.blobs.named(text) or wrapped(text)}
+        return {"base64": self.blobs.store_blob(text) or wrap(text)}
 
     @staticmethod
-    def _stamped(body: Body, content: Stored) -> Stored:
+    def _add_digest(body: Body, content: Stored) -> Stored:
         return {"size": len(body.data), "sha256": body.sha256, **content}
 
 
@@ -129,7 +137,7 @@ class BodyReader:
     blobs: BlobReader
     _items: Items | None = None
     _before: dict[int, int] = field(default_factory=dict)
-    _spliced: dict[int, str] = field(default_factory=dict)
+    _texts: dict[int, str] = field(default_factory=dict)
 
     def request(self, number: int) -> bytes:
         """Return the bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
@@ -147,7 +155,7 @@ class BodyReader:
         self.blobs.spent = 0
         match stored:
             case {"json": content}:
-                manner = style(stored.get("style", "c"))
+                manner = parse_style(stored.get("style", "c"))
                 if number:
                     return join_pieces(self._all_items().pieces(content, manner, self._before[number])).encode()
                 return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
@@ -173,7 +181,7 @@ class BodyReader:
         """Return the text of the request of exchange `number`. Raises Malformed and its kin."""
         self.blobs.spent = 0
         stored = self.requests[number]
-        return self._all_items().pieces(stored["json"], style(stored.get("style", "c")), self._before[number])
+        return self._all_items().pieces(stored["json"], parse_style(stored.get("style", "c")), self._before[number])
 
     def _all_items(self) -> Items:
         if self._items is None:
@@ -188,20 +196,20 @@ class BodyReader:
     def _splice(self, number: int) -> str:
         """Return the text of a spliced request, from the nearest restored one, without recursion: chains are long."""
         chain = []
-        while number not in self._spliced:
+        while number not in self._texts:
             stored = self.requests[number]
             if "splice" not in stored:
-                self._spliced[number] = self._content(stored, number).decode()
+                self._texts[number] = self._content(stored, number).decode()
                 break
             base = stored["splice"]
             if not (isinstance(base, int) and base in self.requests and base < number):
                 raise Malformed(f"exchange {number} is spliced from {base!r:.20}, which is no earlier request")
             chain.append(number)
             number = base
-        text = self._spliced[number]
+        text = self._texts[number]
         for later in reversed(chain):
             self.blobs.spent = 0
-            text = self._spliced[later] = unspliced(text, self.requests[later].get("parts"), self.blobs)
+            text = self._texts[later] = join_splice(text, self.requests[later].get("parts"), self.blobs)
         return text
 
 
@@ -227,39 +235,39 @@ class LazyBody(NamedTuple):
         """Return a body; a small reply awake, since it costs less now than at the moment when it is served."""
         size = message["body"].get("size")
         if place == "request" or not isinstance(size, int) or size > SMALL:
-            return self.asleep(number, place, message)
-        data = self.proven(number, place, message)
+            return self.restore_later(number, place, message)
+        data = self.restore_proven(number, place, message)
         if len(data) != size:
             raise ValueError(f"a body of {len(data)} bytes says that it has {size}")
-        return Body(data, sha256=sha256_of(message))
+        return Body(data, sha256=read_sha256(message))
 
-    def asleep(self, number: int, place: str, message: Stored) -> Body:
+    def restore_later(self, number: int, place: str, message: Stored) -> Body:
         """Return a body that is restored when it is read."""
         is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
         return Body(
-            sha256=sha256_of(message),
-            restore=partial(self.proven, number, place, message),
+            sha256=read_sha256(message),
+            restore=partial(self.restore_proven, number, place, message),
             shared=SharedRequest(self, number, message) if is_shared else None,
         )
 
-    def proven(self, number: int, place: str, message: Stored) -> bytes:
+    def restore_proven(self, number: int, place: str, message: Stored) -> bytes:
         """Return the bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
-        data = self.restored(number, place, message)
-        if hashlib.sha256(data).hexdigest() != sha256_of(message):
+        data = self.restore(number, place, message)
+        if hashlib.sha256(data).hexdigest() != read_sha256(message):
             what = f"the body of this {place} does not come back as it was recorded"
-            raise unreadable(self.file, what, f"exchange {number}, {place}")
+            raise make_unreadable(self.file, what, f"exchange {number}, {place}")
         return data
 
-    def restored(self, number: int, place: str, message: Stored) -> bytes:
+    def restore(self, number: int, place: str, message: Stored) -> bytes:
         """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             data = self.reader.request(number) if place == "request" else self.reader.reply(message["body"])
             for name, value in headers_in(message, self.blobs):
                 if name.lower() == "content-encoding" and bomb(value, data):
                     what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
-                    raise unreadable(self.file, what, f"exchange {number}, {place}")
+                    raise make_unreadable(self.file, what, f"exchange {number}, {place}")
         except DAMAGE as error:
-            raise unreadable(self.file, told(error), f"exchange {number}, {place}") from None
+            raise make_unreadable(self.file, explain(error), f"exchange {number}, {place}") from None
         return data
 
 
@@ -275,34 +283,34 @@ class SharedRequest(NamedTuple):
         try:
             return self.bodies.reader.tree(self.number)
         except Unshared:
-            value = parse(self.bodies.proven(self.number, "request", self.message), exact=True)
+            value = parse(self.bodies.restore_proven(self.number, "request", self.message), exact=True)
             assert isinstance(value, dict)
             return value
         except DAMAGE as error:
-            raise unreadable(self.bodies.file, told(error), f"exchange {self.number}, request") from None
+            raise make_unreadable(self.bodies.file, explain(error), f"exchange {self.number}, request") from None
 
     def pieces(self) -> list[str | JoinedTexts]:
         """Return the text in pieces. Raises SnapshotUnreadable."""
         try:
             return self.bodies.reader.pieces(self.number)
         except DAMAGE as error:
-            raise unreadable(self.bodies.file, told(error), f"exchange {self.number}, request") from None
+            raise make_unreadable(self.bodies.file, explain(error), f"exchange {self.number}, request") from None
 
 
-def sha256_of(message: Stored) -> str:
+def read_sha256(message: Stored) -> str:
     """Return the digest that stands beside a body. Raises ValueError."""
-    found = message["body"].get("sha256")
-    if not (isinstance(found, str) and len(found) == 64):
+    digest = message["body"].get("sha256")
+    if not (isinstance(digest, str) and len(digest) == 64):
         raise ValueError("a body has no sha256")
-    return found
+    return digest
 
 
-def unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
+def make_unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
     """Return the error for a file that does not say what it should."""
     return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)
 
 
-def told(error: Exception) -> str:
+def explain(error: Exception) -> str:
     """Return the message about something that reading raised."""
     match error:
         case KeyError():

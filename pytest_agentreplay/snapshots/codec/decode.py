@@ -56,7 +56,7 @@ def header_in(stored: Any, blobs: BlobReader) -> Header:
     )
 
 
-def tangled(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
+def find_too_deep(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
     """Return which exchange lies inside of more calls than a stack has room for; and why that is wrong."""
     depths: dict[int, int] = {}
     for number, x in sorted(enumerate(exchanges, 1), key=lambda pair: pair[1].start):
@@ -135,12 +135,12 @@ def _outcome(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Body]
             items=None if items is None else tuple(_array(items, "items")),
             failure=_failure(result["failure"], blobs) if "failure" in result else None,
             closed=_flag(result, "closed"),
-            sent=tuple(_sent(result["sent"], blobs)) if "sent" in result else None,
+            sent=tuple(_read_sent(result["sent"], blobs)) if "sent" in result else None,
         )
     return _failure(stored["failure"], blobs) if kinds else None
 
 
-def _sent(stored: Any, blobs: BlobReader) -> Iterator[Json]:
+def _read_sent(stored: Any, blobs: BlobReader) -> Iterator[Json]:
     """Yield what was sent into a generator: objects that say after how many items."""
     for entry in _array(reveal(stored, blobs), "sent"):
         _count(_need(_object(entry, "sent"), "after"), "after")
@@ -149,7 +149,7 @@ def _sent(stored: Any, blobs: BlobReader) -> Iterator[Json]:
 
 def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> HttpReply:
     content = _body("response", reply, body)
-    whole = (_count(_need(reply["body"], "size"), "size"),) if "body" in reply else ()
+    one_chunk = (_count(_need(reply["body"], "size"), "size"),) if "body" in reply else ()
     cuts = reply.get("cuts")
     return HttpReply(
         status=_status(_integer(_need(reply, "status"), "status")),
@@ -157,7 +157,7 @@ def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
         version=reveal_text(reply.get("version", "HTTP/1.1"), blobs),
         headers=headers_in(reply, blobs),
         body=content,
-        cuts=whole if cuts is None else tuple(_count(cut, "cuts") for cut in _array(cuts, "cuts")),
+        cuts=one_chunk if cuts is None else tuple(_count(cut, "cuts") for cut in _array(cuts, "cuts")),
         failure=_failure(reply["failure"], blobs) if "failure" in reply else None,
         closed=_flag(reply, "closed"),
     )
@@ -193,14 +193,14 @@ def _frames(frames: dict[str, Any], body: Callable[[str, dict[str, Any]], Body],
         tuple(_count(cut, "cuts") for cut in _array(frames["cuts"], "cuts")) if "cuts" in frames else None,
         tuple(_count(at, "binary") for at in _array(frames.get("binary", []), "binary")),
         headers_in(frames, blobs),
-        closed=_closed(_object(frames["closed"], "closed"), blobs) if "closed" in frames else None,
+        closed=_read_closed(_object(frames["closed"], "closed"), blobs) if "closed" in frames else None,
         failure=_failure(frames["failure"], blobs) if "failure" in frames else None,
         waited=_flag(frames, "waited"),
         inner=tuple(_count(at, "inner") for at in _array(frames.get("inner", []), "inner")),
     )
 
 
-def _closed(closed: dict[str, Any], blobs: BlobReader) -> Closed:
+def _read_closed(closed: dict[str, Any], blobs: BlobReader) -> Closed:
     code = _need(closed, "code")
     by = closed.get("by", "peer")
     if by not in {"agent", "peer"}:
@@ -221,23 +221,23 @@ def _failure(stored: Any, blobs: BlobReader) -> Failure:
 
 def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
     """Return the headers of a stored message. Raises Malformed."""
-    found = []
+    headers = []
     for stored in _array(message.get("headers", []), "headers"):
         if isinstance(stored, list) and len(stored) == 2:
-            found.append(_lawful(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
+            headers.append(_check_header(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
         else:
-            found.append(_header(reveal_text(stored, blobs)))
-    return tuple(found)
+            headers.append(_header(reveal_text(stored, blobs)))
+    return tuple(headers)
 
 
 @lru_cache(maxsize=1024)
 def _header(line: str) -> tuple[str, str]:
     """Return the name and the value in a line; one object for the many replies that have the same."""
     name, colon, value = line.partition(": ")
-    return _lawful(name, value) if colon else _wrong("headers", "a list of `name: value`")
+    return _check_header(name, value) if colon else _wrong("headers", "a list of `name: value`")
 
 
-def _lawful(name: str, value: str) -> tuple[str, str]:
+def _check_header(name: str, value: str) -> tuple[str, str]:
     if why := values.wrong_header(name, value):
         raise Malformed(why)
     return name, value
@@ -300,5 +300,5 @@ def _need(fields: dict[str, Any], what: str) -> Any:
     return fields[what] if what in fields else _wrong(what, "there")
 
 
-def _wrong(what: str, wanted: str) -> NoReturn:
-    raise Malformed(f"{what!r} must be {wanted}")
+def _wrong(what: str, expected: str) -> NoReturn:
+    raise Malformed(f"{what!r} must be {expected}")

@@ -20,7 +20,7 @@ from difflib import SequenceMatcher
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pytest_agentreplay.snapshots.codec.values import Malformed, joined, pieces, protect, reveal, reveal_text
+from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, pieces, protect, reveal, reveal_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -58,9 +58,9 @@ def _run(ids: Sequence[str], at: int, newest: Mapping[str, str]) -> tuple[int, s
     plain = latest = True
     end = at
     while end < len(ids):
-        wanted = f"{prefix}{number}"
-        is_plain = plain and ids[end] == wanted
-        is_latest = latest and ids[end] == newest.get(wanted, wanted)
+        ident = f"{prefix}{number}"
+        is_plain = plain and ids[end] == ident
+        is_latest = latest and ids[end] == newest.get(ident, ident)
         if not (is_plain or is_latest):
             break
         plain, latest = is_plain, is_latest
@@ -161,18 +161,18 @@ def kept_and_new(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool,
         yield True, len(old) - end, len(old)
 
 
-def applied(old: Any, changes: Any, blobs: BlobReader) -> Any:
+def apply_edits(old: Any, changes: Any, blobs: BlobReader) -> Any:
     """Return `old` after `changes`; `old` itself is left alone. Raises Malformed, KeyError, IndexError or TypeError."""
     if not isinstance(changes, list):
         raise Malformed("the edits of a `$like` are no list")
     for change in changes:
-        old = _changed(old, change["at"], change, blobs)
+        old = _apply_edit(old, change["at"], change, blobs)
     return old
 
 
-def _changed(value: Any, at: Sequence[str | int], change: dict[str, Any], blobs: BlobReader) -> Any:
+def _apply_edit(value: Any, at: Sequence[str | int], change: dict[str, Any], blobs: BlobReader) -> Any:
     if not at:
-        return _at_the_place(value, change, blobs)
+        return _edit_value(value, change, blobs)
     key, rest = at[0], at[1:]
     blobs.spend(8 * len(value) if isinstance(value, list | dict) else 0)  # it is copied
     if isinstance(value, list) and isinstance(key, int) and 0 <= key <= len(value):
@@ -180,7 +180,7 @@ def _changed(value: Any, at: Sequence[str | int], change: dict[str, Any], blobs:
         if not rest and "gone" in change:
             del items[key]
         else:
-            items[key : key + 1] = [_changed(value[key] if key < len(value) else None, rest, change, blobs)]
+            items[key : key + 1] = [_apply_edit(value[key] if key < len(value) else None, rest, change, blobs)]
         return items
     if not isinstance(value, dict) or not isinstance(key, str):
         raise Malformed(f"an edit of a `$like` points nowhere: {key!r}")
@@ -188,26 +188,26 @@ def _changed(value: Any, at: Sequence[str | int], change: dict[str, Any], blobs:
     if not rest and "gone" in change:
         del fields[key]
     else:
-        fields[key] = _changed(value.get(key), rest, change, blobs)
+        fields[key] = _apply_edit(value.get(key), rest, change, blobs)
     return fields
 
 
-def _at_the_place(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
+def _edit_value(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
     match change:
         case {"now": now}:
             return reveal(now, blobs)
         case {"lines": list(parts)} if isinstance(value, str):
             old = value.split("\n")
-            found: list[str] = []
+            lines: list[str] = []
             for part in parts:
                 match part:
                     case [int(begin), int(end)]:
                         kept = old[begin:end]
                         blobs.spend(sum(map(len, kept)) + 8 * len(kept))
-                        found += kept
+                        lines += kept
                     case _:
-                        found.append(joined([part]))
-            return "\n".join(found)
+                        lines.append(join_lines([part]))
+            return "\n".join(lines)
         case _:
             raise Malformed("an edit of a `$like` says neither `now` nor `lines` nor `gone`")
 
@@ -238,12 +238,12 @@ class _Shelf(Generic[T]):
     def item(self, ident: str) -> T:
         """Return that of one item."""
         if "." not in ident and (number := int(ident[1:])) <= len(self._firsts.get(ident[0], ())) + 1:
-            return self.between(ident[0], number, number)[0]
+            return self.get_firsts(ident[0], number, number)[0]
         if ident not in self._others:
             self._others[ident] = self._make(ident)
         return self._others[ident]
 
-    def between(self, prefix: str, low: int, high: int) -> list[T]:
+    def get_firsts(self, prefix: str, low: int, high: int) -> list[T]:
         """Return those of the first versions `low` to `high`."""
         firsts = self._firsts.setdefault(prefix, [])
         while len(firsts) < high:
@@ -293,7 +293,7 @@ class Items:
                 fields.append((name, texts))
                 before += sum(isinstance(entry, dict) for entry in stored)
             else:
-                fields.append((name, self._whole(stored, style)))
+                fields.append((name, self._write_value(stored, style)))
                 before += isinstance(stored, dict) and isinstance(stored.get("$item"), dict)
         return list(style.pieces(fields))
 
@@ -307,14 +307,14 @@ class Items:
                 self.blobs.spend(_NAMING * len(fields[name]))
                 before += sum(isinstance(entry, dict) for entry in stored)
             else:
-                fields[name] = self._whole_tree(stored)
+                fields[name] = self._read_value(stored)
                 before += isinstance(stored, dict) and isinstance(stored.get("$item"), dict)
         return fields
 
-    def _whole(self, stored: Any, style: Style) -> str:
+    def _write_value(self, stored: Any, style: Style) -> str:
         match stored:
-            case {"$item": named}:
-                text = self._shelf(style, 1).item(_named(named))
+            case {"$item": reference}:
+                text = self._shelf(style, 1).item(_get_id(reference))
                 self.blobs.spend(len(text) + _NAMING)
                 return text
             case {"$raw": raw}:
@@ -324,10 +324,10 @@ class Items:
             case _:
                 return style.dumps(reveal(stored, self.blobs), 1)
 
-    def _whole_tree(self, stored: Any) -> Any:
+    def _read_value(self, stored: Any) -> Any:
         match stored:
-            case {"$item": named}:
-                return self._trees.item(_named(named))
+            case {"$item": reference}:
+                return self._trees.item(_get_id(reference))
             case {"$raw": _}:
                 raise Unshared
             case {"$list": list(items)}:
@@ -350,7 +350,7 @@ class Items:
                 if newest:
                     elements += [shelf.item(self._newest(f"{prefix}{n}", before)) for n in range(low, high + 1)]
                 else:
-                    elements += shelf.between(prefix, low, high)
+                    elements += shelf.get_firsts(prefix, low, high)
             else:
                 raise Malformed(f"an array of items holds {entry!r:.40}")
         return elements
@@ -368,13 +368,13 @@ class Items:
         return self._texts[name]
 
     def _text(self, style: Style, depth: int, ident: str) -> str:
-        stored = self._known(ident)
+        stored = self._get_stored(ident)
         if isinstance(stored, dict) and "$raw" in stored:
             return reveal_text(stored["$raw"], self.blobs)
         return style.dumps(self.value(ident), depth)
 
     def _tree(self, ident: str) -> Any:
-        if isinstance(stored := self._known(ident), dict) and "$raw" in stored:
+        if isinstance(stored := self._get_stored(ident), dict) and "$raw" in stored:
             raise Unshared
         return self.value(ident)
 
@@ -382,7 +382,7 @@ class Items:
         """Return the value of an item, through all that it is like."""
         chain = []
         while ident not in self._values:
-            stored = self._known(ident)
+            stored = self._get_stored(ident)
             chain.append((ident, stored))
             if not (isinstance(stored, dict) and "$like" in stored):
                 break
@@ -393,20 +393,20 @@ class Items:
         value = self._values.get(ident)
         for name, stored in reversed(chain):
             if isinstance(stored, dict) and "$like" in stored:
-                value = applied(value, stored.get("edits"), self.blobs)
+                value = apply_edits(value, stored.get("edits"), self.blobs)
             else:
                 value = reveal(stored, self.blobs)
             self._values[name] = value
         return value
 
-    def _known(self, ident: str) -> Any:
+    def _get_stored(self, ident: str) -> Any:
         try:
             return self._stored[ident]
         except KeyError:
             raise Malformed(f"item {ident} is not defined in the file") from None
 
 
-def _named(stored: Any) -> str:
+def _get_id(stored: Any) -> str:
     """Return the id of an item that is named, or defined and named at once."""
     if isinstance(stored, str) and is_id(stored):
         return stored
@@ -424,18 +424,18 @@ def _entries(body: dict[str, Any]) -> Iterable[Any]:
             yield stored["$item"]
 
 
-def unspliced(old: str, parts: Any, blobs: BlobReader) -> str:
+def join_splice(old: str, parts: Any, blobs: BlobReader) -> str:
     """Return the text that `parts` make of `old`. Raises Malformed."""
     if not isinstance(parts, list):
         raise Malformed("the parts of a splice are no list")
-    found: list[str] = []
+    texts: list[str] = []
     for part in parts:
         match part:
             case [int(begin), int(end)] if 0 <= begin <= end <= len(old):
                 blobs.spend(end - begin)
-                found.append(old[begin:end])
+                texts.append(old[begin:end])
             case str() | dict():
-                found.append(reveal_text(part, blobs))
+                texts.append(reveal_text(part, blobs))
             case _:
                 raise Malformed(f"a splice keeps {part!r:.40} of a text of {len(old)} characters")
-    return "".join(found)
+    return "".join(texts)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pytest_agentreplay.snapshots.codec import dedup_reader
 from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, count_shared, kept_and_new
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
-from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, marked, protect_text
+from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, protect_text, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -42,7 +42,7 @@ class JsonField:
     """One top-level field: a `value`, or the `elements` of an array of objects."""
 
     key: str
-    whole: JsonPiece | None
+    value: JsonPiece | None
     elements: Sequence[JsonPiece] = ()
 
 
@@ -62,29 +62,29 @@ def object_fields(text: str, eye: _MessageScanner) -> list[JsonField] | None:
 
 
 def _fields(text: str, eye: _MessageScanner) -> list[JsonField]:
-    at = _past(text, 0, "{")
-    found: list[JsonField] = []
+    at = _skip_mark(text, 0, "{")
+    fields: list[JsonField] = []
     if text[at : at + 1] == "}":
         at += 1
     else:
         while True:
-            key, at = scanstring(text, _past(text, at, '"', space=False), True)
-            at = _past(text, _blank(text, at), ":")
+            key, at = scanstring(text, _skip_mark(text, at, '"', space=False), True)
+            at = _skip_mark(text, _skip_space(text, at), ":")
             field, at = _field(key, text, at, eye)
-            found.append(field)
-            at = _blank(text, at)
+            fields.append(field)
+            at = _skip_space(text, at)
             if text[at : at + 1] == "}":
                 at += 1
                 break
-            at = _past(text, at, ",")
-    if _blank(text, at) != len(text) or len({field.key for field in found}) != len(found):
+            at = _skip_mark(text, at, ",")
+    if _skip_space(text, at) != len(text) or len({field.key for field in fields}) != len(fields):
         raise ValueError(text[at : at + 10])
-    return found
+    return fields
 
 
 def _field(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[JsonField, int]:
     if text[at : at + 1] == "[":
-        first = _blank(text, at + 1)
+        first = _skip_space(text, at + 1)
         if text[first : first + 1] == "{":
             elements, end = _elements(key, text, first, eye)
             if elements is not None:
@@ -95,41 +95,41 @@ def _field(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[JsonFiel
 
 def _elements(key: str, text: str, at: int, eye: _MessageScanner) -> tuple[list[JsonPiece] | None, int]:
     """Return the objects of an array and where it ends; None when one of its elements is not an object."""
-    found: list[JsonPiece] = []
+    elements: list[JsonPiece] = []
     previous = ""
     while text[at : at + 1] == "{":
         # An object's text is never the beginning of another one's, so equal characters are the same element.
-        known = eye.next(key, previous, text, at)
-        if known is not None:
-            previous, raw = known
-            found.append(JsonPiece(raw, None, previous))
+        element = eye.find_next(key, previous, text, at)
+        if element is not None:
+            previous, raw = element
+            elements.append(JsonPiece(raw, None, previous))
             at += len(raw)
         else:
             value, end = _scan(text, at)
             raw = text[at:end]
-            previous = eye.named(raw)
-            found.append(JsonPiece(raw, value, previous))
+            previous = eye.find_id(raw)
+            elements.append(JsonPiece(raw, value, previous))
             previous, at = previous or "?", end
-        at = _blank(text, at)
+        at = _skip_space(text, at)
         if text[at : at + 1] == "]":
-            return found, at + 1
-        at = _past(text, at, ",")
+            return elements, at + 1
+        at = _skip_mark(text, at, ",")
     return None, at
 
 
-def _past(text: str, at: int, mark: str, *, space: bool = True) -> int:
-    at = _blank(text, at) if space else at
+def _skip_mark(text: str, at: int, mark: str, *, space: bool = True) -> int:
+    at = _skip_space(text, at) if space else at
     if text[at : at + 1] != mark:
         raise ValueError(text[at : at + 10])
-    return _blank(text, at + 1) if space else at + 1
+    return _skip_space(text, at + 1) if space else at + 1
 
 
-def _blank(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     if text[at : at + 1] not in " \t\n\r":
         return at
-    found = _SPACE.match(text, at)
-    assert found is not None
-    return found.end()
+    space = _SPACE.match(text, at)
+    assert space is not None
+    return space.end()
 
 
 LETTERS = {
@@ -157,13 +157,13 @@ class Interner:
     _same: dict[str, str] = field(default_factory=dict)
     _after: dict[tuple[str, str], list[tuple[str, str]]] = field(default_factory=dict)
 
-    def written(self, text: str) -> tuple[dict[str, Any], Style] | None:
+    def write_body(self, text: str) -> tuple[dict[str, Any], Style] | None:
         """Return a request body that is a JSON object, as stored, with its style; None for any other text."""
         style = guess(text)
         fields = object_fields(text, _MessageScanner(self, manner_of(style, depth=2)))
         if fields is None:
             return None
-        as_written = [(f.key, f.whole.raw if f.whole else [piece.raw for piece in f.elements]) for f in fields]
+        as_written = [(f.key, f.value.raw if f.value else [piece.raw for piece in f.elements]) for f in fields]
         if style.compose(as_written) != text:
             return None
         pen = _MessageWriter(self, style)
@@ -185,7 +185,7 @@ class Interner:
         """Return what stood after `previous`, newest first, as (id, text)."""
         return self._after.get((manner, previous), [])
 
-    def named(self, manner: str, raw: str) -> str:
+    def find_id(self, manner: str, raw: str) -> str:
         """Return the id of what is written as `raw`; "" when it is new."""
         return self._ids.get((manner, raw), "")
 
@@ -194,44 +194,44 @@ class Interner:
 class _MessageScanner:
     """Recognises known elements in a text, most of them without parsing: history is resent in the same order."""
 
-    known: Interner
+    interner: Interner
     manner: str
 
-    def next(self, key: str, previous: str, text: str, at: int) -> tuple[str, str] | None:
+    def find_next(self, key: str, previous: str, text: str, at: int) -> tuple[str, str] | None:
         """Id and text of the known element that stands in `text` at `at`; `previous` ("" for none) is its neighbour."""
-        for ident, raw in self.known.followers(self.manner, previous or "^" + key):
+        for ident, raw in self.interner.followers(self.manner, previous or "^" + key):
             if text.startswith(raw, at):
                 return ident, raw
         return None
 
-    def named(self, raw: str) -> str:
+    def find_id(self, raw: str) -> str:
         """Return the id of the known element that is written as `raw`; "" when it is new."""
-        return self.known.named(self.manner, raw)
+        return self.interner.find_id(self.manner, raw)
 
 
 @dataclass(slots=True)
 class _MessageWriter:
     """Writes the fields of one body in one style."""
 
-    known: Interner
+    interner: Interner
     style: Style
 
     def field(self, f: JsonField) -> Any:
         """Return one top-level value as stored."""
-        if f.whole is not None:
-            return self._whole(f.key, f.whole)
+        if f.value is not None:
+            return self._write_value(f.key, f.value)
         return list(self._array(f))
 
-    def _whole(self, key: str, piece: JsonPiece) -> Any:
+    def _write_value(self, key: str, piece: JsonPiece) -> Any:
         """Return a value that is no array of objects: in place when short, else as an item."""
         if len(piece.raw) >= LONG and isinstance(piece.value, str | list | dict):
             place = "=" + key
             ident, definition = self._item(key, piece, place, depth=1)
-            self.known.follow(manner_of(self.style, depth=1), place, ident, piece.raw)
+            self.interner.follow(manner_of(self.style, depth=1), place, ident, piece.raw)
             return {"$item": ident if definition is _MISSING else {ident: definition}}
-        stored = self._faithful(piece, depth=1)
+        stored = self._write_exact(piece, depth=1)
         if stored is _MISSING:
-            return {"$raw": protect_text(piece.raw, self.known.blobs)}
+            return {"$raw": protect_text(piece.raw, self.interner.blobs)}
         return {"$list": stored} if isinstance(stored, list) and stored else stored
 
     def _array(self, f: JsonField) -> Iterator[Any]:
@@ -240,7 +240,7 @@ class _MessageWriter:
         previous = "^" + f.key
         for piece in f.elements:
             ident, definition = (piece.id, _MISSING) if piece.id else self._item(f.key, piece, previous, depth=2)
-            self.known.follow(manner, previous, ident, piece.raw)
+            self.interner.follow(manner, previous, ident, piece.raw)
             previous = ident
             if definition is _MISSING:
                 waiting.append(ident)
@@ -248,87 +248,89 @@ class _MessageWriter:
                 yield from compress(waiting, self._newest_before(ident))
                 waiting.clear()
                 yield {ident: definition}
-        yield from compress(waiting, self.known.newest)
+        yield from compress(waiting, self.interner.newest)
 
     def _newest_before(self, ident: str) -> dict[str, str]:
         """Return the newest versions as they were before `ident` was defined, a moment ago."""
         first = base(ident)
         if first == ident:
-            return self.known.newest
+            return self.interner.newest
         number = int(ident.partition(".")[2]) - 1
-        return {**self.known.newest, first: f"{first}.{number}" if number > 1 else first}
+        return {**self.interner.newest, first: f"{first}.{number}" if number > 1 else first}
 
     def _item(self, key: str, piece: JsonPiece, previous: str, depth: int) -> tuple[str, Any]:
         """Return the id of `piece` and, when it is new, its definition."""
-        known = self.known
+        interner = self.interner
         manner = manner_of(self.style, depth)
-        if ident := known.named(manner, piece.raw):
+        if ident := interner.find_id(manner, piece.raw):
             return ident, _MISSING
-        stored = self._faithful(piece, depth)
+        stored = self._write_exact(piece, depth)
         if stored is _MISSING:
             ident = self._new_id(key, "")
-            definition: Any = {"$raw": protect_text(piece.raw, known.blobs)}
+            definition: Any = {"$raw": protect_text(piece.raw, interner.blobs)}
         else:
             same = json.dumps(piece.value)
-            ident = known._same.get(same, "")
+            ident = interner._same.get(same, "")
             if ident:
-                known._ids[manner, piece.raw] = ident
+                interner._ids[manner, piece.raw] = ident
                 return ident, _MISSING
-            near = self._near(manner, previous)
-            definition, model = self._like(piece, stored, near)
+            neighbours = self._list_neighbours(manner, previous)
+            definition, model = self._define(piece, stored, neighbours)
             ident = self._new_id(key, model)
-            known._same[same] = ident
-            known.values[ident] = piece.value
-        known._ids[manner, piece.raw] = ident
+            interner._same[same] = ident
+            interner.values[ident] = piece.value
+        interner._ids[manner, piece.raw] = ident
         return ident, definition
 
-    def _faithful(self, piece: JsonPiece, depth: int) -> Any:
+    def _write_exact(self, piece: JsonPiece, depth: int) -> Any:
         """Return the stored form of a value that is written in the body's style; else _MISSING."""
         try:
             if self.style.dumps(piece.value, depth) != piece.raw:
                 return _MISSING
-            return marked(piece.value, self.known.blobs)
+            return write_value(piece.value, self.interner.blobs)
         except (NestedTooDeep, ValueError, RecursionError):
             return _MISSING
 
-    def _near(self, manner: str, previous: str) -> list[str]:
+    def _list_neighbours(self, manner: str, previous: str) -> list[str]:
         """Return ids of what stood in this place before, newest first."""
-        found = self.known.followers(manner, previous) or self.known.followers(manner, base(previous))
-        return [ident for ident, _ in found if ident in self.known.values]
+        followers = self.interner.followers(manner, previous) or self.interner.followers(manner, base(previous))
+        return [ident for ident, _ in followers if ident in self.interner.values]
 
-    def _like(self, piece: JsonPiece, stored: Any, near: list[str]) -> tuple[Any, str]:
+    def _define(self, piece: JsonPiece, stored: Any, neighbours: list[str]) -> tuple[Any, str]:
         """Return the definition of a new item, and the id of what it is a version of ("" for none)."""
-        known = self.known
+        interner = self.interner
         best: tuple[int, str, Any] | None = None
-        for model in dict.fromkeys(name for ident in near for name in (base(ident), ident) if name in known.values):
-            changes = list(dedup_reader.edits(known.values[model], piece.value, known.blobs))
+        for model in dict.fromkeys(
+            name for ident in neighbours for name in (base(ident), ident) if name in interner.values
+        ):
+            changes = list(dedup_reader.edits(interner.values[model], piece.value, interner.blobs))
             cost = len(json.dumps(changes))
             # An older model that costs little more is better to read: no chain to follow.
             if best is None or cost * 5 < best[0] * 4:
                 best = cost, model, changes
         if best is not None and best[0] * 2 < len(piece.raw):
             definition = {"$like": best[1], "edits": best[2]}
-            if self._proven(definition, piece):
+            if self._is_exact(definition, piece):
                 return definition, best[1]
-        if near and akin(known.values[near[0]], piece.value):
-            return stored, near[0]
+        if neighbours and are_alike(interner.values[neighbours[0]], piece.value):
+            return stored, neighbours[0]
         return stored, ""
 
-    def _proven(self, definition: dict[str, Any], piece: JsonPiece) -> bool:
-        reader = BlobReader(self.known.blobs.table)
-        value = dedup_reader.applied(self.known.values[definition["$like"]], definition["edits"], reader)
+    def _is_exact(self, definition: dict[str, Any], piece: JsonPiece) -> bool:
+        reader = BlobReader(self.interner.blobs.table)
+        value = dedup_reader.apply_edits(self.interner.values[definition["$like"]], definition["edits"], reader)
         text = json.dumps(definition, ensure_ascii=False)
         return json.dumps(value) == json.dumps(piece.value) and text.encode(errors="replace").decode() == text
 
     def _new_id(self, key: str, model: str) -> str:
-        known = self.known
+        interner = self.interner
         if model:
             first = base(model)
-            number = known._versions[first] = known._versions.get(first, 1) + 1
-            ident = known.newest[first] = f"{first}.{number}"
+            number = interner._versions[first] = interner._versions.get(first, 1) + 1
+            ident = interner.newest[first] = f"{first}.{number}"
             return ident
         letter = LETTERS.get(key, "x")
-        number = known._counts[letter] = known._counts.get(letter, 0) + 1
+        number = interner._counts[letter] = interner._counts.get(letter, 0) + 1
         return f"{letter}{number}"
 
 
@@ -337,7 +339,7 @@ def manner_of(style: Style, depth: int) -> str:
     return f"{style.layout}{style.escape}{depth if style.indent else 0}"
 
 
-def akin(a: Any, b: Any) -> bool:
+def are_alike(a: Any, b: Any) -> bool:
     """Return whether two values share nearly all the text of the shorter one."""
     ours, theirs = set(_texts(a)), set(_texts(b))
     shared = sum(map(len, ours & theirs))
@@ -379,34 +381,34 @@ def parts(old: bytes, new: bytes) -> Iterator[tuple[int, int] | bytes]:
 
 def _pieces(before: bytes, after: bytes, shift: int) -> Iterator[tuple[int, int] | bytes]:
     mark = max((b"},", b"\n"), key=after.count)
-    known: dict[bytes, int] = {}
+    offsets: dict[bytes, int] = {}
     at = shift
     for piece in before.split(mark):
-        known.setdefault(piece, at)
+        offsets.setdefault(piece, at)
         at += len(piece) + len(mark)
     last = at - len(mark)
     begin = end = 0
-    fresh: list[bytes] = []
+    new: list[bytes] = []
     pieces = after.split(mark)
     for number, piece in enumerate(pieces):
-        whole = piece + mark if number < len(pieces) - 1 else piece
-        at = known.get(piece, -1)
-        if end > begin and before.startswith(whole, end - shift):
-            end += len(whole)
-        elif at >= 0 and at + len(whole) <= last:
-            if fresh:
-                yield b"".join(fresh)
-                fresh.clear()
+        text = piece + mark if number < len(pieces) - 1 else piece
+        at = offsets.get(piece, -1)
+        if end > begin and before.startswith(text, end - shift):
+            end += len(text)
+        elif at >= 0 and at + len(text) <= last:
+            if new:
+                yield b"".join(new)
+                new.clear()
             if end > begin:
                 yield begin, end
-            begin, end = at, at + len(whole)
+            begin, end = at, at + len(text)
         else:
             if end > begin:
                 yield begin, end
             begin = end = 0
-            fresh.append(whole)
-    if fresh:
-        yield b"".join(fresh)
+            new.append(text)
+    if new:
+        yield b"".join(new)
     if end > begin:
         yield begin, end
 
@@ -420,13 +422,13 @@ _MANY = 2000
 _CRUMB = 24
 
 
-def spliced(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
+def splice(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
     """Return the parts that make `new` of `old`; None when that is hardly shorter than `new`."""
     if min(len(old), len(new)) < WORTH:
         return None
     parts = [
         [part[0], part[1]] if isinstance(part, tuple) else protect_text(part, blobs)
-        for part in _joined(_parts(old, new))
+        for part in _join_parts(_parts(old, new))
     ]
     return parts if len(json.dumps(parts)) * 10 < len(new) * 7 else None
 
@@ -452,16 +454,16 @@ def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
     yield len(old) - end, len(old)
 
 
-def _joined(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | str]:
+def _join_parts(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | str]:
     """Return neighbouring texts as one, empty parts left out."""
-    found: list[tuple[int, int] | str] = []
+    joined: list[tuple[int, int] | str] = []
     for part in parts:
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if isinstance(part, str):
             if isinstance(last, str):
-                found[-1] = last + part
+                joined[-1] = last + part
             elif part:
-                found.append(part)
+                joined.append(part)
         elif part[0] < part[1]:
-            found.append(part)
-    return found
+            joined.append(part)
+    return joined

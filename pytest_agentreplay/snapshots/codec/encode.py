@@ -52,58 +52,58 @@ def header_out(header: Header, blobs: BlobWriter) -> Stored:
 
 def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
     """Return an exchange as stored; `number` counts from 1."""
-    found: Stored = {"order": [exchange.start, exchange.finish]}
+    stored: Stored = {"order": [exchange.start, exchange.finish]}
     if exchange.lane != "main":
-        found["lane"] = protect_text(exchange.lane, bodies.blobs)
+        stored["lane"] = protect_text(exchange.lane, bodies.blobs)
     if exchange.timing != Timing():
-        found |= timing_out(exchange.timing)
+        stored |= timing_out(exchange.timing)
     if exchange.attempt != 1:
-        found["attempt"] = exchange.attempt
+        stored["attempt"] = exchange.attempt
     if exchange.suspended:
-        found["suspended"] = True
+        stored["suspended"] = True
     if exchange.parent is not None:
-        found["parent"] = exchange.parent
+        stored["parent"] = exchange.parent
     if exchange.parts:
-        found["parts"] = [list(part) for part in exchange.parts]
+        stored["parts"] = [list(part) for part in exchange.parts]
     if exchange.at_once >= 0:
-        found["at_once"] = exchange.at_once
+        stored["at_once"] = exchange.at_once
     if exchange.agent:
-        found["agent"] = protect_text(exchange.agent, bodies.blobs)
+        stored["agent"] = protect_text(exchange.agent, bodies.blobs)
     match exchange.call:
         case HttpCall() as call:
-            found["request"] = _request(call, number, exchange.lane, bodies)
+            stored["request"] = _request(call, number, exchange.lane, bodies)
         case ToolCall() as call:
-            found[call.boundary] = {
+            stored[call.boundary] = {
                 "name": protect_text(call.name, bodies.blobs),
                 **({"facts": protect(call.facts, bodies.blobs)} if call.facts else {}),
                 "arguments": protect(call.arguments, bodies.blobs),
             }
         case FrameCall() as call:
-            found["frame"] = _frame(call, number, exchange.lane, bodies)
+            stored["frame"] = _frame(call, number, exchange.lane, bodies)
         case _:
             assert_never(exchange.call)
     match exchange.outcome:
         case None:
             pass
         case HttpReply() as reply:
-            found["response"] = _response(reply, number, bodies)
+            stored["response"] = _response(reply, number, bodies)
         case ToolReply() as reply:
-            found["result"] = _result(reply, bodies.blobs)
+            stored["result"] = _result(reply, bodies.blobs)
         case FramesReply() as reply:
-            found["frames"] = _frames(reply, number, bodies)
+            stored["frames"] = _frames(reply, number, bodies)
         case Failure() as failure:
-            found["failure"] = failure_out(failure, bodies.blobs)
+            stored["failure"] = failure_out(failure, bodies.blobs)
         case _:
             assert_never(exchange.outcome)
-    return found
+    return stored
 
 
 def timing_out(timing: Timing) -> Stored:
     """Return milliseconds, as people read them, where that is exact; else nanoseconds."""
     readings = [timing.start, timing.first, timing.end]
-    shown = [None if reading is None else _milliseconds(reading) for reading in readings]
-    if [None if ms is None else nanoseconds(ms) for ms in shown] == readings:
-        return {"ms": shown}
+    milliseconds = [None if reading is None else _milliseconds(reading) for reading in readings]
+    if [None if ms is None else nanoseconds(ms) for ms in milliseconds] == readings:
+        return {"ms": milliseconds}
     return {"ns": readings}
 
 
@@ -114,101 +114,101 @@ def _milliseconds(reading: int) -> float | int | None:
 
 
 def _request(call: HttpCall, number: int, lane: str, bodies: Bodies) -> Stored:
-    found: Stored = {"method": protect_text(call.method, bodies.blobs), "url": protect_text(call.url, bodies.blobs)}
+    stored: Stored = {"method": protect_text(call.method, bodies.blobs), "url": protect_text(call.url, bodies.blobs)}
     if call.headers:
-        found["headers"] = headers_out(call.headers, bodies.blobs)
+        stored["headers"] = headers_out(call.headers, bodies.blobs)
     if len(call.body):
-        found["body"] = bodies.request(number, lane, call.body)
-    return found
+        stored["body"] = bodies.request(number, lane, call.body)
+    return stored
 
 
 def _response(reply: HttpReply, number: int, bodies: Bodies) -> Stored:
     _refuse(values.wrong_status(reply.status))
-    found: Stored = {"status": reply.status}
+    stored: Stored = {"status": reply.status}
     if reply.reason:
-        found["reason"] = protect_text(reply.reason, bodies.blobs)
+        stored["reason"] = protect_text(reply.reason, bodies.blobs)
     if reply.version != "HTTP/1.1":
-        found["version"] = protect_text(reply.version, bodies.blobs)
+        stored["version"] = protect_text(reply.version, bodies.blobs)
     if reply.headers:
-        found["headers"] = headers_out(reply.headers, bodies.blobs)
+        stored["headers"] = headers_out(reply.headers, bodies.blobs)
     size = len(reply.body)
     if reply.cuts != ((size,) if size else ()):
-        found["cuts"] = list(reply.cuts)
+        stored["cuts"] = list(reply.cuts)
     if reply.closed:
-        found["closed"] = True
+        stored["closed"] = True
     if reply.failure is not None:
-        found["failure"] = failure_out(reply.failure, bodies.blobs)
+        stored["failure"] = failure_out(reply.failure, bodies.blobs)
     if size:
-        found["body"] = bodies.reply(number, reply.body)
-    return found
+        stored["body"] = bodies.reply(number, reply.body)
+    return stored
 
 
 def _frame(call: FrameCall, number: int, lane: str, bodies: Bodies) -> Stored:
-    found: Stored = {"url": protect_text(call.url, bodies.blobs)}
+    stored: Stored = {"url": protect_text(call.url, bodies.blobs)}
     if call.boundary != "websocket":
-        found["boundary"] = protect_text(call.boundary, bodies.blobs)
+        stored["boundary"] = protect_text(call.boundary, bodies.blobs)
     if call.connection is not None:
-        found["connection"] = call.connection
+        stored["connection"] = call.connection
     if call.headers:
-        found["headers"] = headers_out(call.headers, bodies.blobs)
+        stored["headers"] = headers_out(call.headers, bodies.blobs)
     if call.binary:
-        found["binary"] = True
+        stored["binary"] = True
     if len(call.body):
-        found["body"] = bodies.request(number, lane, call.body)
-    return found
+        stored["body"] = bodies.request(number, lane, call.body)
+    return stored
 
 
 def _frames(reply: FramesReply, number: int, bodies: Bodies) -> Stored:
-    found: Stored = {}
+    stored: Stored = {}
     if reply.headers:
-        found["headers"] = headers_out(reply.headers, bodies.blobs)
+        stored["headers"] = headers_out(reply.headers, bodies.blobs)
     if reply.cuts is not None:
-        found["cuts"] = list(reply.cuts)
+        stored["cuts"] = list(reply.cuts)
     if reply.binary:
-        found["binary"] = list(reply.binary)
+        stored["binary"] = list(reply.binary)
     if reply.inner:
-        found["inner"] = list(reply.inner)
+        stored["inner"] = list(reply.inner)
     if reply.closed is not None:
         closed = reply.closed
-        found["closed"] = {"code": closed.code}
+        stored["closed"] = {"code": closed.code}
         if closed.reason:
-            found["closed"]["reason"] = protect_text(closed.reason, bodies.blobs)
+            stored["closed"]["reason"] = protect_text(closed.reason, bodies.blobs)
         if closed.by_agent:
-            found["closed"]["by"] = "agent"
+            stored["closed"]["by"] = "agent"
     if reply.failure is not None:
-        found["failure"] = failure_out(reply.failure, bodies.blobs)
+        stored["failure"] = failure_out(reply.failure, bodies.blobs)
     if reply.waited:
-        found["waited"] = True
+        stored["waited"] = True
     if len(reply.body):
-        found["body"] = bodies.reply(number, reply.body)
-    return found
+        stored["body"] = bodies.reply(number, reply.body)
+    return stored
 
 
 def _result(reply: ToolReply, blobs: BlobWriter) -> Stored:
-    found: Stored = {}
+    stored: Stored = {}
     if reply.items is not None:
-        found["items"] = protect(list(reply.items), blobs)
+        stored["items"] = protect(list(reply.items), blobs)
     if reply.sent is not None:
-        found["sent"] = protect(list(reply.sent), blobs)
+        stored["sent"] = protect(list(reply.sent), blobs)
     if reply.items is None or reply.value is not None:
-        found["value"] = protect(reply.value, blobs)
+        stored["value"] = protect(reply.value, blobs)
     if reply.closed:
-        found["closed"] = True
+        stored["closed"] = True
     if reply.failure is not None:
-        found["failure"] = failure_out(reply.failure, blobs)
-    return found
+        stored["failure"] = failure_out(reply.failure, blobs)
+    return stored
 
 
 def failure_out(failure: Failure, blobs: BlobWriter) -> Stored:
     """Return a failure as stored."""
-    found: Stored = {"type": protect_text(failure.type, blobs)}
+    stored: Stored = {"type": protect_text(failure.type, blobs)}
     if failure.message:
-        found["message"] = protect_text(failure.message, blobs)
+        stored["message"] = protect_text(failure.message, blobs)
     if failure.args:
-        found["args"] = protect(list(failure.args), blobs)
+        stored["args"] = protect(list(failure.args), blobs)
     if failure.bases:
-        found["bases"] = [protect_text(base, blobs) for base in failure.bases]
-    return found
+        stored["bases"] = [protect_text(base, blobs) for base in failure.bases]
+    return stored
 
 
 def headers_out(headers: Headers, blobs: BlobWriter) -> list[Any]:

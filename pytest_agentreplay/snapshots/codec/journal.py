@@ -36,7 +36,7 @@ class _Written:
 
     blobs: BlobWriter = field(default_factory=BlobWriter)
     _last: dict[str, bytes] = field(default_factory=dict)
-    _known: int = 0
+    _blobs_written: int = 0
 
     def request(self, number: int, lane: str, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
         earlier, self._last[lane] = self._last.get(lane, b""), body.data
@@ -47,8 +47,8 @@ class _Written:
 
     def new_blobs(self) -> dict[str, Any]:
         """Return the blobs that no record holds yet."""
-        names = list(self.blobs.table)[self._known :]
-        self._known += len(names)
+        names = list(self.blobs.table)[self._blobs_written :]
+        self._blobs_written += len(names)
         return {"blobs": {name: self.blobs.table[name] for name in names}} if names else {}
 
 
@@ -68,16 +68,16 @@ class JournalWriter:
         return _record({"exchange": stored, **self._bodies.new_blobs()})
 
 
-def read(data: bytes) -> tuple[Run | None, int]:
+def read_journal(data: bytes) -> tuple[Run | None, int]:
     """Return the run that a journal holds, None without a header, and how many bytes of a torn tail were dropped."""
     header: Header | None = None
     exchanges: dict[int, Exchange] = {}
     bodies = _Read()
     at = 0
-    while (found := _RECORD.match(data, at)) is not None:
-        end = found.end() + int(found[1])
-        payload = data[found.end() : end]
-        if data[end : end + 1] != b"\n" or _sum(payload) != found[2]:
+    while (record_head := _RECORD.match(data, at)) is not None:
+        end = record_head.end() + int(record_head[1])
+        payload = data[record_head.end() : end]
+        if data[end : end + 1] != b"\n" or _sum(payload) != record_head[2]:
             break
         try:
             record = json.loads(payload)

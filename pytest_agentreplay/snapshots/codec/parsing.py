@@ -18,7 +18,7 @@ from itertools import accumulate, islice
 from typing import Any, NoReturn
 
 from pytest_agentreplay.errors import SnapshotUnreadable
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 
 RUN_OF_CASE = "run.snapshot.json"
 DEEPEST = 64
@@ -35,25 +35,25 @@ _OTHER = bytes(set(range(256)) - set(_MARKS))
 _STEPS = bytes({"[": 1, "{": 1, "]": 255, "}": 255}.get(chr(code), 0) for code in range(256))
 
 
-def exceeded(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLEST) -> str:
+def explain_excess(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLEST) -> str:
     """Return why `data` is too much to be parsed, "" when it is not."""
     depth = marks = at = 0
     inside = False
-    held = b""
+    carry = b""
     while at < len(data):
-        piece = held + data[at : at + _PIECE]
+        piece = carry + data[at : at + _PIECE]
         at += _PIECE
         odd = (len(piece) - len(piece.rstrip(b"\\"))) % 2 and at < len(data)  # an escape is not cut in two
-        whole, held = (piece[:-1], piece[-1:]) if odd else (piece, b"")
+        text, carry = (piece[:-1], piece[-1:]) if odd else (piece, b"")
         # A quote that is escaped ends no string; a backslash that is escaped escapes no quote.
-        parts = whole.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER).split(b'"')
-        found = b"".join(parts[inside::2])
+        parts = text.replace(b"\\\\", b"").replace(b'\\"', b"").translate(None, _OTHER).split(b'"')
+        marks_here = b"".join(parts[inside::2])
         inside ^= len(parts) % 2 == 0
-        steps = memoryview(found.translate(_STEPS)).cast("b")
+        steps = memoryview(marks_here.translate(_STEPS)).cast("b")
         if max(accumulate(steps, initial=depth)) > deepest:
             return DEEP
         depth += sum(steps)
-        marks += len(found)
+        marks += len(marks_here)
         if marks > fullest:
             return f"more than {fullest:,} brackets and commas"
     return ""
@@ -70,39 +70,39 @@ _TOKENS = 400_000
 """Tokens that are looked at for the place of what is wrong: half a second."""
 
 
-def encoded(text: str | bytes) -> bytes:
+def to_bytes(text: str | bytes) -> bytes:
     """Return the bytes of a file, which all places in errors count."""
     return text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
 
 
-def parsed(data: bytes, file: str) -> dict[str, Any]:
+def parse_object(data: bytes, file: str) -> dict[str, Any]:
     """Return the JSON object that a file is. Raises SnapshotUnreadable."""
-    text = _decoded(data, file)
-    if why := exceeded(data):
+    text = _decode(data, file)
+    if why := explain_excess(data):
         if why == DEEP:
             strict(data, file)
         raise SnapshotUnreadable(f"too much to be read: {why}; restore the file from git", file=file)
     try:
-        found = _decoder.decode(text)
+        value = _decoder.decode(text)
     except json.JSONDecodeError as error:
         _refuse_conflict(text, file)
         msg = f"not JSON any more ({error.msg}); {advise_restoring(file)}"
         raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
     except (ValueError, RecursionError):
         _refuse_content(data, file)
-    if not isinstance(found, dict):
+    if not isinstance(value, dict):
         raise SnapshotUnreadable("a snapshot is a JSON object; this is something else", file=file, place="1:1")
-    return found
+    return value
 
 
 def advise_restoring(file: str) -> str:
     """Return what to do about a damaged snapshot. That of a case is no test's, so no recording writes it."""
     if file.replace("\\", "/").rpartition("/")[2] == RUN_OF_CASE:
-        return f"restore it: git restore {quoted(file)}, or make the case again with agentreplay scaffold"
+        return f"restore it: git restore {quote_word(file)}, or make the case again with agentreplay scaffold"
     return "restore the file from git, or record again with --snapshot-record"
 
 
-def _decoded(data: bytes, file: str) -> str:
+def _decode(data: bytes, file: str) -> str:
     """Return the text of a file.
 
     Raises SnapshotUnreadable for what is not plain UTF-8, is empty, or only points elsewhere.
@@ -128,9 +128,9 @@ def _decoded(data: bytes, file: str) -> str:
 
 
 def _refuse_conflict(text: str, file: str) -> None:
-    if found := _CONFLICT.search(text):
+    if mark := _CONFLICT.search(text):
         msg = "unresolved merge conflict; take one side (git checkout --ours or --theirs), or record again"
-        raise SnapshotUnreadable(msg, file=file, place=_place(text, found.start()))
+        raise SnapshotUnreadable(msg, file=file, place=_place(text, mark.start()))
 
 
 def _refuse_content(data: bytes, file: str) -> NoReturn:
@@ -148,7 +148,7 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _bounded(text: str) -> float:
+def _parse_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
         raise ValueError(text)
@@ -156,13 +156,13 @@ def _bounded(text: str) -> float:
 
 
 def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError(pairs)
-    return found
+    return members
 
 
-_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_bounded, object_pairs_hook=_no_key_twice)
+_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_parse_float, object_pairs_hook=_no_key_twice)
 _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 

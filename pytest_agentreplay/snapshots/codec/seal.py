@@ -25,18 +25,18 @@ LIKENESS = 500
 NAMED = 6
 
 
-def edited(doc: Stored, data: bytes, file: str) -> list[str]:
+def list_edits(doc: Stored, data: bytes, file: str) -> list[str]:
     """Return what does not fit its own digest."""
-    sealed, digest = seal_digest.checked(doc, data, file)
+    sealed, digest = seal_digest.check_seal(doc, data, file)
     if sealed:
         return []
     seal = doc.get(seal_digest.KEY)
     if seal is None:
         return ["the seal is gone"]
-    found = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.SnapshotReader(doc, file).exchanges)]
-    if found:
-        return found
-    if seal.get("self") == seal_digest.own(seal):
+    edits = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.SnapshotReader(doc, file).exchanges)]
+    if edits:
+        return edits
+    if seal.get("self") == seal_digest.digest_seal(seal):
         return ["the order of its keys"]
     return ["the revisions"] if seal.get("digest") == digest else ["the seal itself"]
 
@@ -50,13 +50,13 @@ def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
     now = seal_digest.parts(doc)
     for key in now:
         if key in before and before[key] != now[key]:
-            yield _named(key)
+            yield _format_key(key)
         elif key not in before:
-            yield f"{_named(key)} (added)"
-    yield from (f"{_named(key)} (gone)" for key in before if key not in now)
+            yield f"{_format_key(key)} (added)"
+    yield from (f"{_format_key(key)} (gone)" for key in before if key not in now)
 
 
-def _named(key: str) -> str:
+def _format_key(key: str) -> str:
     """Return a key as it may be shown; it was not written by us."""
     return key[:40] if key.isascii() and key.isprintable() else ascii(key[:40])
 
@@ -70,10 +70,10 @@ def _exchanges(before: Any, stored: list[Any]) -> list[str]:
         moved = [n for n, (was, is_) in enumerate(zip(before, now, strict=True), 1) if was != is_]
         names = f" {', '.join(map(str, moved))}" if len(moved) <= NAMED else ""
         return [f"the order of exchanges{names}"] if moved else []
-    return list(_moved(before, now))
+    return list(_list_moves(before, now))
 
 
-def _moved(before: list[str], now: list[str]) -> Iterator[str]:
+def _list_moves(before: list[str], now: list[str]) -> Iterator[str]:
     """Yield which exchanges are others, new or gone."""
     head = next((n for n, (was, is_) in enumerate(zip(before, now, strict=False)) if was != is_), None)
     head = min(len(before), len(now)) if head is None else head
@@ -96,36 +96,36 @@ def _moved(before: list[str], now: list[str]) -> Iterator[str]:
             yield f"{j - i - same} gone after exchange {first + same}"
 
 
-def resealed(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
+def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
     """Return `doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
     for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
         for place, body in v1.bodies_of(exchange):
-            held = v1.side(stored, place)
-            if "body" in held:
-                held["body"] |= {"size": len(body), "sha256": body.sha256}
+            message = v1.side(stored, place)
+            if "body" in message:
+                message["body"] |= {"size": len(body), "sha256": body.sha256}
         outcome = exchange.outcome
-        if isinstance(outcome, HttpReply | FramesReply) and "cuts" in (held := v1.side(stored, "response")):
+        if isinstance(outcome, HttpReply | FramesReply) and "cuts" in (message := v1.side(stored, "response")):
             if outcome.cuts is None:
-                del held["cuts"]
+                del message["cuts"]
             else:
-                held["cuts"] = list(outcome.cuts)
-    return _revised(doc, reason, file, at)
+                message["cuts"] = list(outcome.cuts)
+    return _add_revision(doc, reason, file, at)
 
 
-def restated(doc: Stored, test: str, file: str) -> str:
+def restate(doc: Stored, test: str, file: str) -> str:
     """Return `doc` as the snapshot of `test`, under a seal that keeps its revisions and adds that of the new name."""
     was = doc["header"]["test"]
     doc["header"]["test"] = protect_text(test, BlobWriter())  # a blob holds no "::", so that none is made
     if seal_digest.revisions(doc, file):
-        return _revised(doc, f"renamed from {was}", file)
+        return _add_revision(doc, f"renamed from {was}", file)
     doc.pop(seal_digest.KEY, None)
-    return seal_digest.sealed(doc)
+    return seal_digest.write_sealed(doc)
 
 
-def _revised(doc: Stored, reason: str, file: str, at: str = "") -> str:
+def _add_revision(doc: Stored, reason: str, file: str, at: str = "") -> str:
     """Return `doc` sealed with one more revision, which begins where the last one ended."""
-    told = seal_digest.revisions(doc, file)
+    revisions = seal_digest.revisions(doc, file)
     old = doc.pop(seal_digest.KEY, None) or {}
-    begin = told[-1].get("to") if told else old.get("digest")
-    revision: JsonObject = {"from": str(begin or ""), "to": seal_digest.laid_out(doc), "reason": reason}
-    return seal_digest.sealed(doc, [*told, revision | ({"at": at} if at else {})])
+    begin = revisions[-1].get("to") if revisions else old.get("digest")
+    revision: JsonObject = {"from": str(begin or ""), "to": seal_digest.digest_content(doc), "reason": reason}
+    return seal_digest.write_sealed(doc, [*revisions, revision | ({"at": at} if at else {})])

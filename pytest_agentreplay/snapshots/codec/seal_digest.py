@@ -33,7 +33,7 @@ _MARK = f',\n "{KEY}": '.encode()
 _PREFIX = b"agentreplay/snapshot/v2\0"
 
 
-def sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
+def write_sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
     """Return the text of the file that holds `content`, which has no seal yet."""
     above = members(content)
     seal: Stored = {
@@ -44,47 +44,47 @@ def sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
         "exchanges": exchanges(content["exchanges"]),
         "revisions": list(revisions),
     }
-    return f"{above},{members({KEY: {**seal, 'self': own(seal)}})[1:]}\n}}\n"
+    return f"{above},{members({KEY: {**seal, 'self': digest_seal(seal)}})[1:]}\n}}\n"
 
 
 def parts(content: Stored) -> dict[str, str]:
     """Return a short digest of each top-level value but the exchanges."""
-    return {key: short(value) for key, value in content.items() if key not in {KEY, "exchanges"}}
+    return {key: digest_shortly(value) for key, value in content.items() if key not in {KEY, "exchanges"}}
 
 
 def exchanges(stored: list[Any]) -> list[str]:
     """Return a short digest of each exchange."""
-    return [short(exchange) for exchange in stored]
+    return [digest_shortly(exchange) for exchange in stored]
 
 
-def short(value: Any) -> str:
+def digest_shortly(value: Any) -> str:
     """Return enough of a digest to name what was edited."""
     return parsing.canonical_digest(value)[:SHORT]
 
 
-def own(seal: Stored) -> str:
+def digest_seal(seal: Stored) -> str:
     """Return the digest over the seal, which covers what it says of the content and its revisions."""
     return parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
 
 
-def own_fits(doc: Stored) -> bool:
+def is_own_digest_right(doc: Stored) -> bool:
     """Return whether the seal is what it says of itself, and stands where it belongs."""
     seal = doc[KEY]
-    return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == own(seal)
+    return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == digest_seal(seal)
 
 
-def laid_out(doc: Stored) -> str:
+def digest_content(doc: Stored) -> str:
     """Return the digest of the content of `doc`, however its text was laid out. Raises RecursionError."""
     return _digest(members({key: value for key, value in doc.items() if key != KEY}).encode("utf-8", "surrogatepass"))
 
 
 def _digest(above: bytes | memoryview) -> str:
-    found = hashlib.sha256(_PREFIX)
-    found.update(above)
-    return found.hexdigest()
+    digest = hashlib.sha256(_PREFIX)
+    digest.update(above)
+    return digest.hexdigest()
 
 
-def _above(data: bytes) -> memoryview | None:
+def _cut_seal(data: bytes) -> memoryview | None:
     """Return what stands above the seal, not copied; None where more comes after it, or two of them."""
     if b"\r" in data:
         data = data.replace(b"\r\n", b"\n")
@@ -105,7 +105,7 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
 _pairs = json.JSONDecoder(object_pairs_hook=_no_key_twice)
 
 
-def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
+def check_seal(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
     """Return whether the seal fits, and the digest of the content. Raises SnapshotUnreadable.
 
     Every token of `data` has been looked at then, but where it is what was sealed byte for byte: a doubled key
@@ -116,19 +116,19 @@ def checked(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
         raise SnapshotUnreadable(f"`{KEY}` must be an object", file=file, place=KEY)
     if seal is None:
         parsing.strict(data, file)
-        return False, laid_out(doc)
+        return False, digest_content(doc)
     alg, form = seal.get("alg"), seal.get("form")
     if alg != ALGORITHM or form != FORM:
         raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=KEY)
-    above = _above(data)
+    above = _cut_seal(data)
     digest = "" if above is None else _digest(above)
     try:
         if digest != seal.get("digest"):
             parsing.strict(data, file)
-            digest = laid_out(doc)
+            digest = digest_content(doc)
         elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
             parsing.strict(data, file)
-        return digest == seal.get("digest") and own_fits(doc), digest
+        return digest == seal.get("digest") and is_own_digest_right(doc), digest
     except RecursionError:
         raise parsing.too_deep(file) from None
 
@@ -138,22 +138,22 @@ def identity(doc: Stored, data: bytes, file: str) -> str:
 
     Raises SnapshotUnreadable.
     """
-    return str(doc[KEY]["self"]) if checked(doc, data, file)[0] else ""
+    return str(doc[KEY]["self"]) if check_seal(doc, data, file)[0] else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
     """Return who resealed the file and why, oldest first. Raises SnapshotUnreadable."""
-    found = (doc.get(KEY) or {}).get("revisions", [])
-    if not (isinstance(found, list) and all(isinstance(revision, dict) for revision in found)):
+    revisions = (doc.get(KEY) or {}).get("revisions", [])
+    if not (isinstance(revisions, list) and all(isinstance(revision, dict) for revision in revisions)):
         raise SnapshotUnreadable("`revisions` must be a list of objects", file=file, place="integrity")
-    return tuple(found)
+    return tuple(revisions)
 
 
-def broken(told: Sequence[JsonObject], digest: str) -> str:
+def broken(revisions: Sequence[JsonObject], digest: str) -> str:
     """Return where the revisions do not lead from one to the next and to `digest`; "" where they do."""
-    for number, revision in enumerate(told, 1):
-        last = number == len(told)
-        if revision.get("to") != (digest if last else told[number].get("from")):
+    for number, revision in enumerate(revisions, 1):
+        last = number == len(revisions)
+        if revision.get("to") != (digest if last else revisions[number].get("from")):
             return f"revision {number} does not lead to {'what is sealed' if last else 'the next one'}"
     return ""
 
@@ -193,7 +193,7 @@ def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
         inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
         parts = [_form(item, inner, lead + 1 if inner == depth else 0, fill=fill) for item in value]
         if fill and len(parts) > 1 and not any(isinstance(item, dict) for item in value):
-            parts = _filled(parts, depth)
+            parts = _fill_lines(parts, depth)
         return _enclose("[]", parts, depth, lead)
     return _constant(value)
 
@@ -213,7 +213,7 @@ def _enclose(brackets: str, parts: list[str], depth: int, lead: int) -> str:
     return f"{brackets[0]}{pad}{f',{pad}'.join(parts)}\n{' ' * depth}{brackets[1]}"
 
 
-def _filled(parts: list[str], depth: int) -> list[str]:
+def _fill_lines(parts: list[str], depth: int) -> list[str]:
     """Return short items packed into full lines (sizes, tokens of a stream); as they are when one of them is long."""
     if any(len(part) > _SHORT or "\n" in part for part in parts):
         return parts

@@ -17,8 +17,15 @@ from dataclasses import dataclass
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.snapshots.codec.styles import Style, escapes, guess, style
-from pytest_agentreplay.snapshots.codec.values import DEEPEST, Malformed, NestedTooDeep, marked, protect_text, reveal
+from pytest_agentreplay.snapshots.codec.styles import Style, escapes, guess, parse_style
+from pytest_agentreplay.snapshots.codec.values import (
+    DEEPEST,
+    Malformed,
+    NestedTooDeep,
+    protect_text,
+    reveal,
+    write_value,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -50,7 +57,7 @@ def write_events(text: str, blobs: BlobWriter) -> dict[str, Any] | None:
     rest = blocks.pop()
     first = next((guess(block.partition("data: ")[2]) for block in blocks if "data: {" in block), Style())
     manner = Style(first.layout, escapes(text))
-    events = [_parsed(block, newline, manner) for block in blocks]
+    events = [_parse_event(block, newline, manner) for block in blocks]
     head = {} if newline == "\n" else {"newline": newline}
     stored = _write_rows("events", events, manner, head, blobs)
     if stored is not None and rest:
@@ -90,7 +97,7 @@ def _write_rows(
     return {**style_of, **head, **({"templates": templates} if templates else {}), key: stored}
 
 
-def _parsed(block: str, newline: str, manner: Style) -> Event:
+def _parse_event(block: str, newline: str, manner: Style) -> Event:
     """Return the fields of an event in order; the text itself where fields would not give it back."""
     fields: dict[str, Any] = {}
     for line in block.split(newline):
@@ -122,22 +129,22 @@ def rows(events: list[Event], templates: dict[str, Any], blobs: BlobWriter) -> l
         outline = f"{kind} {_outline(event, leaves)}"
         outlines.append(outline)
         shapes.setdefault(outline, _StreamShape([])).events.append(leaves)
-    found: list[Any] = []
+    rows: list[Any] = []
     for event, outline in zip(events, outlines, strict=True):
         shape = shapes[outline]
         if not shape.name:
             _settle(shape, event, templates, blobs)
         if shape.name == "-":
-            found.append(protect_text(event, blobs) if isinstance(event, str) else marked(event, blobs))
+            rows.append(protect_text(event, blobs) if isinstance(event, str) else write_value(event, blobs))
             continue
         leaves = shape.events.pop(0)
-        values = [marked(leaves[hole], blobs) for hole in shape.holes]
+        values = [write_value(leaves[hole], blobs) for hole in shape.holes]
         row = values[0] if len(values) == 1 else values
-        if found and isinstance(found[-1], list) and found[-1][0] == shape.name:
-            found[-1].append(row)
+        if rows and isinstance(rows[-1], list) and rows[-1][0] == shape.name:
+            rows[-1].append(row)
         else:
-            found.append([shape.name, row])
-    return found
+            rows.append([shape.name, row])
+    return rows
 
 
 def _settle(shape: _StreamShape, event: Event, templates: dict[str, Any], blobs: BlobWriter) -> None:
@@ -177,13 +184,13 @@ def _template(value: Any, counter: Any, holes: tuple[int, ...], blobs: BlobWrite
             return [_template(item, counter, holes, blobs) for item in value]
         case _:
             at = next(counter)
-            return {"$hole": holes.index(at)} if at in holes else marked(value, blobs)
+            return {"$hole": holes.index(at)} if at in holes else write_value(value, blobs)
 
 
 def read_events(stored: dict[str, Any], blobs: BlobReader) -> str:
     """Return the text of stored events. Raises Malformed and its kin."""
     newline = str(stored.get("newline", "\n"))
-    manner = style(stored.get("style", "c"))
+    manner = parse_style(stored.get("style", "c"))
     texts = [_event(event, newline, manner, blobs) for event in _read_rows(stored, "events", blobs)]
     rest = reveal(stored.get("rest", ""), blobs)
     if not isinstance(rest, str):
@@ -193,7 +200,7 @@ def read_events(stored: dict[str, Any], blobs: BlobReader) -> str:
 
 def read_lines(stored: dict[str, Any], blobs: BlobReader) -> str:
     """Return the text of stored lines. Raises Malformed and its kin."""
-    manner = style(stored.get("style", "c"))
+    manner = parse_style(stored.get("style", "c"))
     texts = [_line(value, manner, blobs) for value in _read_rows(stored, "lines", blobs)]
     return "\n".join([*texts, ""])
 
@@ -204,7 +211,7 @@ def _read_rows(stored: dict[str, Any], key: str, blobs: BlobReader) -> Iterator[
     for item in stored[key]:
         if isinstance(item, list):
             template = templates[item[0]]
-            yield from (filled(template, row, blobs) for row in item[1:])
+            yield from (fill_template(template, row, blobs) for row in item[1:])
         else:
             yield reveal(item, blobs)
 
@@ -227,14 +234,16 @@ def _line(value: Any, manner: Style, blobs: BlobReader) -> str:
     return text
 
 
-def filled(template: Any, row: Any, blobs: BlobReader) -> Any:
+def fill_template(template: Any, row: Any, blobs: BlobReader) -> Any:
     """Return a template with the values of one row in its holes. Raises Malformed and its kin."""
     match template:
         case {"$hole": int(at), **rest} if not rest:
             return reveal((row if isinstance(row, list) else (row,))[at], blobs)
         case dict() if next(iter(template), "")[:1] != "$" or next(iter(template))[:2] == "$$":
-            return {key[1:] if key[:1] == "$" else key: filled(item, row, blobs) for key, item in template.items()}
+            return {
+                key[1:] if key[:1] == "$" else key: fill_template(item, row, blobs) for key, item in template.items()
+            }
         case list():
-            return [filled(item, row, blobs) for item in template]
+            return [fill_template(item, row, blobs) for item in template]
         case _:
             return reveal(template, blobs)

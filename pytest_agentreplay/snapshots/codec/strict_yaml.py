@@ -18,7 +18,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -65,13 +65,13 @@ def load(data: bytes, *, file: str, error: Refusal) -> Document:
     def refuse(message: str, *, file: str, place: str = "") -> Exception:
         if message.startswith(DAMAGES):
             repair = "" if message == EMPTY else "fix this line, or " if place else "fix it, or "
-            message += f"; {repair}restore the file: git restore {quoted(file)}"
+            message += f"; {repair}restore the file: git restore {quote_word(file)}"
         return error(message, file=file, place=place)
 
-    return YamlParser(file, refuse).document(decoded(data, file, refuse))
+    return YamlParser(file, refuse).document(decode(data, file, refuse))
 
 
-def decoded(data: bytes, file: str, error: Refusal) -> str:
+def decode(data: bytes, file: str, error: Refusal) -> str:
     """Return the text of a file. Raises `error`."""
     if len(data) > LARGEST:
         raise error(f"is larger than {LARGEST:,} bytes", file=file)
@@ -129,13 +129,13 @@ class YamlParser:
             next(events)  # the stream begins
             first = next(events)
             if isinstance(first, yaml.StreamEndEvent):
-                raise self._refused(EMPTY, first)
+                raise self._make_error(EMPTY, first)
             if first.version or first.tags:
-                raise self._refused("directives (%YAML, %TAG) are not taken", first)
+                raise self._make_error("directives (%YAML, %TAG) are not taken", first)
             value = self._value(next(events), events, ())
             next(events)  # the document ends
             if not isinstance(after := next(events), yaml.StreamEndEvent):
-                raise self._refused("holds more than one document", after)
+                raise self._make_error("holds more than one document", after)
         except yaml.MarkedYAMLError as wrong:
             mark = wrong.problem_mark or wrong.context_mark
             place = f"{mark.line + 1}:{mark.column + 1}" if mark is not None else ""
@@ -161,21 +161,21 @@ class YamlParser:
                 return self._scalar(event)
 
     def _mapping(self, events: Iterator[Any], path: Place) -> dict[str, Json]:
-        found: dict[str, Json] = {}
+        mapping: dict[str, Json] = {}
         while type(event := next(events)).__name__ != "MappingEndEvent":
             self._check(event, path)
             if type(event).__name__ != "ScalarEvent":
-                raise self._refused("a key must be text", event)
+                raise self._make_error("a key must be text", event)
             key = self._text(event)
             if not event.style and key == "<<":
-                raise self._refused("merge keys (<<) are not taken; write what is meant", event)
+                raise self._make_error("merge keys (<<) are not taken; write what is meant", event)
             if not event.style and key == "":
-                raise self._refused("a key is missing", event)
-            if key in found:
-                raise self._refused(f"the key {key!r:.60} stands here twice", event)
+                raise self._make_error("a key is missing", event)
+            if key in mapping:
+                raise self._make_error(f"the key {key!r:.60} stands here twice", event)
             self._note((*path, key), event)
-            found[key] = self._value(next(events), events, (*path, key))
-        return found
+            mapping[key] = self._value(next(events), events, (*path, key))
+        return mapping
 
     def _note(self, path: Place, event: Any) -> None:
         """Keep where a key or an item stands; of an entry that is where its key stands, which comes first."""
@@ -183,15 +183,15 @@ class YamlParser:
 
     def _check(self, event: Any, path: Place) -> None:
         if type(event).__name__ == "AliasEvent":
-            raise self._refused("aliases (*name) are not taken; write what is meant", event)
+            raise self._make_error("aliases (*name) are not taken; write what is meant", event)
         if event.anchor is not None:
-            raise self._refused("anchors (&name) are not taken; write what is meant where it is meant", event)
+            raise self._make_error("anchors (&name) are not taken; write what is meant where it is meant", event)
         if event.tag is not None:
-            raise self._refused(f"tags are not taken, and {event.tag!r:.60} is one", event)
+            raise self._make_error(f"tags are not taken, and {event.tag!r:.60} is one", event)
         if len(path) >= DEEPEST:
-            raise self._refused(f"is nested deeper than {DEEPEST}", event)
+            raise self._make_error(f"is nested deeper than {DEEPEST}", event)
         if len(self._places) >= MOST:
-            raise self._refused(f"holds more than {MOST:,} values", event)
+            raise self._make_error(f"holds more than {MOST:,} values", event)
 
     def _scalar(self, event: Any) -> Json:
         text = self._text(event)
@@ -202,20 +202,20 @@ class YamlParser:
         if (number := NUMBER.fullmatch(text)) is None:
             return text
         if len(text) > LONGEST_NUMBER:
-            raise self._refused("a number of so many digits is not taken; write it in quotes", event)
+            raise self._make_error("a number of so many digits is not taken; write it in quotes", event)
         if number["fraction"] is None and number["exponent"] is None:
             return int(text)
         if (value := float(text)) in {float("inf"), float("-inf")}:
-            raise self._refused(f"{text} is beyond any number; write it in quotes", event)
+            raise self._make_error(f"{text} is beyond any number; write it in quotes", event)
         return value
 
     def _text(self, event: Any) -> str:
         text = str(event.value)
         if (wrong := next((char for char in text if char == "\0" or "\ud800" <= char <= "\udfff"), None)) is not None:
-            raise self._refused(f"U+{ord(wrong):04X} is no character of a text", event)
+            raise self._make_error(f"U+{ord(wrong):04X} is no character of a text", event)
         return text
 
-    def _refused(self, message: str, event: Any) -> Exception:
+    def _make_error(self, message: str, event: Any) -> Exception:
         return self._error(message, file=self._file, place=place_at(event))
 
 
@@ -280,7 +280,7 @@ class _ForeignParser(YamlParser):
     def __init__(self, file: str, error: Refusal) -> None:
         super().__init__(file, error)
         self._count = 0
-        self._named: dict[str, tuple[Json, int]] = {}
+        self._anchors: dict[str, tuple[Json, int]] = {}
 
     def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
         if type(event).__name__ == "AliasEvent":
@@ -288,29 +288,29 @@ class _ForeignParser(YamlParser):
         before = self._count
         value = super()._value(event, events, path)
         if event.anchor is not None:
-            self._named[event.anchor] = value, self._count - before
+            self._anchors[event.anchor] = value, self._count - before
         return value
 
     def _alias(self, event: Any) -> Json:
-        if event.anchor not in self._named:
-            raise self._refused(f"*{event.anchor:.60} names nothing before it", event)
-        value, size = self._named[event.anchor]
-        self._counted(size, event)
+        if event.anchor not in self._anchors:
+            raise self._make_error(f"*{event.anchor:.60} names nothing before it", event)
+        value, size = self._anchors[event.anchor]
+        self._add_values(size, event)
         return value
 
     def _check(self, event: Any, path: Place) -> None:
         if event.anchor is not None and type(event).__name__ == "AliasEvent":
-            raise self._refused("an alias is no key", event)
+            raise self._make_error("an alias is no key", event)
         if event.tag is not None and event.tag not in _TEXT_TAGS | _PLAIN_TAGS | {f"{_TAG}binary"}:
-            raise self._refused(f"holds the tag {event.tag!r:.60}, and only !!binary and !!str are taken", event)
+            raise self._make_error(f"holds the tag {event.tag!r:.60}, and only !!binary and !!str are taken", event)
         if len(path) >= FOREIGN_DEEPEST:
-            raise self._refused(f"is nested deeper than {FOREIGN_DEEPEST}", event)
-        self._counted(1, event)
+            raise self._make_error(f"is nested deeper than {FOREIGN_DEEPEST}", event)
+        self._add_values(1, event)
 
-    def _counted(self, size: int, event: Any) -> None:
+    def _add_values(self, size: int, event: Any) -> None:
         self._count += size
         if self._count > FOREIGN_MOST:
-            raise self._refused(f"holds more than {FOREIGN_MOST:,} values, its aliases spelled out", event)
+            raise self._make_error(f"holds more than {FOREIGN_MOST:,} values, its aliases spelled out", event)
 
     def _note(self, path: Place, event: Any) -> None:
         """Keep nothing: no error names the place of a value in a file that another tool wrote."""
@@ -322,7 +322,7 @@ class _ForeignParser(YamlParser):
                     "utf-8", "surrogateescape"
                 )
             except (binascii.Error, ValueError):
-                raise self._refused("this !!binary is no base64", event) from None
+                raise self._make_error("this !!binary is no base64", event) from None
         if event.tag in _TEXT_TAGS:
             return self._text(event)
         if not event.style and event.value == "~":

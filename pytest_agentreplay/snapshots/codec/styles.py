@@ -49,14 +49,14 @@ class BlobWriter:
 
     table: dict[str, list[str]] = field(default_factory=dict)
 
-    def named(self, text: str) -> dict[str, Any] | None:
+    def store_blob(self, text: str) -> dict[str, Any] | None:
         """Return `{"$blob": name}` for a text that is one big base64 value, with `prefix` for data URLs; else None."""
-        if not SMALLEST <= len(text) <= LARGEST // 4 or (found := _BLOB.fullmatch(text)) is None:
+        if not SMALLEST <= len(text) <= LARGEST // 4 or (match := _BLOB.fullmatch(text)) is None:
             return None
-        prefix, content = found.groups()
+        prefix, content = match.groups()
         name = hashlib.sha256(content.encode()).hexdigest()
         if name not in self.table:
-            self.table[name] = wrapped(content)
+            self.table[name] = wrap(content)
         return {"$blob": name, "prefix": prefix} if prefix else {"$blob": name}
 
 
@@ -91,12 +91,12 @@ class BlobReader:
             raise OverBudget(f"the content unfolds to more than {most >> 20} MB")
 
 
-def wrapped(text: str) -> list[str]:
+def wrap(text: str) -> list[str]:
     """Return `text` cut into lines of `COLUMNS`."""
     return [text[at : at + COLUMNS] for at in range(0, len(text), COLUMNS)]
 
 
-def unwrapped(text: str) -> str:
+def unwrap(text: str) -> str:
     """Return the text of a file with the lines that `wrap` has cut in one piece: a line's beginning is no word's."""
     return _ROW_ENDS.sub("", text)
 
@@ -194,12 +194,12 @@ def _encoder(layout: str, escape: bool) -> Any:
 
 
 @lru_cache(maxsize=256)
-def style(code: str) -> Style:
+def parse_style(code: str) -> Style:
     """Return the style that `code` names. Raises ValueError."""
-    found = _CODE.fullmatch(code)
-    if found is None:
+    match = _CODE.fullmatch(code)
+    if match is None:
         raise ValueError(f"{code[:20]!r} is not a serialisation style")
-    return Style(found[1], bool(found[2]), bool(found[3]))
+    return Style(match[1], bool(match[2]), bool(match[3]))
 
 
 def escapes(text: str) -> bool:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest
-from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, told, unreadable
-from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, header_in, tangled
+from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, explain, make_unreadable
+from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, find_too_deep, header_in
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
     while True:
         text = _document(run, plain, revisions)
         try:
-            lost = frozenset(_lost(text, run))
+            lost = frozenset(_find_lost(text, run))
         except SnapshotUnreadable as error:
             raise CannotWrite(f"the run is more than a snapshot may hold ({error}); record less in one test") from None
         if not lost:
@@ -63,15 +63,15 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
     }
     if bodies.blobs.table:
         doc["blobs"] = bodies.blobs.table
-    return seal_digest.sealed(doc, revisions)
+    return seal_digest.write_sealed(doc, revisions)
 
 
-def _lost(text: str, run: Run) -> Iterator[Place]:
+def _find_lost(text: str, run: Run) -> Iterator[Place]:
     """Yield the bodies that `text` does not give back."""
-    reader = SnapshotReader(parsing.parsed(parsing.encoded(text), "the new snapshot"), "the new snapshot")
+    reader = SnapshotReader(parsing.parse_object(parsing.to_bytes(text), "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
         for place, body in bodies_of(exchange):
-            if not reader.gives(number, place, body):
+            if not reader.restores(number, place, body):
                 yield number, place
 
 
@@ -99,10 +99,10 @@ class SnapshotReader:
     @property
     def exchanges(self) -> list[Any]:
         """The stored exchanges. Raises SnapshotUnreadable."""
-        found = self.doc.get("exchanges")
-        if not isinstance(found, list):
-            raise unreadable(self.file, "`exchanges` must be a list", "exchanges")
-        return found
+        exchanges = self.doc.get("exchanges")
+        if not isinstance(exchanges, list):
+            raise make_unreadable(self.file, "`exchanges` must be a list", "exchanges")
+        return exchanges
 
     @property
     def bodies(self) -> LazyBody:
@@ -117,7 +117,7 @@ class SnapshotReader:
             }
             blobs = self.doc.get("blobs", {})
             if not isinstance(blobs, dict):
-                raise unreadable(self.file, "`blobs` must be an object", "blobs")
+                raise make_unreadable(self.file, "`blobs` must be an object", "blobs")
             self._bodies = LazyBody(self.file, BodyReader(requests, BlobReader(blobs)))
         return self._bodies
 
@@ -129,10 +129,10 @@ class SnapshotReader:
         try:
             header = header_in(self.doc.get("header"), self.bodies.blobs)
         except DAMAGE as error:
-            raise unreadable(self.file, told(error), "header") from None
+            raise make_unreadable(self.file, explain(error), "header") from None
         exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
-        if tangle := tangled(exchanges):
-            raise unreadable(self.file, tangle[1], f"exchange {tangle[0]}")
+        if tangle := find_too_deep(exchanges):
+            raise make_unreadable(self.file, tangle[1], f"exchange {tangle[0]}")
         return Run(header, exchanges)
 
     def _exchange(self, number: int, *, sealed: bool) -> Exchange:
@@ -141,38 +141,38 @@ class SnapshotReader:
         try:
             if not KEYS.issuperset(stored) and self.doc["schemaVersion"] == VERSION:
                 raise ValueError(f"unknown key {min(stored.keys() - KEYS)!r:.40}")
-            body_of = bodies.body if sealed else bodies.asleep
+            body_of = bodies.body if sealed else bodies.restore_later
             exchange = exchange_in(stored, lambda place, message: body_of(number, place, message), bodies.blobs)
         except DAMAGE as error:
-            raise unreadable(self.file, told(error), f"exchange {number}") from None
-        return exchange if sealed else self._awake(exchange, number)
+            raise make_unreadable(self.file, explain(error), f"exchange {number}") from None
+        return exchange if sealed else self._read_edited(exchange, number)
 
-    def _awake(self, exchange: Exchange, number: int) -> Exchange:
+    def _read_edited(self, exchange: Exchange, number: int) -> Exchange:
         """Return `exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
         stored = self.exchanges[number - 1]
         if not isinstance(exchange.call, ToolCall) and "body" in side(stored, "request"):
-            exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restored(number, "request"))))
+            exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restore(number, "request"))))
         outcome = exchange.outcome
         if isinstance(outcome, HttpReply | FramesReply) and "body" in side(stored, "response"):
-            data = self.restored(number, "response")
-            exchange = replace(exchange, outcome=_recut(outcome, data))
+            data = self.restore(number, "response")
+            exchange = replace(exchange, outcome=_fit_cuts(outcome, data))
         return exchange
 
-    def restored(self, number: int, place: str) -> bytes:
+    def restore(self, number: int, place: str) -> bytes:
         """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
-        return self.bodies.restored(number, place, side(self.exchanges[number - 1], place))
+        return self.bodies.restore(number, place, side(self.exchanges[number - 1], place))
 
-    def gives(self, number: int, place: str, body: Body) -> bool:
+    def restores(self, number: int, place: str, body: Body) -> bool:
         """Return whether the file gives `body` back exactly."""
         if not len(body):
             return "body" not in side(self.exchanges[number - 1], place)
         try:
-            return self.restored(number, place) == body.data
+            return self.restore(number, place) == body.data
         except SnapshotUnreadable:
             return False
 
 
-def _recut(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesReply:
+def _fit_cuts(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesReply:
     """Return `outcome` with an edited body: its cuts where they still fit, else one chunk, or a frame a line."""
     if outcome.cuts is None or sum(outcome.cuts) == len(data):
         return replace(outcome, body=Body(data))

@@ -51,12 +51,12 @@ class NestedTooDeep(ValueError):
 def protect(value: Json, blobs: BlobWriter) -> Json:
     """Return `value` as it stands in the file. Raises TypeError for what is not JSON."""
     try:
-        return marked(value, blobs)
+        return write_value(value, blobs)
     except NestedTooDeep:
         return {"$json": lines_of(json.dumps(value))}
 
 
-def marked(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
+def write_value(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
     """Return `value` as it stands in the file; raises TooDeep instead of storing text."""
     match value:
         case str():
@@ -70,17 +70,19 @@ def marked(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
         case list() | dict() if depth >= DEEPEST:
             raise NestedTooDeep
         case list():
-            return [marked(item, blobs, depth + 1) for item in value]
+            return [write_value(item, blobs, depth + 1) for item in value]
         case dict():
-            return _marked_object(value, blobs, depth)
+            return _write_object(value, blobs, depth)
         case _:
             raise TypeError(f"a {type(value).__name__} is not a JSON value")
 
 
-def _marked_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Json:
+def _write_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Json:
     if all(key.isascii() or _encodable(key) for key in value):
-        return {"$" + key if key[:1] == "$" else key: marked(item, blobs, depth + 1) for key, item in value.items()}
-    return {"$pairs": [[protect_text(key, blobs), marked(item, blobs, depth + 3)] for key, item in value.items()]}
+        return {
+            "$" + key if key[:1] == "$" else key: write_value(item, blobs, depth + 1) for key, item in value.items()
+        }
+    return {"$pairs": [[protect_text(key, blobs), write_value(item, blobs, depth + 3)] for key, item in value.items()]}
 
 
 def protect_text(text: str, blobs: BlobWriter) -> Json:
@@ -88,7 +90,7 @@ def protect_text(text: str, blobs: BlobWriter) -> Json:
     if not (text.isascii() or _encodable(text)):
         return {"$utf8": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
     if len(text) > LINE or (len(text) > _CHATTY and "\n" in text):
-        return blobs.named(text) or lines_of(text)
+        return blobs.store_blob(text) or lines_of(text)
     return text
 
 
@@ -105,17 +107,17 @@ def pieces(line: str) -> str | list[Json]:
     """
     if len(line) <= LINE and len(quoted(line)) <= LINE:
         return line
-    found: list[Json] = []
+    pieces: list[Json] = []
     width = begin = at = 0
     for token in _TOKEN.findall(line):
         cost = len(token) if token.isalnum() else len(quoted(token)) - 2
         if width and width + cost > LINE:
-            found.append(line[begin:at])
+            pieces.append(line[begin:at])
             begin, width = at, 0
         width += cost
         at += len(token)
-    found.append(line[begin:])
-    return found if len(found) > 1 else line
+    pieces.append(line[begin:])
+    return pieces if len(pieces) > 1 else line
 
 
 def _encodable(text: str) -> bool:
@@ -136,22 +138,22 @@ def reveal(value: Any, blobs: BlobReader) -> Any:
         return {key: item if type(item) in _PLAIN else reveal(item, blobs) for key, item in value.items()}
     lines = value.get("$text")
     if lines is not None and len(value) == 1:
-        return joined(lines)
-    found = {}
+        return join_lines(lines)
+    members = {}
     for key, item in value.items():
         if key[:1] == "$":
             if key[1:2] != "$":
-                return _unmarked(value, blobs)
-            found[key[1:]] = reveal(item, blobs)
+                return _read_mark(value, blobs)
+            members[key[1:]] = reveal(item, blobs)
         else:
-            found[key] = item if type(item) in _PLAIN else reveal(item, blobs)
-    return found
+            members[key] = item if type(item) in _PLAIN else reveal(item, blobs)
+    return members
 
 
-def _unmarked(value: dict[str, Any], blobs: BlobReader) -> Any:
+def _read_mark(value: dict[str, Any], blobs: BlobReader) -> Any:
     match value:
         case {"$blob": str(name), **rest} if not rest.keys() - {"prefix"}:
-            return _checked(rest.get("prefix", "")) + blobs.text(name)
+            return _check_text(rest.get("prefix", "")) + blobs.text(name)
         case {"$utf8": str(text), **rest} if not rest:
             return unbase64(text).decode("utf-8", "surrogatepass")
         case {"$float": "nan" | "inf" | "-inf" as name, **rest} if not rest:
@@ -159,14 +161,14 @@ def _unmarked(value: dict[str, Any], blobs: BlobReader) -> Any:
         case {"$int": str(digits), **rest} if not rest and digits[:3].removeprefix("-")[:2] == "0x":
             return int(digits, 16)
         case {"$pairs": list(pairs), **rest} if not rest:
-            return {_checked(reveal(key, blobs)): reveal(item, blobs) for key, item in pairs}
+            return {_check_text(reveal(key, blobs)): reveal(item, blobs) for key, item in pairs}
         case {"$json": text, **rest} if not rest:
-            return json.loads(_checked(reveal(text, blobs)))
+            return json.loads(_check_text(reveal(text, blobs)))
         case _:
             raise Malformed(f"the mark {next((key for key in value if key[:1] == '$'), '')!r} means nothing here")
 
 
-def joined(lines: Any) -> str:
+def join_lines(lines: Any) -> str:
     """Return the text whose lines, some of them in pieces, are `lines`. Raises Malformed."""
     try:
         if isinstance(lines, list):
@@ -184,7 +186,7 @@ def _list(value: Any) -> list[Any]:
 
 def reveal_text(stored: Any, blobs: BlobReader) -> str:
     """Return a stored text; Malformed when it is something else."""
-    return stored if isinstance(stored, str) else _checked(reveal(stored, blobs))
+    return stored if isinstance(stored, str) else _check_text(reveal(stored, blobs))
 
 
 def unbase64(text: str) -> bytes:
@@ -195,7 +197,7 @@ def unbase64(text: str) -> bytes:
         raise Malformed(f"this is not base64: {error}") from None
 
 
-def _checked(value: Any) -> str:
+def _check_text(value: Any) -> str:
     if isinstance(value, str):
         return value
     raise Malformed(f"a text belongs here, not {type(value).__name__}")

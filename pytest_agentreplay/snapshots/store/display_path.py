@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from pytest_agentreplay.errors import CannotWrite
-from pytest_agentreplay.model.paths import near
+from pytest_agentreplay.model.paths import relative_path
 
 FETCHED: dict[Path, str] = {}
 """Folders that hold copies of what lies behind a URL, which is shown in their place."""
@@ -15,14 +15,14 @@ FETCHED: dict[Path, str] = {}
 
 def format_path(path: Path | str) -> str:
     """Return `path` from the working directory when it lies below, else whole; with slashes on every system."""
-    whole = Path(os.path.abspath(path))  # noqa: PTH100  resolving would follow links, which people did not type
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100  resolving would follow links, which people did not type
     for folder, url in FETCHED.items():
-        if whole.is_relative_to(folder):
-            return "/".join([url, *whole.relative_to(folder).parts])
+        if absolute.is_relative_to(folder):
+            return "/".join([url, *absolute.relative_to(folder).parts])
     try:
-        return near(whole, Path.cwd())
+        return relative_path(absolute, Path.cwd())
     except OSError:  # a working directory that is gone
-        return whole.as_posix()
+        return absolute.as_posix()
 
 
 ADVICE = {
@@ -38,7 +38,7 @@ ADVICE = {
 }
 
 
-def cannot_write(path: Path, error: OSError, verb: str = "written") -> CannotWrite:
+def make_cannot_write(path: Path, error: OSError, verb: str = "written") -> CannotWrite:
     """Return the error for people: which file, what the system said, what to do."""
     words = (error.strerror or str(error)).lower()
     advice = ADVICE.get(error.errno or 0, "whatever stood there before is intact; try again")

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.snapshots.store.display_path import cannot_write, format_path
-from pytest_agentreplay.snapshots.store.system import extended, hold, shortened
+from pytest_agentreplay.snapshots.store.display_path import format_path, make_cannot_write
+from pytest_agentreplay.snapshots.store.system import hold, to_extended, to_short
 
 if TYPE_CHECKING:
     import os
@@ -48,48 +48,48 @@ NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 BINARY = getattr(os, "O_BINARY", 0)
 
 
-def taken(path: Path) -> Path | str:
+def to_system_path(path: Path) -> Path | str:
     """Return `path` in the form in which the system takes it, whatever its length.
 
     Each call to the disk goes through here.
     """
     if sys.platform == "win32":
-        return extended(os.path.abspath(path))
+        return to_extended(os.path.abspath(path))
     return path
 
 
-def read(path: Path, largest: int | None = None) -> bytes:
+def read_file(path: Path, largest: int | None = None) -> bytes:
     """Return the bytes of a plain file.
 
     Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there.
     """
-    with plain(path) as handle:
+    with open_plain(path) as handle:
         return read_bounded(handle, path, largest or LARGEST)
 
 
 def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
     """Return the bytes of a plain file, None where nothing stands. Raises SnapshotUnreadable for all else."""
     try:
-        return read(path, largest)
+        return read_file(path, largest)
     except SnapshotMissing:
         return None
 
 
 def head(path: Path, size: int) -> bytes:
     """Return the first bytes of a plain file. Raises like `read_file`."""
-    with plain(path) as handle:
+    with open_plain(path) as handle:
         return os.read(handle, size)
 
 
 @contextmanager
-def plain(path: Path) -> Iterator[int]:
+def open_plain(path: Path) -> Iterator[int]:
     """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     try:
-        if not stat.S_ISREG(os.lstat(taken(path)).st_mode):
+        if not stat.S_ISREG(os.lstat(to_system_path(path)).st_mode):
             raise SnapshotUnreadable(
                 "is not a plain file; links, folders and pipes are not followed", file=format_path(path)
             )
-        handle = insist(lambda: os.open(taken(path), os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY))
+        handle = insist(lambda: os.open(to_system_path(path), os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY))
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise SnapshotUnreadable("is not a plain file", file=format_path(path))
@@ -117,23 +117,23 @@ def read_bounded(handle: int, path: Path, largest: int) -> bytes:
 
 def write_whole(path: Path, text: str | bytes) -> None:
     """Put `text` (UTF-8) at `path`, making its folders. Raises CannotWrite; then what stood there is untouched."""
-    put(path, text)
+    write_unsynced(path, text)
     sync_folder(path)
 
 
 def append_text(path: Path, text: str) -> None:
     """Add `text` to a file that others add to as well. Raises CannotWrite."""
     with refusals(path):
-        handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
+        handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
         try:
             write_all(handle, text.encode())
         finally:
             os.close(handle)
 
 
-def put(path: Path, text: str | bytes) -> None:
+def write_unsynced(path: Path, text: str | bytes) -> None:
     """`write_whole` without waiting for the folder: a power cut may bring back what stood there."""
-    with refusals(path), locked(path) as token:
+    with refusals(path), hold_lock(path) as token:
         write_beside(path, text, token)
 
 
@@ -142,7 +142,7 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
 
     Raises CannotWrite when another process has written it meanwhile; nothing is written then.
     """
-    with refusals(path), locked(path) as token:
+    with refusals(path), hold_lock(path) as token:
         if sha256_of(path) != expected:
             raise CannotWrite(
                 f"{format_path(path)}: changed underneath this recording, so nothing was written. "
@@ -154,9 +154,9 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
 
 def remove_if_unchanged(path: Path, expected: str) -> None:
     """Remove a file, unless another process has written it meanwhile. Raises CannotWrite."""
-    with refusals(path, "removed"), locked(path):
+    with refusals(path, "removed"), hold_lock(path):
         if sha256_of(path) == expected:
-            insist(lambda: os.unlink(taken(path)))
+            insist(lambda: os.unlink(to_system_path(path)))
 
 
 @contextmanager
@@ -165,7 +165,7 @@ def refusals(path: Path, verb: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise cannot_write(path, error, verb) from None
+        raise make_cannot_write(path, error, verb) from None
 
 
 def write_beside(path: Path, text: str | bytes, token: str) -> None:
@@ -175,7 +175,7 @@ def write_beside(path: Path, text: str | bytes, token: str) -> None:
     temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
     try:
         write_new(temporary, data, mode)
-        insist(lambda: os.replace(taken(temporary), taken(path)))
+        insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
     except BaseException:
         remove(temporary)
         raise
@@ -183,7 +183,7 @@ def write_beside(path: Path, text: str | bytes, token: str) -> None:
 
 def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
     """Write a file that is not there yet, and flush it to the disk. Raises OSError."""
-    handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
+    handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
     try:
         write_all(handle, data)
         os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
@@ -212,8 +212,8 @@ def check_writable(folder: Path) -> None:
     """Raise CannotWrite where no file can be put into `folder`, which need not be there yet. Writes nothing."""
     with refusals(folder):
         place = next(path for path in (folder, *folder.parents) if exists(path) or path == path.parent)
-        may_write = os.access(taken(place), os.W_OK | os.X_OK)
-        code = errno.ENOTDIR if not os.path.isdir(taken(place)) else 0 if may_write else errno.EACCES
+        may_write = os.access(to_system_path(place), os.W_OK | os.X_OK)
+        code = errno.ENOTDIR if not os.path.isdir(to_system_path(place)) else 0 if may_write else errno.EACCES
         if code:
             raise OSError(code, os.strerror(code))
 
@@ -222,7 +222,7 @@ def rename_once(old: Path, new: Path) -> bool:
     """Rename a file unless something stands at `new`: then False. Raises OSError."""
     rename = os.link if os.name == "posix" else os.rename  # Windows replaces no file in a rename
     try:
-        insist(lambda: rename(taken(old), taken(new)))
+        insist(lambda: rename(to_system_path(old), to_system_path(new)))
     except FileExistsError:
         return False
     except OSError as error:
@@ -230,7 +230,7 @@ def rename_once(old: Path, new: Path) -> bool:
             raise
         if exists(new):
             return False
-        os.replace(taken(old), taken(new))
+        os.replace(to_system_path(old), to_system_path(new))
     return True
 
 
@@ -239,14 +239,14 @@ def make_private(folder: Path) -> None:
     for place in reversed([folder, *folder.parents]):
         if not exists(place):
             with suppress(FileExistsError):  # made meanwhile
-                os.mkdir(taken(place), 0o700)
+                os.mkdir(to_system_path(place), 0o700)
 
 
 def sha256_of(path: Path) -> str | None:
     """Return the digest of the file at `path`, or None when there is none."""
     digest = hashlib.sha256()
     try:
-        with plain(path) as handle:
+        with open_plain(path) as handle:
             while part := os.read(handle, 1 << 20):
                 digest.update(part)
     except SnapshotMissing:
@@ -255,17 +255,17 @@ def sha256_of(path: Path) -> str | None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[str]:
+def hold_lock(path: Path) -> Iterator[str]:
     """Hold the lock of `path`, making its folders; yield how the names of its temporary files begin.
 
     The system lets go of it when the process ends, so that nobody waits for a dead one. Whoever holds it also clears
     away what a killed writer of this file has left, and what others left long ago. Raises CannotWrite where another one
     holds it for long.
     """
-    os.makedirs(taken(path.parent), exist_ok=True)
+    os.makedirs(to_system_path(path.parent), exist_ok=True)
     token = f"{TEMPORARY}{hashlib.sha256(path.name.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
     lock = path.parent / f"{token}.lock"
-    handle, sure = held_lock(path, lock)
+    handle, sure = open_lock(path, lock)
     try:
         sweep(path.parent, f"{token}-" if sure else "")
         yield token
@@ -274,30 +274,30 @@ def locked(path: Path) -> Iterator[str]:
             if os.name == "posix":
                 remove(lock)  # while it is ours
         finally:
-            shut(handle)
+            close_quietly(handle)
         if os.name != "posix":
             remove(lock)  # Windows removes no open file, and so none that another process waits for
 
 
-def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
+def open_lock(path: Path, lock: Path) -> tuple[int, bool]:
     """Return the lock file, open and ours; and whether the system holds others off, which some file systems cannot."""
     refusal: OSError | None = None
     for _ in range(LOCK_TRIES):
         try:
-            handle = os.open(taken(lock), os.O_RDWR | os.O_CREAT | NOFOLLOW | NONBLOCK | BINARY, 0o666)
+            handle = os.open(to_system_path(lock), os.O_RDWR | os.O_CREAT | NOFOLLOW | NONBLOCK | BINARY, 0o666)
         except OSError as error:
-            if not busy(error):  # on Windows one that is being removed can be met
+            if not is_sharing_violation(error):  # on Windows one that is being removed can be met
                 raise
             refusal = error
         else:
             try:
                 ours = hold(handle)
-                if ours is None or (ours and stands(lock, handle)):
+                if ours is None or (ours and is_still_at(lock, handle)):
                     return handle, bool(ours)
             except BaseException:
-                shut(handle)
+                close_quietly(handle)
                 raise
-            shut(handle)
+            close_quietly(handle)
             refusal = None
         clocks.sleep(LOCK_PAUSE)
     if refusal is not None:
@@ -305,15 +305,15 @@ def held_lock(path: Path, lock: Path) -> tuple[int, bool]:
     raise CannotWrite(f"{format_path(path)}: another process is writing it, and has been for a while; record again")
 
 
-def stands(path: Path, handle: int) -> bool:
+def is_still_at(path: Path, handle: int) -> bool:
     """Return whether the open file is still the one at `path`, and not one that was removed meanwhile."""
     if os.name != "posix":  # where nobody removes an open file
         return True
     try:
-        there, held = os.lstat(taken(path)), os.fstat(handle)
+        current, opened = os.lstat(to_system_path(path)), os.fstat(handle)
     except FileNotFoundError:
         return False
-    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+    return (current.st_dev, current.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def sweep(folder: Path, ours: str = "") -> None:
@@ -321,13 +321,13 @@ def sweep(folder: Path, ours: str = "") -> None:
 
     Those whose names begin with `ours` go whatever their age: nobody writes them any more.
     """
-    for name in names_in(folder):
+    for name in list_names(folder):
         mine = bool(ours) and name.startswith(ours)
-        if mine or (temporary(name) and name.endswith((".tmp", ".lock")) and older_than(folder / name, STALE)):
+        if mine or (is_temporary(name) and name.endswith((".tmp", ".lock")) and is_older_than(folder / name, STALE)):
             remove(folder / name)
 
 
-def temporary(name: str) -> bool:
+def is_temporary(name: str) -> bool:
     """Return whether a file or folder of this name is being written, or was left by a process that was killed."""
     return name.startswith(TEMPORARY)
 
@@ -342,9 +342,9 @@ class Appending:
         """Create the file and its folders. Raises CannotWrite."""
         self.path = path
         with refusals(path):
-            os.makedirs(taken(path.parent), exist_ok=True)
+            os.makedirs(to_system_path(path.parent), exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | NOFOLLOW | BINARY
-            self._handle: int | None = os.open(taken(path), flags, 0o600)
+            self._handle: int | None = os.open(to_system_path(path), flags, 0o600)
         hold(self._handle)
 
     def append(self, data: bytes) -> None:
@@ -361,7 +361,7 @@ class Appending:
     def close(self, *, keep: bool = True) -> None:
         """Close it, and remove it unless it is to be kept."""
         if self._handle is not None:
-            shut(self._handle)
+            close_quietly(self._handle)
             self._handle = None
         if not keep:
             remove(self.path)
@@ -370,13 +370,13 @@ class Appending:
 @contextmanager
 def shared_lines(path: Path) -> Iterator[tuple[list[bytes], Callable[[bytes], None]]]:
     """Hold the lock of a file of lines: those that are whole, and what adds one. Raises CannotWrite."""
-    with refusals(path), locked(path):
+    with refusals(path), hold_lock(path):
         data = read_if_there(path) or b""
         *lines, rest = data.split(b"\n")
 
         def append(line: bytes) -> None:
             nonlocal rest  # what a killed writer has left of a line goes, so that it spoils no other
-            handle = os.open(taken(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
+            handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
             try:
                 if rest:
                     os.ftruncate(handle, len(data) - len(rest))
@@ -388,7 +388,7 @@ def shared_lines(path: Path) -> Iterator[tuple[list[bytes], Callable[[bytes], No
         yield lines, append
 
 
-def private(folder: Path) -> None:
+def make_private_folder(folder: Path) -> None:
     """Make `folder`, and keep it and everything in it out of git. Raises CannotWrite."""
     sweep(folder)
     if not exists(folder / ".gitignore"):
@@ -398,9 +398,9 @@ def private(folder: Path) -> None:
 def make_new(folder: Path) -> bool:
     """Make a folder that is nobody else's; False where there is one already. Raises CannotWrite."""
     with refusals(folder):
-        os.makedirs(taken(folder.parent), exist_ok=True)
+        os.makedirs(to_system_path(folder.parent), exist_ok=True)
         try:
-            os.mkdir(taken(folder))
+            os.mkdir(to_system_path(folder))
         except FileExistsError:
             return False
     return True
@@ -411,11 +411,11 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
     undo: list[tuple[Path, bytes | None]] = []
     try:
         for old, new, text in moves:
-            undo.append((new, read(old) if old == new else None))
+            undo.append((new, read_file(old) if old == new else None))
             write_whole(new, text)
         for old, new, _ in moves:
             if old != new:
-                undo.append((old, read(old)))
+                undo.append((old, read_file(old)))
                 unlink(old)
     except (CannotWrite, SnapshotError):
         for path, before in reversed(undo):
@@ -431,17 +431,17 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
 
     It is made beside its place and renamed, so that whatever happens there is no half of it. Raises CannotWrite.
     """
-    with refusals(folder), locked(folder) as token:
+    with refusals(folder), hold_lock(folder) as token:
         if exists(folder):
             return False
         beside = folder.parent / f"{token}-{secrets.token_hex(4)}.tmp"
         try:
             for name, data in contents.items():
-                os.makedirs(taken((beside / name).parent), exist_ok=True)
+                os.makedirs(to_system_path((beside / name).parent), exist_ok=True)
                 write_new(beside / name, data)
             for inside in {(beside / name).parent for name in contents}:
                 sync(inside)
-            insist(lambda: os.replace(taken(beside), taken(folder)))
+            insist(lambda: os.replace(to_system_path(beside), to_system_path(folder)))
         except BaseException:
             remove(beside)
             raise
@@ -459,7 +459,7 @@ def write_all_whole(contents: Mapping[Path, bytes], last: Callable[[], object] =
     try:
         for path, data in contents.items():
             before[path] = read_if_there(path)
-            put(path, data)
+            write_unsynced(path, data)
         last()
     except BaseException:
         for path, was in before.items():
@@ -475,7 +475,7 @@ def put_back(path: Path, was: bytes | None) -> None:
         remove(path)
     else:
         with suppress(CannotWrite):
-            put(path, was)
+            write_unsynced(path, was)
 
 
 def refuse_links(path: Path, top: Path) -> None:
@@ -483,16 +483,16 @@ def refuse_links(path: Path, top: Path) -> None:
     for folder in path.parents:
         if folder == top or not folder.is_relative_to(top):
             return
-        if linked(folder):
+        if is_link(folder):
             raise SnapshotUnreadable(
                 "lies behind a link, which is not followed; make it a folder", file=format_path(folder)
             )
 
 
-def linked(path: Path) -> bool:
+def is_link(path: Path) -> bool:
     """Return whether a link stands at `path`."""
     try:
-        return stat.S_ISLNK(os.lstat(taken(path)).st_mode)
+        return stat.S_ISLNK(os.lstat(to_system_path(path)).st_mode)
     except OSError:
         return False
 
@@ -500,21 +500,21 @@ def linked(path: Path) -> bool:
 def exists(path: Path) -> bool:
     """Return whether anything stands at `path`, a dead link too."""
     try:
-        os.lstat(taken(path))
+        os.lstat(to_system_path(path))
     except OSError:
         return False
     return True
 
 
-def real(path: Path) -> Path:
+def resolve_path(path: Path) -> Path:
     """Return where `path` is, all links followed. Raises OSError for one that is not there."""
-    return Path(shortened(os.path.realpath(taken(path), strict=True)))
+    return Path(to_short(os.path.realpath(to_system_path(path), strict=True)))
 
 
 def unlink(path: Path) -> None:
     """Remove a file. Raises CannotWrite."""
     with refusals(path, "removed"):
-        insist(lambda: os.unlink(taken(path)))
+        insist(lambda: os.unlink(to_system_path(path)))
 
 
 def delete(path: Path, top: Path) -> None:
@@ -529,7 +529,7 @@ def prune(path: Path, top: Path) -> None:
         if folder == top or not folder.is_relative_to(top):
             return
         try:
-            os.rmdir(taken(folder))
+            os.rmdir(to_system_path(folder))
         except OSError:
             return
 
@@ -540,7 +540,7 @@ def mode_to_keep(path: Path) -> int:
     Refuses to replace what is no plain file.
     """
     try:
-        mode = os.lstat(taken(path)).st_mode
+        mode = os.lstat(to_system_path(path)).st_mode
     except FileNotFoundError:
         return 0o666
     if not stat.S_ISREG(mode):
@@ -563,20 +563,20 @@ def insist(action: Callable[[], T]) -> T:
         try:
             return action()
         except OSError as error:
-            if not busy(error):
+            if not is_sharing_violation(error):
                 raise
             clocks.sleep(0.01 * 2**attempt)
     return action()
 
 
-def busy(error: OSError) -> bool:
+def is_sharing_violation(error: OSError) -> bool:
     """Return whether Windows refused because another process has the file open or is removing it."""
     return getattr(error, "winerror", None) in SHARING_VIOLATIONS
 
 
-def growing(path: Path) -> bool | None:
+def is_growing(path: Path) -> bool | None:
     """Return whether a process that is alive still adds to the file at `path`; None where that cannot be told."""
-    with plain(path) as handle:
+    with open_plain(path) as handle:
         free = hold(handle)
     return None if free is None else not free
 
@@ -586,9 +586,9 @@ def sync_folder(path: Path) -> None:
     try:
         sync(path.parent)
     except OSError as error:
-        said = (error.strerror or str(error)).lower()
+        reason = (error.strerror or str(error)).lower()
         raise CannotWrite(
-            f"{format_path(path)}: is written, but the disk did not confirm it: {said}.\n"
+            f"{format_path(path)}: is written, but the disk did not confirm it: {reason}.\n"
             "A power cut may bring back what stood there before: check the disk, and record again."
         ) from None
 
@@ -598,17 +598,17 @@ def sync(folder: Path) -> None:
     if os.name != "posix":
         return
     try:
-        handle = os.open(taken(folder), os.O_RDONLY)
+        handle = os.open(to_system_path(folder), os.O_RDONLY)
         try:
             os.fsync(handle)
         finally:
-            shut(handle)
+            close_quietly(handle)
     except OSError as error:
         if error.errno in UNCONFIRMED:
             raise
 
 
-def shut(handle: int) -> None:
+def close_quietly(handle: int) -> None:
     """Close a file of which nothing more is wanted."""
     try:
         os.close(handle)
@@ -616,15 +616,15 @@ def shut(handle: int) -> None:
         pass
 
 
-def names_in(folder: Path, *, strict: bool = False) -> list[str]:
+def list_names(folder: Path, *, strict: bool = False) -> list[str]:
     """Return what lies in `folder`, sorted; nothing where it is not there.
 
     One that cannot be read holds nothing either, or, where it is `strict`, raises SnapshotUnreadable.
     """
     try:
-        return sorted(os.listdir(taken(folder)))
+        return sorted(os.listdir(to_system_path(folder)))
     except OSError as error:
-        unread(folder, error, strict=strict)
+        raise_unreadable(folder, error, strict=strict)
         return []
 
 
@@ -636,7 +636,7 @@ def list_folders(folder: Path) -> list[DirEntry[str]]:
 def list_entries(folder: Path) -> list[DirEntry[str]]:
     """Return what lies in `folder`, by name, but hidden and temporary files. Raises SnapshotUnreadable."""
     try:
-        with os.scandir(taken(folder)) as entries:
+        with os.scandir(to_system_path(folder)) as entries:
             return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
     except FileNotFoundError:
         return []
@@ -644,42 +644,42 @@ def list_entries(folder: Path) -> list[DirEntry[str]]:
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(folder)) from None
 
 
-def below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = False) -> list[Path]:
+def list_below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = False) -> list[Path]:
     """The files at any depth below `folder` whose names end in `ending`, sorted; none that is still being written.
 
     Links to folders are not followed. What cannot be read is left out, or, where it is `strict`, raises
     SnapshotUnreadable.
     """
-    found = []
-    for name in names_in(folder, strict=strict):
+    files = []
+    for name in list_names(folder, strict=strict):
         file = folder / name
-        if temporary(name):
+        if is_temporary(name):
             continue
         try:
-            mode = os.lstat(taken(file)).st_mode
+            mode = os.lstat(to_system_path(file)).st_mode
         except OSError as error:
-            unread(file, error, strict=strict)
+            raise_unreadable(file, error, strict=strict)
             continue
         if stat.S_ISDIR(mode):
-            found += below(file, ending, strict=strict)
+            files += list_below(file, ending, strict=strict)
         elif name.endswith(ending):
-            found.append(file)
-    return found
+            files.append(file)
+    return files
 
 
-def unread(path: Path, error: OSError, *, strict: bool) -> None:
+def raise_unreadable(path: Path, error: OSError, *, strict: bool) -> None:
     """Raise SnapshotUnreadable where one is `strict`, unless nothing stands at `path`, any more or at all."""
     if strict and not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(path)) from None
 
 
-def older_than(path: Path, seconds: float) -> bool:
+def is_older_than(path: Path, seconds: float) -> bool:
     """Return whether a file was last written so long ago, or, as clocks are set, will be.
 
     False for one that is gone.
     """
     try:
-        return abs(clocks.wall() - os.lstat(taken(path)).st_mtime) > seconds
+        return abs(clocks.wall() - os.lstat(to_system_path(path)).st_mtime) > seconds
     except OSError:
         return False
 
@@ -687,11 +687,11 @@ def older_than(path: Path, seconds: float) -> bool:
 def remove(path: Path) -> None:
     """Remove a file of ours, or a folder with all that is in it, if it can be; what stays is swept later."""
     try:
-        if stat.S_ISDIR(os.lstat(taken(path)).st_mode):
-            for name in names_in(path):
+        if stat.S_ISDIR(os.lstat(to_system_path(path)).st_mode):
+            for name in list_names(path):
                 remove(path / name)
-            os.rmdir(taken(path))
+            os.rmdir(to_system_path(path))
         else:
-            insist(lambda: os.unlink(taken(path)))
+            insist(lambda: os.unlink(to_system_path(path)))
     except OSError:
         pass

@@ -11,7 +11,7 @@ import subprocess
 from pathlib import Path, PurePosixPath
 
 from pytest_agentreplay.errors import AgentReplayError, SnapshotUnreadable
-from pytest_agentreplay.model.paths import quoted
+from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots.store import files, layout
 
 CASE = "case.yaml"
@@ -48,7 +48,7 @@ class Repository:
             if self._git("rev-parse", "--is-shallow-repository").strip() == b"true":
                 advice = "a shallow clone lacks older ones: git fetch --unshallow"
             else:
-                advice = f"compare the two as they are: agentreplay summarize {quoted(words.replace('...', '..'))}"
+                advice = f"compare the two as they are: agentreplay summarize {quote_word(words.replace('...', '..'))}"
             raise AgentReplayError(f"{words}: git knows no commit here that both began from; {advice}") from None
 
     def resolve(self, revision: str) -> str:
@@ -74,7 +74,7 @@ class Repository:
         paths = {os.fsdecode(name) for name in names.split(b"\0") if name}
         return sorted(path for path in paths if layout.PRIVATE not in PurePosixPath(path).parts)
 
-    def read(self, commit: str, path: str) -> bytes | None:
+    def read_file(self, commit: str, path: str) -> bytes | None:
         """Return a file as a commit has it, or with "" as it lies on the disk; None where there is none.
 
         Raises SnapshotUnreadable for one that is too large, and on the disk for what is no plain file.

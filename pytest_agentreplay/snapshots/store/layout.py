@@ -29,8 +29,8 @@ RECORDED = (SUFFIX, RUN_SUFFIX)
 SLUG_LENGTH = 60
 MODULE_LENGTH = 40
 HASH_LENGTH = 10
-WHOLE_NAME = re.compile(r"[a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*")
-WHOLE_FILE = re.compile(r"[a-z_][a-z0-9_]*\.[a-z][a-z0-9_]*")
+SAFE_NAME = re.compile(r"[a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*")
+SAFE_FILE = re.compile(r"[a-z_][a-z0-9_]*\.[a-z][a-z0-9_]*")
 """What needs no hash. No hyphen, which begins a hash; no dot but one that the slug can only have from there."""
 UNSAFE = re.compile(r"[^a-z0-9_.]+")
 RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
@@ -40,27 +40,27 @@ def snapshot_path(root: Path, module: Path | str, nodeid: str, directory: str = 
     """Return the snapshot of test `nodeid` of the test file `module` (absolute, or relative to `root`)."""
     file = root / module
     name = nodeid.partition("::")[2]
-    whole = WHOLE_NAME.fullmatch(name) is not None
-    test = slug(name.replace("::", "."), nodeid, SLUG_LENGTH, whole=whole)
+    is_safe = SAFE_NAME.fullmatch(name) is not None
+    test = make_slug(name.replace("::", "."), nodeid, SLUG_LENGTH, is_safe=is_safe)
     return file.parent / directory / module_folder(file.name) / (test + SUFFIX)
 
 
 def module_folder(name: str) -> str:
     """Return the folder of the tests of one file: its name without `.py`."""
-    return slug(name.removesuffix(".py"), name, MODULE_LENGTH, whole=WHOLE_FILE.fullmatch(name) is not None)
+    return make_slug(name.removesuffix(".py"), name, MODULE_LENGTH, is_safe=SAFE_FILE.fullmatch(name) is not None)
 
 
-def slug(text: str, identity: str, length: int, *, whole: bool) -> str:
+def make_slug(text: str, identity: str, length: int, *, is_safe: bool) -> str:
     """Return `text` as a file name of at most `length` characters.
 
     With a hash of `identity` unless the text `is_safe` as it is.
     """
-    if whole and len(text) <= length and not RESERVED.match(text):
+    if is_safe and len(text) <= length and not RESERVED.match(text):
         return text
-    return hashed(text, identity, length)
+    return make_hashed_slug(text, identity, length)
 
 
-def hashed(text: str, identity: str, length: int) -> str:
+def make_hashed_slug(text: str, identity: str, length: int) -> str:
     """Return `text` as far as a file name may hold it, a hyphen and a short hash of `identity`."""
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_LENGTH]
     safe = UNSAFE.sub("-", text.lower())[: length - HASH_LENGTH - 1].strip("-.")
@@ -102,20 +102,22 @@ def journal_folder(root: Path) -> Path:
 
 def pending_path(root: Path, snapshot: Path) -> Path:
     """Return the pending run that may take the place of `snapshot`; there is one, the latest."""
-    return pending_folder(root) / below(root, snapshot)
+    return pending_folder(root) / get_path_below(root, snapshot)
 
 
 def journal_path(root: Path, snapshot: Path, token: str) -> Path:
     """Return the journal of one recording for `snapshot`; `token` tells it from other recordings of the same test."""
-    place = journal_folder(root) / below(root, snapshot)
+    place = journal_folder(root) / get_path_below(root, snapshot)
     return place.with_name(f"{place.name.removesuffix(SUFFIX)}.{token}.jsonl")
 
 
-def below(root: Path, snapshot: Path) -> Path:
+def get_path_below(root: Path, snapshot: Path) -> Path:
     """Return the path of `snapshot` from `root`; a name of its own for one that lies outside."""
     if snapshot.is_relative_to(root):
         return snapshot.relative_to(root)
-    return type(root)(OUTSIDE) / (hashed(snapshot.name.removesuffix(SUFFIX), str(snapshot), SLUG_LENGTH) + SUFFIX)
+    return type(root)(OUTSIDE) / (
+        make_hashed_slug(snapshot.name.removesuffix(SUFFIX), str(snapshot), SLUG_LENGTH) + SUFFIX
+    )
 
 
 def home_path(file: Path) -> Path | None:

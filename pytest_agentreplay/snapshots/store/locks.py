@@ -64,7 +64,7 @@ class FolderContents:
     unreadable: dict[str, str] = field(default_factory=dict)
 
     @property
-    def unfit(self) -> list[str]:
+    def refusals(self) -> list[str]:
         """Why nothing can be locked: a line for each snapshot that is unreadable, or was edited and not sealed."""
         edited = [path for path, entry in self.entries.items() if not entry.digest]
         return [*self.unreadable.values(), *(f"{path}: {EDITED}" for path in edited)]
@@ -73,16 +73,16 @@ class FolderContents:
 EDITED = "was edited after it was recorded"
 
 
-def look(folder: Path) -> FolderContents:
+def read_folder(folder: Path) -> FolderContents:
     """Read every snapshot below `folder`."""
-    found = FolderContents()
+    contents = FolderContents()
     for file in snapshots(folder):
         path = file.relative_to(folder).as_posix()
         try:
-            found.entries[path] = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
+            contents.entries[path] = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
         except SnapshotError as error:
-            found.unreadable[path] = str(error)
-    return found
+            contents.unreadable[path] = str(error)
+    return contents
 
 
 def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
@@ -91,25 +91,27 @@ def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> It
         folders[:] = sorted(
             name
             for name in folders
-            if name not in _FOREIGN and not files.temporary(name) and not files.exists(Path(here, name, "pyvenv.cfg"))
+            if name not in _FOREIGN
+            and not files.is_temporary(name)
+            and not files.exists(Path(here, name, "pyvenv.cfg"))
         )
         yield from (Path(here, name) for name in sorted(names) if name.endswith(ending))
 
 
-def read(lock: Path) -> dict[str, LockEntry]:
+def read_lock(lock: Path) -> dict[str, LockEntry]:
     """Return the entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
-    return parsed(content(lock), format_path(lock))
+    return parse_lock(content(lock), format_path(lock))
 
 
 def content(lock: Path) -> bytes:
     """Return the bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
-    data = files.read(lock)
+    data = files.read_file(lock)
     if len(data) > LARGEST:
         raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
     return data.replace(b"\r\n", b"\n")
 
 
-def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
+def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
     """Return the entries that `data` holds. Raises SnapshotUnreadable with the line."""
     try:
         lines = data.decode().split("\n")
@@ -120,34 +122,34 @@ def parsed(data: bytes, file: str) -> dict[str, LockEntry]:
         if not line and number == len(lines):
             break
         if line.startswith(_CONFLICT):
-            raise _refused(
+            raise _make_error(
                 "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock", file, number
             )
-        one = _LINE.fullmatch(line) if len(line) <= LONGEST else None
-        if one is None or not below(one[2]):
-            raise _refused("no line of a lock: sha256, path below this folder, exchanges", file, number)
-        if one[2] in entries:
-            raise _refused("the path of an earlier line; type: agentreplay verify --lock", file, number)
-        entries[one[2]] = LockEntry(one[1], int(one[3]))
+        match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
+        if match is None or not is_lockable(match[2]):
+            raise _make_error("no line of a lock: sha256, path below this folder, exchanges", file, number)
+        if match[2] in entries:
+            raise _make_error("the path of an earlier line; type: agentreplay verify --lock", file, number)
+        entries[match[2]] = LockEntry(match[1], int(match[3]))
     return entries
 
 
-def _refused(message: str, file: str, line: int) -> SnapshotUnreadable:
+def _make_error(message: str, file: str, line: int) -> SnapshotUnreadable:
     return SnapshotUnreadable(message, file=file, place=f"line {line}")
 
 
-def below(path: str) -> bool:
+def is_lockable(path: str) -> bool:
     """Return whether `path` is one that a lock may hold: from its folder down, the same on every system."""
-    whole = PurePosixPath(path)
-    plain = whole.as_posix() == path and not whole.is_absolute() and ".." not in whole.parts
-    return plain and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
+    pure_path = PurePosixPath(path)
+    is_relative = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
+    return is_relative and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
 
 
 def text(entries: dict[str, LockEntry]) -> str:
     """Return the text of a lock. Raises CannotWrite for a path that not every system can hold."""
     lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
     for path, line in zip(sorted(entries), lines, strict=True):
-        if not below(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
+        if not is_lockable(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
             raise CannotWrite(f"{ascii(path)[:200]}: no path that a lock can hold; rename its folder")
     return "".join(lines)
 
@@ -157,10 +159,10 @@ def write(folder: Path) -> list[str] | int:
     lock = folder / LOCK
     for _ in range(TRIES):
         before = files.sha256_of(lock)
-        found = look(folder)
-        if found.unfit:
-            return found.unfit
-        new = text(found.entries)
+        contents = read_folder(folder)
+        if contents.refusals:
+            return contents.refusals
+        new = text(contents.entries)
         if hashlib.sha256(new.encode()).hexdigest() == before:
             break
         try:
@@ -169,17 +171,17 @@ def write(folder: Path) -> list[str] | int:
         except CannotWrite:
             if files.sha256_of(lock) == before:
                 raise
-    return len(found.entries)
+    return len(contents.entries)
 
 
-def differences(locked: dict[str, LockEntry], found: FolderContents) -> list[str]:
+def differences(locked: dict[str, LockEntry], contents: FolderContents) -> list[str]:
     """Return what is not as it was locked, a line for each snapshot."""
-    now = found.entries
+    now = contents.entries
     homes = {entry.digest: path for path, entry in locked.items()}
-    gone = [path for path in locked if path not in now and path not in found.unreadable]
-    moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in gone}
-    lines = list(found.unreadable.values())
-    lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in gone]
+    missing = [path for path in locked if path not in now and path not in contents.unreadable]
+    moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in missing}
+    lines = list(contents.unreadable.values())
+    lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in missing]
     for path, entry in now.items():
         if path not in locked and path not in moved.values():
             lines.append(f"{path}: is new")
@@ -199,18 +201,18 @@ def check(lock: Path) -> list[str]:
 
     Raises SnapshotError for a lock that cannot be read.
     """
-    return differences(read(lock), look(lock.parent))
+    return differences(read_lock(lock), read_folder(lock.parent))
 
 
-def within(folder: Path) -> list[Path]:
+def find_locks(folder: Path) -> list[Path]:
     """Return the locks in `folder` and below it."""
-    found = [folder / LOCK] if files.exists(folder / LOCK) else []
+    locks = [folder / LOCK] if files.exists(folder / LOCK) else []
     for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
-        found += [up / LOCK] if files.exists(up / LOCK) else []
-    return found
+        locks += [up / LOCK] if files.exists(up / LOCK) else []
+    return locks
 
 
-def told(lock: Path) -> list[str]:
+def list_faults(lock: Path) -> list[str]:
     """Return what does not fit a lock; nothing where it is gone, its error where it cannot be read."""
     try:
         return check(lock)
@@ -226,26 +228,26 @@ BEGINS = b"-----BEGIN SSH SIGNATURE-----"
 LARGEST_SIGNATURE = 64 * 1024
 
 
-def beside(lock: Path) -> Path:
+def get_signature_path(lock: Path) -> Path:
     """Return where the signature of a lock stands."""
     return lock.with_name(lock.name + SIGNATURE_SUFFIX)
 
 
-def sign(lock: Path, key: Path) -> Path:
+def sign_lock(lock: Path, key: Path) -> Path:
     """Sign `lock` with the ssh key in the file `key`; returns the file that was written. Raises CannotSign."""
-    made = ssh_keygen(["-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())], content(lock))
+    made = run_ssh_keygen(["-Y", "sign", "-n", NAMESPACE, "-f", str(key.absolute())], content(lock))
     if made.returncode or not made.stdout.startswith(BEGINS):
-        raise CannotSign(f"{format_path(lock)}: not signed with {format_path(key)}: {last_line(made)}")
-    files.write_whole(beside(lock), made.stdout)
-    return beside(lock)
+        raise CannotSign(f"{format_path(lock)}: not signed with {format_path(key)}: {get_last_line(made)}")
+    files.write_whole(get_signature_path(lock), made.stdout)
+    return get_signature_path(lock)
 
 
-def signer(lock: Path, signers: Path) -> str:
+def find_signer(lock: Path, signers: Path) -> str:
     """Who of the file `signers` (as ssh-keygen's ALLOWED SIGNERS) has signed `lock`.
 
     Raises SnapshotMissing where no signature stands, SnapshotEdited where it is nobody's of them or of another content.
     """
-    signature = beside(lock)
+    signature = get_signature_path(lock)
     if not signers.is_file():
         raise CannotSign(f"{format_path(signers)}: there is no such file of allowed signers")
     if signers.resolve().is_relative_to(lock.parent.resolve()):
@@ -255,39 +257,39 @@ def signer(lock: Path, signers: Path) -> str:
         )
     data = content(lock)
     try:
-        given = files.read(signature)
+        signed = files.read_file(signature)
     except SnapshotMissing:
         raise SnapshotMissing(
             "the lock is not signed; sign it: agentreplay verify --lock --sign KEY", file=format_path(signature)
         ) from None
-    if not given.startswith(BEGINS) or len(given) > LARGEST_SIGNATURE:
+    if not signed.startswith(BEGINS) or len(signed) > LARGEST_SIGNATURE:
         raise SnapshotUnreadable("is no ssh signature", file=format_path(signature))
     with TemporaryDirectory() as folder:
         copy = Path(folder, signature.name)
-        files.write_whole(copy, given.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
+        files.write_whole(copy, signed.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
         words = ["-f", str(signers.absolute()), "-s", str(copy)]
-        known = ssh_keygen(["-Y", "find-principals", *words], b"")
-        name = known.stdout.decode(errors="replace").partition("\n")[0].strip()
-        if known.returncode or not name:
+        principals = run_ssh_keygen(["-Y", "find-principals", *words], b"")
+        name = principals.stdout.decode(errors="replace").partition("\n")[0].strip()
+        if principals.returncode or not name:
             raise SnapshotEdited(f"is signed by nobody in {format_path(signers)}", file=format_path(signature))
-        checked = ssh_keygen(["-Y", "verify", *words, "-I", name, "-n", NAMESPACE], data)
+        checked = run_ssh_keygen(["-Y", "verify", *words, "-I", name, "-n", NAMESPACE], data)
         if checked.returncode:
-            raise SnapshotEdited(f"is no signature of this lock: {last_line(checked)}", file=format_path(signature))
+            raise SnapshotEdited(f"is no signature of this lock: {get_last_line(checked)}", file=format_path(signature))
     return name
 
 
-def ssh_keygen(words: list[str], given: bytes) -> subprocess.CompletedProcess[bytes]:
+def run_ssh_keygen(words: list[str], data: bytes) -> subprocess.CompletedProcess[bytes]:
     """Run ssh-keygen; it may ask for a passphrase at the terminal. Raises CannotSign where there is none."""
     program = shutil.which("ssh-keygen")
     if program is None:
         raise CannotSign("signatures are made and checked by ssh-keygen, which is not installed here: install OpenSSH")
     try:
-        return subprocess.run([program, *words], input=given, capture_output=True, check=False)  # noqa: S603  fixed words, whole paths
+        return subprocess.run([program, *words], input=data, capture_output=True, check=False)  # noqa: S603  fixed words, whole paths
     except OSError as error:
         raise CannotSign(f"{program}: cannot be started: {error.strerror or error}") from None
 
 
-def last_line(done: subprocess.CompletedProcess[bytes]) -> str:
+def get_last_line(done: subprocess.CompletedProcess[bytes]) -> str:
     """Return what the program said last."""
-    said = (done.stderr + done.stdout).decode(errors="replace").split("\n")
-    return next((line.strip()[:200] for line in reversed(said) if line.strip()), f"exit code {done.returncode}")
+    lines = (done.stderr + done.stdout).decode(errors="replace").split("\n")
+    return next((line.strip()[:200] for line in reversed(lines) if line.strip()), f"exit code {done.returncode}")

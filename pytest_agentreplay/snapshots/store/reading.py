@@ -32,7 +32,7 @@ def load(path: str | Path) -> Snapshot:
 def data(path: str | Path) -> bytes:
     """Return the bytes of a snapshot, as many as its project allows. Raises SnapshotError."""
     file = Path(path)
-    return files.read(file, find_limit(root_above(file.absolute().parent)))
+    return files.read_file(file, find_limit(root_above(file.absolute().parent)))
 
 
 def find_limit(root: Path) -> int | None:

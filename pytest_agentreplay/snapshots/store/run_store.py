@@ -19,7 +19,7 @@ from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError,
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import FETCHED, format_path
-from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX, slug
+from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX, make_slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -97,7 +97,9 @@ class RunStore:
 
     def write(self, name: str, day: str, identity: str, data: bytes) -> str:
         """Write a run, and return where. Whatever has its id already stays. Raises CannotWrite."""
-        folder, file = (slug(text, text, LONGEST, whole=bool(SAFE_PART.fullmatch(text))) for text in (name, identity))
+        folder, file = (
+            make_slug(text, text, LONGEST, is_safe=bool(SAFE_PART.fullmatch(text))) for text in (name, identity)
+        )
         for suffix in ("", f"-{secrets.token_hex(8)}"):
             where = self._locate(f"{folder}/{day}/{file}{suffix}{RUN_SUFFIX}")
             if self._put(where, data):
@@ -151,10 +153,10 @@ class RunStore:
             except SnapshotError as error:
                 yield error
 
-    def read(self, entry: RunEntry) -> bytes:
+    def read_run(self, entry: RunEntry) -> bytes:
         """Return the whole file of a run. Raises SnapshotError."""
         files.refuse_links(Path(entry.where), self._root)
-        return files.read(Path(entry.where))
+        return files.read_file(Path(entry.where))
 
     def _put(self, where: str, data: bytes) -> bool:
         path = Path(where)
@@ -212,7 +214,7 @@ class RemoteStore(RunStore):
 
     def _find_files(self) -> Iterator[tuple[str, int, str]]:
         """Yield what lies there, in one request of each thousand or so."""
-        with explaining(self.where):
+        with translate_errors(self.where):
             system, root = self._connect()
             system.invalidate_cache()  # others write there too
             details = system.find(root, detail=True)
@@ -225,19 +227,19 @@ class RemoteStore(RunStore):
         paths = [self._find_path(entry.where) for entry in entries]
         # A range beyond the end of a file is an error in some stores.
         ends = [min(entry.size, codec.HEAD) for entry in entries]
-        with explaining(self.where):
+        with translate_errors(self.where):
             heads: list[bytes | Exception] = self._connect()[0].cat_ranges(paths, [0] * len(paths), ends)
         return heads
 
-    def read(self, entry: RunEntry) -> bytes:
+    def read_run(self, entry: RunEntry) -> bytes:
         """Return the whole file of a run. Raises SnapshotError."""
         if entry.size > files.LARGEST:
             raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes", file=USER.sub("", entry.where))
-        with explaining(entry.where):
+        with translate_errors(entry.where):
             return bytes(self._connect()[0].cat_file(self._find_path(entry.where)))
 
     def _put(self, where: str, data: bytes) -> bool:
-        with explaining(where, "written"):
+        with translate_errors(where, "written"):
             system, path = self._connect()[0], self._find_path(where)
             if self._protocol not in RENAMING:
                 try:
@@ -255,24 +257,24 @@ class RemoteStore(RunStore):
 
     def delete(self, entry: RunEntry) -> None:
         """Remove the file of a run. Raises CannotWrite."""
-        with explaining(entry.where, "removed"):
+        with translate_errors(entry.where, "removed"):
             self._connect()[0].rm_file(self._find_path(entry.where))
 
 
 @contextmanager
-def explaining(where: str, verb: str = "") -> Iterator[None]:
+def translate_errors(where: str, verb: str = "") -> Iterator[None]:
     """What a file system of fsspec raises, errors of its own, as ours: CannotWrite where there is a `verb`."""
     try:
         yield
     except Exception as error:
-        shown = USER.sub("", where)
+        address = USER.sub("", where)
         reason = USER.sub("", f"{type(error).__name__}: {error}")
         if verb:
             advice = "Check that the store is there, and that this service may write it."
-            raise CannotWrite(f"{shown}: cannot be {verb}: {reason}.\n{advice}") from None
+            raise CannotWrite(f"{address}: cannot be {verb}: {reason}.\n{advice}") from None
         if isinstance(error, FileNotFoundError):
-            raise SnapshotMissing("is not there", file=shown) from None
-        raise SnapshotUnreadable(f"cannot be read: {reason}", file=shown) from None
+            raise SnapshotMissing("is not there", file=address) from None
+        raise SnapshotUnreadable(f"cannot be read: {reason}", file=address) from None
 
 
 def is_remote(where: str) -> bool:
@@ -315,7 +317,7 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
         where = str(path)
         if where.endswith(RUN_SUFFIX) or Path(where).is_file():
             parts = where.replace(os.sep, "/").split("/")
-            data = RunStore("/".join(parts[:-1]) or ".").read(RunEntry(where))
+            data = RunStore("/".join(parts[:-1]) or ".").read_run(RunEntry(where))
             place = PLACE.fullmatch("/".join(parts[-3:]))
             name, day, identity = place.groups() if place else ("", "", "")
             yield add_head(RunEntry(where, name, day, identity, len(data)), data[: codec.HEAD])
@@ -342,14 +344,14 @@ def fetch_runs(url: str, since: str = "") -> Path:
     temporary = TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True)
     atexit.register(temporary.cleanup)
     folder = Path(temporary.name)
-    base = url.rstrip("/") if (whole := is_store(url)) else url.rpartition("/")[0]
+    base = url.rstrip("/") if (is_a_store := is_store(url)) else url.rpartition("/")[0]
     FETCHED[folder] = USER.sub("", base)
-    store, depth = RunStore(base), 3 if whole else 1
+    store, depth = RunStore(base), 3 if is_a_store else 1
 
     def copy(entry: RunEntry) -> None:
-        files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read(entry))
+        files.write_once(folder.joinpath(*entry.where.split("/")[-depth:]), store.read_run(entry))
 
-    entries = store.list_files(since) if whole else [RunEntry(url)]
+    entries = store.list_files(since) if is_a_store else [RunEntry(url)]
     with ThreadPoolExecutor(FETCHED_TOGETHER) as pool:
         [*pool.map(copy, entries)]
-    return folder if whole else folder / url.rpartition("/")[2]
+    return folder if is_a_store else folder / url.rpartition("/")[2]

@@ -37,28 +37,28 @@ SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "
 _STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
 
 
-def test_of(file: Path, root: Path) -> str | None:
+def find_test(file: Path, root: Path) -> str | None:
     """Return the id, from `root`, of the test whose snapshot or pending run `file` says it is.
 
     None for what is unreadable.
     """
-    stated = stated_by(file)
+    stated = read_stated_id(file)
     return None if stated is None else projects.todays_id(root, layout.home_path(file) or file, stated)
 
 
-def stated_by(file: Path) -> str | None:
+def read_stated_id(file: Path) -> str | None:
     """Return the id that the file states itself; None for what is unreadable."""
     try:
-        if found := _STATED.search(files.head(file, HEAD)):
-            test = str(json.loads(found[1]))
+        if match := _STATED.search(files.head(file, HEAD)):
+            test = str(json.loads(match[1]))
         else:
-            test = codec.loads(files.read(file), file=format_path(file)).run.header.test
+            test = codec.loads(files.read_file(file), file=format_path(file)).run.header.test
     except (SnapshotError, ValueError):
         return None
     return test if layout.names_test(test) else None
 
 
-def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
+def list_snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
     """Yield the files named as snapshots in the folders of modules below `folder`, in order of names."""
     if not inside(folder, root):
         return
@@ -70,7 +70,7 @@ def snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
 def inside(path: Path, root: Path) -> bool:
     """Return whether `path`, all links followed, is there and lies below `root`."""
     try:
-        return files.real(path).is_relative_to(files.real(root))
+        return files.resolve_path(path).is_relative_to(files.resolve_path(root))
     except (OSError, RuntimeError):
         return False
 
@@ -78,48 +78,50 @@ def inside(path: Path, root: Path) -> bool:
 def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
     """Return the plain files of a folder, or its folders; none where it cannot be read."""
     try:
-        with os.scandir(files.taken(folder)) as found:
-            wanted = [one for one in found if (one.is_dir() if want_folders else one.is_file(follow_symlinks=False))]
+        with os.scandir(files.to_system_path(folder)) as listing:
+            chosen = [
+                entry for entry in listing if (entry.is_dir() if want_folders else entry.is_file(follow_symlinks=False))
+            ]
     except OSError:
         return []
-    return [folder / name for name in sorted(one.name for one in wanted)]
+    return [folder / name for name in sorted(entry.name for entry in chosen)]
 
 
-def around(root: Path, place: Path, directory: str) -> list[Path]:
+def find_around(root: Path, place: Path, directory: str) -> list[Path]:
     """Return the nearest snapshots to tests in the folder `place`: beside them, above, and one step aside.
 
     `MOST` at most.
     """
-    found: dict[Path, None] = {}
+    snapshots: dict[Path, None] = {}
     for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
-        aside = [one for one in entries(up, want_folders=True)[:MOST] if not skipped(one.name)]
+        aside = [folder for folder in entries(up, want_folders=True)[:MOST] if not is_skipped(folder.name)]
         for home in (up, *aside):
-            for file in snapshots_in(home / directory, root):
-                found[file] = None
-                if len(found) == MOST:
-                    return list(found)
-    return list(found)
+            for file in list_snapshots_in(home / directory, root):
+                snapshots[file] = None
+                if len(snapshots) == MOST:
+                    return list(snapshots)
+    return list(snapshots)
 
 
 def everywhere(root: Path, directory: str) -> Iterator[Path]:
     """Yield all snapshots of a project, folder by folder."""
     for here, _ in walk(root):
-        yield from snapshots_in(here / directory, root)
+        yield from list_snapshots_in(here / directory, root)
 
 
 def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield each folder at or below `root` with the names of its files, sorted; none that pytest does not enter."""
     for here, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not skipped(name))
+        folders[:] = sorted(name for name in folders if not is_skipped(name))
         yield Path(here), sorted(names)
 
 
-def named_by(root: Path, pattern: str) -> list[Path]:
+def expand_testpath(root: Path, pattern: str) -> list[Path]:
     """Return the files and folders that an entry of pytest's `testpaths` names, wildcards and all."""
     return sorted(root.glob(pattern))
 
 
-def skipped(name: str) -> bool:
+def is_skipped(name: str) -> bool:
     """Return whether no tests are looked for in a folder of this name."""
     return name.startswith(".") or name in SKIPPED
 
@@ -154,7 +156,7 @@ class Store:
         A snapshot that states another id than a recording writes today was recorded with a mark for `root`.
         """
         project = projects.project_of(self.root, nodeid)
-        older = project != self.root and not recording and stated_by(path) == nodeid
+        older = project != self.root and not recording and read_stated_id(path) == nodeid
         return self.root if older else project
 
     def load(self, path: Path, nodeid: str) -> codec.Snapshot:
@@ -178,27 +180,27 @@ class Store:
             )
         return snapshot
 
-    def around(self, module: Path) -> list[tuple[Path, str]]:
+    def find_around(self, module: Path) -> list[tuple[Path, str]]:
         """Return the snapshots near the test file `module`, each with the test that it states.
 
         Each is looked at once.
         """
         place = module.parent
         if place not in self._around:
-            self._around[place] = around(self.root, place, self.directory)
+            self._around[place] = find_around(self.root, place, self.directory)
         for file in self._around[place]:
             if file not in self._stated:
-                self._stated[file] = test_of(file, self.root)
+                self._stated[file] = find_test(file, self.root)
         return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
 
-    def edited(self, path: Path) -> list[str]:
+    def list_edits(self, path: Path) -> list[str]:
         """Return what in the file at `path` is not what was sealed: "exchange 3", "header"."""
-        return codec.edited(self.data(path), file=format_path(path))
+        return codec.list_edits(self.data(path), file=format_path(path))
 
     def data(self, path: Path) -> bytes:
         """Return the bytes of the snapshot at `path`. Raises SnapshotMissing, or SnapshotUnreadable."""
         files.refuse_links(path, layout.test_folder(path, self.directory))
-        return files.read(path, self.largest)
+        return files.read_file(path, self.largest)
 
     def save(self, path: Path, text: str) -> str:
         """Write a snapshot, unless the file has changed since `load`; returns its sha256. Raises CannotWrite."""
@@ -214,12 +216,12 @@ class Store:
     def _clear_journals(self, path: Path) -> None:
         """Remove what killed runs have left: journals of the test that is recorded at `path` now, and old ones."""
         folder = layout.journal_path(self.root, path, "").parent
-        for name in files.names_in(folder):
+        for name in files.list_names(folder):
             journal = folder / name
-            if layout.home_path(journal) != path and not files.older_than(journal, JOURNALS_KEPT):
+            if layout.home_path(journal) != path and not files.is_older_than(journal, JOURNALS_KEPT):
                 continue
             try:
-                if files.growing(journal) is False:
+                if files.is_growing(journal) is False:
                     files.remove(journal)
             except SnapshotError:  # gone meanwhile, or no file of ours
                 pass
@@ -238,7 +240,7 @@ class Store:
         """Keep a run that waits for a person to put it at `path`; return where. Raises CannotWrite."""
         pending = layout.pending_path(self.root, path)
         self._refuse(pending, self.root, text)
-        files.private(layout.private_folder(self.root))
+        files.make_private_folder(layout.private_folder(self.root))
         files.write_whole(pending, text)
         return pending
 
@@ -248,9 +250,9 @@ class Store:
             files.refuse_links(path, top)
         except SnapshotUnreadable as error:
             raise CannotWrite(str(error)) from None
-        self.fits(path, len(text.encode()))
+        self.check_size(path, len(text.encode()))
 
-    def fits(self, path: Path, size: int) -> None:
+    def check_size(self, path: Path, size: int) -> None:
         """Raise CannotWrite for a snapshot of `size` bytes or more, where that is too large to be read again."""
         if size > self.largest:
             msg = (
@@ -265,7 +267,7 @@ class Store:
         Raises CannotWrite where nothing can be written.
         """
         self._refuse(layout.journal_path(self.root, path, ""), self.root)
-        files.private(layout.private_folder(self.root))
+        files.make_private_folder(layout.private_folder(self.root))
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
         return Journal(layout.journal_path(self.root, path, token), header)
 

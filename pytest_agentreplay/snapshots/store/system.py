@@ -27,20 +27,20 @@ LONGEST = 247
 EXTENDED, DEVICE, SHARE = "\\\\?\\", "\\\\.\\", "\\\\"
 
 
-def extended(path: str) -> str:
+def to_extended(path: str) -> str:
     r"""Return an absolute path of Windows as it may be of any length: `\\?\C:\...`, `\\?\UNC\server\share\...`.
 
     A path that needs no such form stays as it is.
     """
     if path.startswith((EXTENDED, DEVICE)):
         return path
-    whole = ntpath.normpath(path)  # in the extended form Windows takes slashes and dots literally
-    if len(whole.encode("utf-16-le", "surrogatepass")) <= 2 * LONGEST:
+    normal = ntpath.normpath(path)  # in the extended form Windows takes slashes and dots literally
+    if len(normal.encode("utf-16-le", "surrogatepass")) <= 2 * LONGEST:
         return path
-    return f"{EXTENDED}UNC\\{whole[2:]}" if whole.startswith(SHARE) else EXTENDED + whole
+    return f"{EXTENDED}UNC\\{normal[2:]}" if normal.startswith(SHARE) else EXTENDED + normal
 
 
-def shortened(path: str) -> str:
+def to_short(path: str) -> str:
     """Return a path as people know it, whatever form it came in."""
     if path.startswith(f"{EXTENDED}UNC\\"):
         return SHARE + path.removeprefix(f"{EXTENDED}UNC\\")

@@ -33,14 +33,14 @@ def write_promptfoo(subject: Subject) -> Exported:
     """The configuration with one test."""
     checks: list[Json] = []
     losses = ["frozen replies and tool results: promptfoo asks the provider, and its tools run for real"]
-    for wanted in subject.desired:
-        told = list(assertions(*wanted))
-        checks += [one for one in told if isinstance(one, dict)]
+    for check in subject.desired:
+        parts = list(assertions(*check))
+        checks += [part for part in parts if isinstance(part, dict)]
         losses += [
-            unsaid(PROMPTFOO, "desired", (f"{wanted[0]} {part}", None)) for part in told if isinstance(part, str)
+            unsaid(PROMPTFOO, "desired", (f"{check[0]} {part}", None)) for part in parts if isinstance(part, str)
         ]
-        if not told:
-            losses.append(unsaid(PROMPTFOO, "desired", wanted))
+        if not parts:
+            losses.append(unsaid(PROMPTFOO, "desired", check))
     checks += [{"type": "llm-rubric", "value": words} for words in subject.semantic]
     document: JsonObject = {
         "description": subject.title or subject.id,
@@ -62,29 +62,31 @@ def write_promptfoo(subject: Subject) -> Exported:
     return Exported(((f"{subject.name}.promptfoo.yaml", head + "\n".join(block(document)) + "\n"),), tuple(losses))
 
 
-def assertions(word: str, wanted: Json) -> Iterator[JsonObject | str]:
+def assertions(word: str, expected: Json) -> Iterator[JsonObject | str]:
     """One check in the words of promptfoo, and the names of what it has no word for; nothing where it has none."""
-    match word, wanted:
-        case "output", dict() if "path" not in wanted:
-            for how, text in wanted.items():
+    match word, expected:
+        case "output", dict() if "path" not in expected:
+            for how, text in expected.items():
                 if how in OUTPUTS:
                     yield {"type": OUTPUTS[how], "value": text}
                 elif how == "exists":
                     yield {"type": "javascript", "value": f"(String(output ?? '') !== '') === {json.dumps(text)}"}
         case "tool_called", str():
-            yield {"type": USED, "value": wanted}
+            yield {"type": USED, "value": expected}
         case "tool_called", dict() as call if call.get("arguments"):
-            yield from matched(call, MATCHED)
+            yield from match_arguments(call, MATCHED)
         case "tool_not_called", dict() as call if call.get("arguments"):
-            yield from matched(call, f"not-{MATCHED}")
+            yield from match_arguments(call, f"not-{MATCHED}")
         case "tool_called", dict():
-            yield {"type": USED, "value": {"name": wanted["name"], **bounds(wanted)}}
+            yield {"type": USED, "value": {"name": expected["name"], **bounds(expected)}}
         case "tool_not_called", dict():
-            yield {"type": UNUSED, "value": wanted["name"]}
+            yield {"type": UNUSED, "value": expected["name"]}
         case (("tool_not_called" | "forbidden_tools"), _):
-            yield from ({"type": UNUSED, "value": name} for name in (wanted if isinstance(wanted, list) else [wanted]))
+            yield from (
+                {"type": UNUSED, "value": name} for name in (expected if isinstance(expected, list) else [expected])
+            )
         case "tool_order", dict():
-            for how, steps in wanted.items():
+            for how, steps in expected.items():
                 if how in SEQUENCES and isinstance(steps, list):
                     names = [step["name"] if isinstance(step, dict) else step for step in steps]
                     yield {"type": "trajectory:tool-sequence", "value": {"mode": SEQUENCES[how], "steps": names}}
@@ -95,39 +97,39 @@ def assertions(word: str, wanted: Json) -> Iterator[JsonObject | str]:
         case "duration", {"at_most": int() | float() as limit}:
             yield {"type": "latency", "threshold": round(limit * 1000)}
         case "turns", dict():
-            yield {"type": "trace-span-count", "value": {"pattern": "chat *", **bounds(wanted, least=None)}}
+            yield {"type": "trace-span-count", "value": {"pattern": "chat *", **bounds(expected, least=None)}}
 
 
-def matched(call: JsonObject, kind: str) -> Iterator[JsonObject | str]:
+def match_arguments(call: JsonObject, kind: str) -> Iterator[JsonObject | str]:
     """Yield the check of a call with arguments; how often it comes cannot be checked there, so that is lost."""
     often = [(name, call[name]) for name in ("times", "at_least", "at_most") if name in call]
     paths = call["arguments"]
-    arguments = nested(paths.items()) if isinstance(paths, dict) else {}
+    arguments = nest_paths(paths.items()) if isinstance(paths, dict) else {}
     if arguments and all(number != 0 for _, number in often):
         yield {"type": kind, "value": {"name": call["name"], "mode": "partial", "args": arguments}}
         yield from (name for name, number in often if (name, number) != ("at_least", 1))
 
 
-def bounds(wanted: JsonObject, *, least: int | None = 1) -> JsonObject:
+def bounds(expected: JsonObject, *, least: int | None = 1) -> JsonObject:
     """How often: at least once, unless something else is said."""
-    times = wanted.get("times")
-    said = {"min": wanted.get("at_least", least if times is None else times), "max": wanted.get("at_most", times)}
-    return {name: bound for name, bound in said.items() if bound is not None}
+    times = expected.get("times")
+    limits = {"min": expected.get("at_least", least if times is None else times), "max": expected.get("at_most", times)}
+    return {name: bound for name, bound in limits.items() if bound is not None}
 
 
-def nested(paths: Iterable[tuple[str, Json]]) -> JsonObject:
+def nest_paths(paths: Iterable[tuple[str, Json]]) -> JsonObject:
     """Return the arguments at plain JSON paths as one object; {} where any of them says more than names."""
-    found: JsonObject = {}
+    root: JsonObject = {}
     for path, value in paths:
         match = PLAIN_PATH.fullmatch(path)
         if match is None or isinstance(value, dict):
             return {}
         *above, last = match[1].split(".")
-        inside = found
+        inside = root
         for name in above:
             inside = inside.setdefault(name, {})  # type: ignore[assignment]
         inside[last] = value
-    return found
+    return root
 
 
 def block(value: Json, indent: str = "") -> Iterator[str]:
@@ -135,7 +137,7 @@ def block(value: Json, indent: str = "") -> Iterator[str]:
     match value:
         case dict() if value:
             for name, inner in value.items():
-                yield from member(f"{indent}{name if bare(name) else scalar(name)}:", inner, indent + "  ")
+                yield from member(f"{indent}{name if is_plain_key(name) else scalar(name)}:", inner, indent + "  ")
         case list() if value:
             for item in value:
                 first, *rest = block(item, indent + "  ")
@@ -154,7 +156,7 @@ def member(head: str, value: Json, indent: str) -> Iterator[str]:
         yield f"{head} {scalar(value)}"
 
 
-def bare(name: str) -> bool:
+def is_plain_key(name: str) -> bool:
     """Return whether a name needs no quotes."""
     return name.isascii() and name.isidentifier() and name.lower() not in WORDS
 
@@ -175,17 +177,17 @@ def write_openai_evals(subject: Subject) -> Exported:
     item: JsonObject = {"id": subject.id, "title": subject.title, "input": list(subject.messages)}
     losses = ["tools and their frozen results: the model is asked anew, without them"]
     ideal: list[str] = []
-    for word, wanted in subject.desired:
-        found = texts(wanted) if word == "output" and isinstance(wanted, dict) else {}
-        for name, text in found.items():
+    for word, expected in subject.desired:
+        checked = texts(expected) if word == "output" and isinstance(expected, dict) else {}
+        for name, text in checked.items():
             listed = item.setdefault(ROW[name], [])
             assert isinstance(listed, list)
             listed.append(text)
             ideal += [text] if name in {"contains", "equals"} else []
-        if not found:
-            losses.append(unsaid(EVALS, "desired", (word, wanted)))
-        elif isinstance(wanted, dict):
-            losses += [unsaid(EVALS, "desired", (f"{word} {name}", None)) for name in wanted if name not in found]
+        if not checked:
+            losses.append(unsaid(EVALS, "desired", (word, expected)))
+        elif isinstance(expected, dict):
+            losses += [unsaid(EVALS, "desired", (f"{word} {name}", None)) for name in expected if name not in checked]
     if subject.semantic:
         item["criteria"] = list(subject.semantic)
     sample: JsonObject = {"input": list(subject.messages), "ideal": list(ideal)}
@@ -200,8 +202,8 @@ def write_openai_evals(subject: Subject) -> Exported:
     return Exported(tuple(files), tuple(losses))
 
 
-def texts(wanted: JsonObject) -> dict[str, str]:
+def texts(expected: JsonObject) -> dict[str, str]:
     """What a check of the whole output says of its text."""
-    if "path" in wanted:
+    if "path" in expected:
         return {}
-    return {name: text for name, text in wanted.items() if name in ROW and isinstance(text, str)}
+    return {name: text for name, text in expected.items() if name in ROW and isinstance(text, str)}

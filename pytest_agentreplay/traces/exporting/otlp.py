@@ -48,13 +48,13 @@ USAGE = {
 def write(subject: Subject) -> Exported:
     """The frozen run of a case as one OTLP JSON file."""
     trace, losses = subject.trace, dict.fromkeys(subject.trace.losses)
-    trace_id = hashed(subject.id, 16)
-    root = hashed(f"{subject.id}/0", 8)
+    trace_id = make_id(subject.id, 16)
+    root = make_id(f"{subject.id}/0", 8)
     spans = [agent(trace, trace_id, root)]
     for number, step in enumerate(trace.steps, 1):
         about = chat(step, losses) if isinstance(step, ModelCall) else tool(step)
         spans.append(
-            {"traceId": trace_id, "spanId": hashed(f"{subject.id}/{number}", 8), "parentSpanId": root, **about}
+            {"traceId": trace_id, "spanId": make_id(f"{subject.id}/{number}", 8), "parentSpanId": root, **about}
         )
     losses["the checks of the case: spans tell what happened, and not what should"] = None
     scope = {"scope": {"name": "pytest_agentreplay"}, "spans": spans, "schemaUrl": SCHEMA}
@@ -66,7 +66,7 @@ def write(subject: Subject) -> Exported:
 
 def agent(trace: Trace, trace_id: str, span_id: str) -> JsonObject:
     """The root: the agent's whole run."""
-    told: dict[str, Json] = {
+    fields: dict[str, Json] = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": trace.name,
         "gen_ai.conversation.id": trace.session,
@@ -75,14 +75,14 @@ def agent(trace: Trace, trace_id: str, span_id: str) -> JsonObject:
     }
     ids: JsonObject = {"traceId": trace_id, "spanId": span_id}
     if isinstance(trace.output, str) and trace.output:
-        said: Json = [{"role": "assistant", "parts": [{"type": "text", "content": trace.output}]}]
-        told["gen_ai.output.messages"] = dense(said)
-    return ids | span(f"invoke_agent {trace.name}", INTERNAL, trace, told, trace.fault)
+        messages: Json = [{"role": "assistant", "parts": [{"type": "text", "content": trace.output}]}]
+        fields["gen_ai.output.messages"] = dense(messages)
+    return ids | span(f"invoke_agent {trace.name}", INTERNAL, trace, fields, trace.fault)
 
 
 def chat(call: ModelCall, losses: dict[str, None]) -> JsonObject:
     """One call of a model."""
-    told: dict[str, Json] = {
+    fields: dict[str, Json] = {
         "gen_ai.operation.name": call.operation or "chat",
         "gen_ai.provider.name": call.provider,
         "gen_ai.request.model": call.model,
@@ -90,10 +90,12 @@ def chat(call: ModelCall, losses: dict[str, None]) -> JsonObject:
     }
     for name, value in call.parameters.items():
         if name in PARAMETERS and isinstance(value, bool | int | float | str | list):
-            told[f"gen_ai.request.{PARAMETERS[name]}"] = [value] if name == "stop" and isinstance(value, str) else value
+            fields[f"gen_ai.request.{PARAMETERS[name]}"] = (
+                [value] if name == "stop" and isinstance(value, str) else value
+            )
         else:
             losses[f"parameter {name}: the conventions have no name for it"] = None
-    told |= {
+    fields |= {
         "gen_ai.response.finish_reasons": list(call.finish_reasons),
         "gen_ai.response.id": call.response_id,
         "gen_ai.response.model": call.response_model,
@@ -103,7 +105,7 @@ def chat(call: ModelCall, losses: dict[str, None]) -> JsonObject:
         "gen_ai.output.messages": dense([call.reply]) if call.reply is not None else "",
         "gen_ai.tool.definitions": dense(list(call.tools)) if call.tools else "",
     }
-    return span(f"{call.operation or 'chat'} {call.model}".strip(), CLIENT, call, told, call.fault)
+    return span(f"{call.operation or 'chat'} {call.model}".strip(), CLIENT, call, fields, call.fault)
 
 
 def used(usage: dict[str, int], names: tuple[str, ...]) -> int | None:
@@ -113,7 +115,7 @@ def used(usage: dict[str, int], names: tuple[str, ...]) -> int | None:
 
 def tool(run: ToolRun) -> JsonObject:
     """One run of a tool."""
-    told: dict[str, Json] = {
+    fields: dict[str, Json] = {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": run.name,
         "gen_ai.tool.type": "function",
@@ -122,23 +124,23 @@ def tool(run: ToolRun) -> JsonObject:
         "gen_ai.tool.call.arguments": dense(run.arguments),
         "gen_ai.tool.call.result": "" if run.fault or run.result == UNKNOWN else dense(run.result),
     }
-    return span(f"execute_tool {run.name}", INTERNAL, run, told, run.fault)
+    return span(f"execute_tool {run.name}", INTERNAL, run, fields, run.fault)
 
 
-def span(name: str, kind: int, step: Step | Trace, told: dict[str, Json], fault: TraceFault | None) -> JsonObject:
+def span(name: str, kind: int, step: Step | Trace, fields: dict[str, Json], fault: TraceFault | None) -> JsonObject:
     """A span but for its ids."""
     status: JsonObject = {}
     if fault is not None:
-        told = {**told, "error.type": fault.type or "error"}
+        fields = {**fields, "error.type": fault.type or "error"}
         status = {"message": fault.message, "code": FAILED}
     start = step.started or 0
     times = {"startTimeUnixNano": str(start), "endTimeUnixNano": str(step.ended or start)}
-    return {"name": name, "kind": kind, **times, "attributes": attributes(told), "status": status}
+    return {"name": name, "kind": kind, **times, "attributes": attributes(fields), "status": status}
 
 
-def attributes(told: dict[str, Json]) -> list[Json]:
+def attributes(fields: dict[str, Json]) -> list[Json]:
     """Attributes as OTLP writes them, without the empty ones."""
-    return [{"key": key, "value": value_of(value)} for key, value in told.items() if value not in ("", [], None)]
+    return [{"key": key, "value": value_of(value)} for key, value in fields.items() if value not in ("", [], None)]
 
 
 def value_of(value: Json) -> JsonObject:
@@ -163,6 +165,6 @@ def dense(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def hashed(text: str, size: int) -> str:
+def make_id(text: str, size: int) -> str:
     """Return an id of `size` bytes in hex."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()[:size].hex()

@@ -43,8 +43,8 @@ def write(subject: Subject) -> Exported:
     losses: list[str] = []
     body = half_of(f"test_{subject.name}_calls_its_tools", tool_calls(subject.calls), "")
     body += half_of(f"test_{subject.name}_fails_as_observed", lines("observed", subject.observed, losses), "")
-    wanted = lines("desired", subject.desired, losses)
-    body += half_of(f"test_{subject.name}_is_as_desired", wanted, MARK, *subject.semantic)
+    desired = lines("desired", subject.desired, losses)
+    body += half_of(f"test_{subject.name}_is_as_desired", desired, MARK, *subject.semantic)
     losses += [f"semantic check: {words}" for words in subject.semantic]
     head = HEAD.format(
         title=docstring(subject.title or subject.id),
@@ -54,12 +54,12 @@ def write(subject: Subject) -> Exported:
     return Exported(((f"test_{subject.name}.py", head + "\n".join(body) + "\n"),), tuple(losses))
 
 
-def half_of(name: str, said: Sequence[str], mark: str, *semantic: str) -> list[str]:
+def half_of(name: str, rows: Sequence[str], mark: str, *semantic: str) -> list[str]:
     """One test with the lines of a half; none for a half of which the file can say nothing."""
-    if all(row.startswith("#") for row in said):
+    if all(row.startswith("#") for row in rows):
         return []
     people = [f"# for a person: {docstring(words)}" for words in semantic]
-    return ["", *([mark] if mark else []), f"def {name}(run):", *[f"    {row}" for row in [*said, *people]], ""]
+    return ["", *([mark] if mark else []), f"def {name}(run):", *[f"    {row}" for row in [*rows, *people]], ""]
 
 
 def docstring(text: str) -> str:
@@ -78,52 +78,54 @@ def tool_calls(called: Sequence[tuple[str, JsonObject | None]]) -> list[str]:
 
 def lines(half: str, checks: Iterable[Wanted], losses: list[str]) -> list[str]:
     """The lines of the checks of a half; a comment, and a loss, for what the file cannot say."""
-    told: list[str] = []
-    for wanted in checks:
-        if (found := asserted(*wanted)) is None:
-            losses.append(unsaid(TARGET, half, wanted))
-            told.append(f"# not checked here: {wanted[0]} {docstring(repr(wanted[1]))}")
+    rows: list[str] = []
+    for check in checks:
+        if (arguments := write_arguments(*check)) is None:
+            losses.append(unsaid(TARGET, half, check))
+            rows.append(f"# not checked here: {check[0]} {docstring(repr(check[1]))}")
         else:
-            told.append(f"run.assert_{wanted[0]}({', '.join(found)})")
-    return told
+            rows.append(f"run.assert_{check[0]}({', '.join(arguments)})")
+    return rows
 
 
-def asserted(word: str, wanted: Json) -> list[str] | None:
+def write_arguments(word: str, expected: Json) -> list[str] | None:
     """Return the arguments of the word's `run.assert_*`; None for a word of somebody else's."""
-    match word, wanted:
+    match word, expected:
         case (("status" | "tool_called" | "tool_not_called" | "tool_failed" | "repeated_call"), str()):
-            return [repr(wanted)]
+            return [repr(expected)]
         case (("tool_called" | "tool_not_called"), {"name": name, **more}):
-            return [repr(name), *named(more)]
+            return [repr(name), *write_keywords(more)]
         case (("output" | "repeated_call"), dict()):
-            return [*named(wanted)]
+            return [*write_keywords(expected)]
         case _, dict() if word in BOUNDED:
-            return [*named(wanted)]
+            return [*write_keywords(expected)]
         case "forbidden_tools", list():
-            return [repr(name) for name in wanted]
-        case "tool_order", dict() if len(wanted) == 1:
-            ((order, items),) = wanted.items()
-            return [f"[{', '.join(ordered(items))}]", f"order={order!r}"]
+            return [repr(name) for name in expected]
+        case "tool_order", dict() if len(expected) == 1:
+            ((order, items),) = expected.items()
+            return [f"[{', '.join(write_order(items))}]", f"order={order!r}"]
         case "error", dict():
-            return [f"{name}={wanted[key]!r}" for key, name in (("class", "kind"), ("text", "text")) if key in wanted]
+            return [
+                f"{name}={expected[key]!r}" for key, name in (("class", "kind"), ("text", "text")) if key in expected
+            ]
         case "exchange", {"at": at, "side": side, **more}:
-            return [repr(at), repr(side), *named(more)]
+            return [repr(at), repr(side), *write_keywords(more)]
         case "no_secret_in_output", True:
             return []
         case "no_identity_but", str():
-            return [repr(wanted)]
+            return [repr(expected)]
         case "no_identity_but", {"path": path, **more}:
             own = more.get("is", [])
             return [repr(path), *map(repr, own if isinstance(own, list) else [own])]
     return None
 
 
-def named(wanted: Mapping[Any, Any]) -> Iterator[str]:
+def write_keywords(expected: Mapping[Any, Any]) -> Iterator[str]:
     """Return keys and values as keyword arguments."""
-    return (f"{name}={value!r}" for name, value in wanted.items())
+    return (f"{name}={value!r}" for name, value in expected.items())
 
 
-def ordered(items: Json) -> Iterator[str]:
+def write_order(items: Json) -> Iterator[str]:
     """Yield the tools of an order: names, or names with the arguments that matter."""
     for item in items if isinstance(items, list) else ():
         yield repr((item.get("name"), item.get("arguments", {}))) if isinstance(item, dict) else repr(item)

@@ -15,10 +15,10 @@ from pytest_agentreplay.model.turns import is_model, tool_of, top_level
 from pytest_agentreplay.providers import READER, genai
 from pytest_agentreplay.providers.lenient import objects
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.traces.assembling import assembled
+from pytest_agentreplay.traces.assembling import assemble_steps
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 from pytest_agentreplay.traces.wire import model_call
-from pytest_agentreplay.values.deserializer import plain
+from pytest_agentreplay.values.deserializer import to_plain
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
@@ -53,12 +53,12 @@ class Subject:
     @property
     def messages(self) -> list[JsonObject]:
         """What went in, as chat messages: the input of the case, else what the first model call was told."""
-        given = self.input.get("messages") if isinstance(self.input, dict) else None
-        if isinstance(given, list):
-            return [one for one in given if isinstance(one, dict)]
+        own = self.input.get("messages") if isinstance(self.input, dict) else None
+        if isinstance(own, list):
+            return [message for message in own if isinstance(message, dict)]
         first = next((step for step in self.trace.steps if isinstance(step, ModelCall)), None)
-        told = [] if first is None else [_chat_message(message) for message in first.messages]
-        return [one for one in told if one["role"] != "system"]
+        messages = [] if first is None else [_chat_message(message) for message in first.messages]
+        return [message for message in messages if message["role"] != "system"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +76,9 @@ def _chat_message(message: JsonObject) -> JsonObject:
     return {"role": message.get("role"), "content": "\n".join(text for text in texts if isinstance(text, str))}
 
 
-def unsaid(target: str, half: str, wanted: Wanted) -> str:
+def unsaid(target: str, half: str, check: Wanted) -> str:
     """The loss of a check for which the target has no word."""
-    return f"{half} {wanted[0]}: {target} has no word for it, and nothing checks it there"
+    return f"{half} {check[0]}: {target} has no word for it, and nothing checks it there"
 
 
 VERDICT = "AssertionError"
@@ -94,7 +94,7 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
             steps.append(step)
         else:
             losses.append(f"the call at {exchange.start} ({exchange.call.boundary}) is neither a model's nor a tool's")
-    found, missing = assembled(called(steps))
+    assembled_steps, missing = assemble_steps(shorten_tool_names(steps))
     outcome, facts = run.header.outcome, table(run.header.kit, "annotations")
     fault = None
     if outcome.get("status") == "failed" and outcome.get("type") != VERDICT:
@@ -104,26 +104,30 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
         id=id,
         name=id,
         status="error" if fault is not None else "ok",
-        started=min((step.started for step in found if step.started is not None), default=run.header.clock),
-        ended=max((step.ended for step in found if step.ended is not None), default=None),
+        started=min((step.started for step in assembled_steps if step.started is not None), default=run.header.clock),
+        ended=max((step.ended for step in assembled_steps if step.ended is not None), default=None),
         user=str(facts.get("user", "")),
         session=str(facts.get("session", "")),
         tenant=str(facts.get("tenant", "")),
         output=output,
         fault=fault,
-        steps=found,
+        steps=assembled_steps,
         losses=tuple(losses),
         missing=missing,
     )
 
 
-def called(steps: list[Step]) -> list[Step]:
+def shorten_tool_names(steps: list[Step]) -> list[Step]:
     """Return the steps with each tool under the name by which the model asks for it, where ours says its module too."""
     parts = [objects(step.reply["parts"]) for step in steps if isinstance(step, ModelCall) and step.reply]
-    asked = {part.get("name") for one in parts for part in one if part.get("type") == "tool_call"}
+    asked_names = {
+        part.get("name") for message_parts in parts for part in message_parts if part.get("type") == "tool_call"
+    }
     return [
         replace(step, name=short)
-        if isinstance(step, ToolRun) and step.name not in asked and (short := step.name.rpartition(".")[2]) in asked
+        if isinstance(step, ToolRun)
+        and step.name not in asked_names
+        and (short := step.name.rpartition(".")[2]) in asked_names
         else step
         for step in steps
     ]
@@ -145,7 +149,7 @@ def step_of(exchange: Exchange, clock: int) -> Step | None:
     arguments = {
         name: plainly(value) if isinstance(call, ToolCall) else value for name, value in tool.arguments.items()
     }
-    result, fault = came(exchange)
+    result, fault = read_tool_outcome(exchange)
     return ToolRun(
         name=tool.name, arguments=arguments, result=result, fault=fault, started=started, ended=ended,
         agent=exchange.agent,
@@ -154,44 +158,44 @@ def step_of(exchange: Exchange, clock: int) -> Step | None:
 
 def in_process(call: ToolCall, exchange: Exchange, started: int, ended: int | None) -> ModelCall:
     """A model that is a function of the process."""
-    asked, told = READER.read_call(call), READER.read_reply(call, exchange.outcome)
+    request, reply = READER.read_call(call), READER.read_reply(call, exchange.outcome)
     return ModelCall(
-        provider=asked.provider,
-        operation=asked.operation or "chat",
-        model=asked.model,
-        parameters=asked.parameters,
-        messages=genai.conversation(asked),
-        tools=genai.tools(asked.tools),
-        reply=genai.reply(told) if exchange.outcome is not None and not told.error else None,
-        usage=told.usage,
-        finish_reasons=told.finish_reasons,
-        fault=TraceFault("", told.error) if told.error else None,
+        provider=request.provider,
+        operation=request.operation or "chat",
+        model=request.model,
+        parameters=request.parameters,
+        messages=genai.conversation(request),
+        tools=genai.tools(request.tools),
+        reply=genai.reply(reply) if exchange.outcome is not None and not reply.error else None,
+        usage=reply.usage,
+        finish_reasons=reply.finish_reasons,
+        fault=TraceFault("", reply.error) if reply.error else None,
         started=started,
         ended=ended,
         agent=exchange.agent,
     )
 
 
-def came(exchange: Exchange) -> tuple[Json, TraceFault | None]:
+def read_tool_outcome(exchange: Exchange) -> tuple[Json, TraceFault | None]:
     """Return the result of a tool, and what it raised."""
     match exchange.outcome:
         case ToolReply(value, None, None):
             return plainly(value), None
         case ToolReply(_, items, failure):
-            given = [plainly(item) for item in items or ()]
-            return given, None if failure is None else TraceFault(failure.type, failure.message)
+            values = [plainly(item) for item in items or ()]
+            return values, None if failure is None else TraceFault(failure.type, failure.message)
         case Failure(type=kind, message=message):
             return UNKNOWN, TraceFault(kind, message)
         case HttpReply() as reply:
-            told = READER.read_reply(exchange.call, reply)
-            return (UNKNOWN, TraceFault("", told.error)) if told.error else (told.result, None)
+            reading = READER.read_reply(exchange.call, reply)
+            return (UNKNOWN, TraceFault("", reading.error)) if reading.error else (reading.result, None)
         case _:
             return UNKNOWN, None
 
 
 def plainly(value: Json) -> Json:
     """A frozen value as plain JSON; what JSON has no form for as its text."""
-    return jsonish(plain(value))
+    return jsonish(to_plain(value))
 
 
 def jsonish(value: object) -> Json:

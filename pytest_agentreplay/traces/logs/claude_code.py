@@ -15,7 +15,7 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.anthropic import read_reply
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.assembling import whole
-from pytest_agentreplay.traces.formats import Format, grouped
+from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import extent, in_time, moment
 from pytest_agentreplay.traces.trace import ModelCall, Source, ToolRun, Trace, TraceFault
 
@@ -35,11 +35,11 @@ def is_message(row: JsonObject) -> bool:
 def in_order(rows: list[JsonObject]) -> list[JsonObject]:
     """The rows as they stand; by their times where a row stands before the one that it answers."""
     seen: set[str] = set()
-    known = {string(row.get("uuid")) for row in rows}
+    ids = {string(row.get("uuid")) for row in rows}
     shuffled = False
     for row in rows:
         parent = string(row.get("parentUuid"))
-        shuffled |= parent in known and parent not in seen and parent != ""
+        shuffled |= parent in ids and parent not in seen and parent != ""
         seen.add(string(row.get("uuid")))
     return in_time(rows) if shuffled else rows
 
@@ -57,15 +57,15 @@ def branch(rows: list[JsonObject]) -> tuple[list[JsonObject], int]:
         at = parents[at]
     replies = {_reply_id(rows[place]) for place in kept} - {""}
     kept |= {place for place, row in enumerate(rows) if _reply_id(row) in replies}
-    held = [block for place in kept for block in blocks(rows[place])]
-    asked = {string(block.get("id")) for block in held if block.get("type") == "tool_use"}
+    kept_blocks = [block for place in kept for block in blocks(rows[place])]
+    asked_ids = {string(block.get("id")) for block in kept_blocks if block.get("type") == "tool_use"}
     for place, row in enumerate(rows):
         answered = {string(block.get("tool_use_id")) for block in blocks(row) if block.get("type") == "tool_result"}
-        if answered and answered <= asked:
+        if answered and answered <= asked_ids:
             kept.add(place)
-    said = [place for place, row in enumerate(rows) if is_message(row)]
-    taken = [rows[place] for place in said if place in kept]
-    return taken, len(said) - len(taken)
+    messages = [place for place, row in enumerate(rows) if is_message(row)]
+    taken = [rows[place] for place in messages if place in kept]
+    return taken, len(messages) - len(taken)
 
 
 def blocks(row: JsonObject) -> list[JsonObject]:
@@ -76,15 +76,15 @@ def blocks(row: JsonObject) -> list[JsonObject]:
 def _parents(rows: list[JsonObject]) -> list[int]:
     """For each row the place of the one before it, always a smaller one; -1 for the first."""
     places: dict[str, int] = {}
-    found: list[int] = []
+    parents: list[int] = []
     tree = any(string(row.get("parentUuid")) for row in rows)
     for place, row in enumerate(rows):
-        named = string(row.get("parentUuid")) or string(row.get("logicalParentUuid"))
-        root = tree and not named and "parentUuid" in row
-        found.append(-1 if root else places.get(named, place - 1))
+        parent_id = string(row.get("parentUuid")) or string(row.get("logicalParentUuid"))
+        root = tree and not parent_id and "parentUuid" in row
+        parents.append(-1 if root else places.get(parent_id, place - 1))
         if string(row.get("uuid")):
             places[string(row["uuid"])] = place
-    return found
+    return parents
 
 
 def _reply_id(row: JsonObject) -> str:
@@ -98,24 +98,24 @@ _BY_PROGRAM = "<synthetic>"
 def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
     """The steps in order; the pieces of one reply are one call, where its first piece stands."""
     replies = [(_reply(row, place), row) for place, row in enumerate(rows) if row.get("type") == "assistant"]
-    pieces = grouped(replies, lambda reply: reply[0])
-    asked: dict[str, ToolRun] = {}
+    pieces = group_by(replies, lambda reply: reply[0])
+    open_runs: dict[str, ToolRun] = {}
     before: list[JsonObject] = []
-    found: list[Step] = []
+    steps_so_far: list[Step] = []
     for place, row in enumerate(rows):
         if row.get("type") == "user":
             before = [] if row.get("isCompactSummary") is True else before  # from here on the model saw the summary
-            found += _ran(row, asked)
-            genai.join(before, genai.message(obj(row.get("message"))))
+            steps_so_far += _ran(row, open_runs)
+            genai.add_message(before, genai.message(obj(row.get("message"))))
         elif obj(row.get("message")).get("model") == _BY_PROGRAM and row.get("isApiErrorMessage") is not True:
-            genai.join(before, genai.message(obj(row.get("message"))))
+            genai.add_message(before, genai.message(obj(row.get("message"))))
         elif (own := pieces.pop(_reply(row, place), None)) is not None:
             call, uses = _call([piece for _, piece in own], before)
-            found.append(replace(call, agent=agent))
-            asked |= {use.call_id: replace(use, agent=agent) for use in uses}
+            steps_so_far.append(replace(call, agent=agent))
+            open_runs |= {use.call_id: replace(use, agent=agent) for use in uses}
             if call.reply is not None:
-                genai.join(before, call.reply)
-    return found
+                genai.add_message(before, call.reply)
+    return steps_so_far
 
 
 def last_text(rows: list[JsonObject]) -> Json:
@@ -124,8 +124,8 @@ def last_text(rows: list[JsonObject]) -> Json:
         if row.get("type") == "assistant" and row.get("isApiErrorMessage") is not True:
             content = obj(row.get("message")).get("content")
             texts = [string(block.get("text")) for block in blocks(row) if block.get("type") == "text"]
-            if said := string(content) or "\n".join(filter(None, texts)):
-                return said
+            if text := string(content) or "\n".join(filter(None, texts)):
+                return text
     return None
 
 
@@ -135,17 +135,17 @@ def _reply(row: JsonObject, place: int) -> str:
 
 def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, list[ToolRun]]:
     """The call whose reply these rows are, and the tools that it asks for."""
-    told = [obj(row.get("message")) for row in rows]
+    replies = [obj(row.get("message")) for row in rows]
     content: list[Json] = []
     seen: set[str] = set()
-    for message in told:
-        given = message.get("content")
-        listed: list[Json] = given if isinstance(given, list) else [{"type": "text", "text": given}]
+    for message in replies:
+        value = message.get("content")
+        listed: list[Json] = value if isinstance(value, list) else [{"type": "text", "text": value}]
         for block in listed:
             if (key := canonical(block)) not in seen:  # a row may say again what an earlier one said
                 seen.add(key)
                 content.append(block)
-    reading = read_reply({**told[-1], "content": content})
+    reading = read_reply({**replies[-1], "content": content})
     times = [moment(row.get("timestamp")) for row in rows]
     reply = genai.message({"role": "assistant", "content": content})
     failed = rows[0].get("isApiErrorMessage") is True  # what stands there is the program's word for the error
@@ -171,29 +171,29 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
     return call, [ToolRun(name=use.name, call_id=use.id, arguments=use.arguments, started=times[-1]) for use in uses]
 
 
-def _ran(row: JsonObject, asked: dict[str, ToolRun]) -> list[ToolRun]:
+def _ran(row: JsonObject, open_runs: dict[str, ToolRun]) -> list[ToolRun]:
     """The tools whose results a row tells; what the program keeps beside a result says more than the model saw."""
     message = genai.message(obj(row.get("message")))
     results = [part for part in objects(message["parts"]) if part.get("type") == "tool_call_response"]
-    found: list[ToolRun] = []
+    runs: list[ToolRun] = []
     for part in results:
-        run = asked.pop(string(part.get("id")), None)
+        run = open_runs.pop(string(part.get("id")), None)
         if run is None:
             continue
         seen = part.get("response")
         beside = row.get("toolUseResult")
-        said = seen if isinstance(seen, str) else canonical(seen)
-        found.append(
+        text = seen if isinstance(seen, str) else canonical(seen)
+        runs.append(
             replace(
                 run,
                 seen=seen,
                 result=seen if beside is None or len(results) > 1 else beside,
-                fault=TraceFault(message=said) if part.get("is_error") is True else None,
+                fault=TraceFault(message=text) if part.get("is_error") is True else None,
                 ended=moment(row.get("timestamp")),
                 id=string(row.get("uuid")),
             )
         )
-    return found
+    return runs
 
 
 _OTHERS = (
@@ -206,40 +206,41 @@ _LOSSES = ("neither instructions nor tools nor parameters of the requests",)
 def _rows(opened: Opened) -> list[Json]:
     only = opened.rows[0] if len(opened.rows) == 1 else None
     listed = only if isinstance(only, list) else arr(obj(only).get("loglines"))
-    return [_kept(row) for row in listed or opened.rows]
+    return [_rename_fields(row) for row in listed or opened.rows]
 
 
-def _kept(row: Json) -> Json:
+def _rename_fields(row: Json) -> Json:
     """Return a row under the names of a session's file, where `claude -p` has printed it."""
-    told = obj(row)
-    if "session_id" not in told or "sessionId" in told:
+    fields = obj(row)
+    if "session_id" not in fields or "sessionId" in fields:
         return row
-    inside = string(told.get("parent_tool_use_id"))
-    return {**told, "sessionId": told["session_id"], **({"isSidechain": True, "agentId": inside} if inside else {})}
+    inside = string(fields.get("parent_tool_use_id"))
+    return {**fields, "sessionId": fields["session_id"], **({"isSidechain": True, "agentId": inside} if inside else {})}
 
 
-def _fits(opened: Opened) -> bool:
+def _is_session(opened: Opened) -> bool:
     if len(opened.rows) == 1 and isinstance(obj(opened.rows[0]).get("loglines"), list):
         return True
     return any(is_message(row) and ("sessionId" in row or "parentUuid" in row) for row in objects(_rows(opened))[:200])
 
 
-def _read(opened: Opened) -> list[Trace]:
-    given = _rows(opened)
+def _read_sessions(opened: Opened) -> list[Trace]:
+    every = _rows(opened)
     # Rows of other kinds hold no message, but the tree leads through them.
-    rows = [row for row in objects(given) if is_message(row) or "uuid" in row]
-    about = [row for row in objects(given) if string(row.get("type")) in _OTHERS]
-    told = [row for row in objects(given) if is_message(row) or string(row.get("type")) in _OTHERS]
-    junk = opened.junk + len(given) - len(told)
-    known = next((string(row.get("sessionId")) for row in rows if row.get("sessionId")), "")
-    sessions = grouped(rows, lambda row: string(row.get("sessionId")) or known)
-    sessions = {name: found for name, found in sessions.items() if any(map(is_message, found))}
+    rows = [row for row in objects(every) if is_message(row) or "uuid" in row]
+    about = [row for row in objects(every) if string(row.get("type")) in _OTHERS]
+    known_rows = [row for row in objects(every) if is_message(row) or string(row.get("type")) in _OTHERS]
+    junk = opened.junk + len(every) - len(known_rows)
+    session_id = next((string(row.get("sessionId")) for row in rows if row.get("sessionId")), "")
+    sessions = group_by(rows, lambda row: string(row.get("sessionId")) or session_id)
+    sessions = {name: session_rows for name, session_rows in sessions.items() if any(map(is_message, session_rows))}
     losses = (*_LOSSES, *((f"{junk} rows are no messages and left out",) if junk else ()))
-    titles = [said for row in about if (said := string(row.get("summary")))]
+    titles = [text for row in about if (text := string(row.get("summary")))]
     title = titles[-1] if titles and len(sessions) == 1 else ""
     ends = {string(row.get("sessionId")): row for row in about if row.get("type") == "result"}
     return [
-        _session(opened, name, found, losses, title=title, end=ends.get(name, {})) for name, found in sessions.items()
+        _session(opened, name, session_rows, losses, title=title, end=ends.get(name, {}))
+        for name, session_rows in sessions.items()
     ]
 
 
@@ -249,17 +250,17 @@ def _session(
     ordered = in_order(rows)
     beside = [row for row in ordered if row.get("isSidechain") is True]
     main = [row for row in ordered if row.get("isSidechain") is not True]
-    told = main if any(map(is_message, main)) else beside
-    kept, left = branch(told)
+    rows_of_run = main if any(map(is_message, main)) else beside
+    kept, left = branch(rows_of_run)
     own = [*losses]
     if left:
         own.append(f"{left} rows are of branches that were gone back on: the newest branch is taken")
-    found = steps(kept)
-    if beside and told is not beside:
-        found += [
+    session_steps = steps(kept)
+    if beside and rows_of_run is not beside:
+        session_steps += [
             step for agent, chain in _sub_agents(beside) for step in steps(list(filter(is_message, chain)), agent=agent)
         ]
-        found.sort(key=lambda step: step.started or 0)
+        session_steps.sort(key=lambda step: step.started or 0)
         own.append("what sub-agents did stands among the steps, under their names")
     version = next((string(row.get("version")) for row in rows if row.get("version")), "")
     failed = end.get("is_error") is True
@@ -273,7 +274,7 @@ def _session(
             session=name,
             metadata=_metadata(rows),
             output=last_text(kept),
-            steps=tuple(found),
+            steps=tuple(session_steps),
             losses=tuple(own),
             **extent(ordered),
         )
@@ -291,21 +292,21 @@ def _sub_agents(rows: list[JsonObject]) -> list[tuple[str, list[JsonObject]]]:
             groups.append([])
         groups[place].append(row)
         places |= {name: place for name in (string(row.get("uuid")), string(row.get("agentId"))) if name}
-    named = [next(filter(None, (string(row.get("agentId")) for row in group)), "") for group in groups]
+    names = [next(filter(None, (string(row.get("agentId")) for row in group)), "") for group in groups]
     return [
         (name or f"sub-agent {number}", group)
-        for number, (name, group) in enumerate(zip(named, groups, strict=True), 1)
+        for number, (name, group) in enumerate(zip(names, groups, strict=True), 1)
     ]
 
 
 def _metadata(rows: list[JsonObject]) -> JsonObject:
     """Where most of the session was: the folder and the branch of git."""
-    found: JsonObject = {}
+    metadata: JsonObject = {}
     for name in ("cwd", "gitBranch"):
-        said = Counter(string(row.get(name)) for row in rows if string(row.get(name)))
-        if said:
-            found[name] = said.most_common(1)[0][0]
-    return found
+        counts = Counter(string(row.get(name)) for row in rows if string(row.get(name)))
+        if counts:
+            metadata[name] = counts.most_common(1)[0][0]
+    return metadata
 
 
-FORMATS = (Format("claude-code", "session of Claude Code", 23, _fits, _read),)
+FORMATS = (Format("claude-code", "session of Claude Code", 23, _is_session, _read_sessions),)

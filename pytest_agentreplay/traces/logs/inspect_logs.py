@@ -16,10 +16,10 @@ from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.assembling import ending, fidelity, whole
 from pytest_agentreplay.traces.formats import Format
-from pytest_agentreplay.traces.logs.pairs import dialect_of, fault, known
+from pytest_agentreplay.traces.logs.pairs import dialect_of, fault, read_field
 from pytest_agentreplay.traces.logs.runs import LoggedMessage, steps_of
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.spans.attributes import named
+from pytest_agentreplay.traces.spans.attributes import normalize_provider
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
 
 if TYPE_CHECKING:
@@ -35,27 +35,32 @@ _DEEPEST = 40
 def steps(sample: JsonObject) -> list[Step]:
     """The steps of a sample in order of their start."""
     tables = obj(sample.get("events_data"))
-    found: list[tuple[int, Step]] = []
+    ordered: list[tuple[int, Step]] = []
     for order, event in enumerate(_flat(sample.get("events"), 0)):
         if event.get("event") == "model":
-            found.append((order, _model(event, tables)))
+            ordered.append((order, _model(event, tables)))
         elif event.get("event") == "tool":
-            found.append((order, _tool(event)))
-    if all(step.started is not None for _, step in found):
-        found.sort(key=lambda one: (one[1].started or 0, one[0]))
-    return [step for _, step in found]
+            ordered.append((order, _tool(event)))
+    if all(step.started is not None for _, step in ordered):
+        ordered.sort(key=lambda item: (item[1].started or 0, item[0]))
+    return [step for _, step in ordered]
 
 
 def _model_names(value: Json) -> dict[str, Any]:
     """Provider and model, by Inspect's one name for both."""
     provider, _, model = string(value).partition("/")
-    return {"provider": "gcp.gemini" if provider == "google" else named(provider), "model": model or provider}
+    return {
+        "provider": "gcp.gemini" if provider == "google" else normalize_provider(provider),
+        "model": model or provider,
+    }
 
 
-def _marked(message: JsonObject) -> JsonObject:
+def _mark_failure(message: JsonObject) -> JsonObject:
     """Return a message in the neutral form, the result of a tool that failed as one."""
-    found, failed = genai.message(_chat_message(message)), bool(message.get("error"))
-    return {**found, "parts": [{**part, "is_error": True} for part in objects(found["parts"])]} if failed else found
+    neutral, failed = genai.message(_chat_message(message)), bool(message.get("error"))
+    return (
+        {**neutral, "parts": [{**part, "is_error": True} for part in objects(neutral["parts"])]} if failed else neutral
+    )
 
 
 def _flat(events: Json, depth: int) -> Iterator[JsonObject]:
@@ -70,23 +75,32 @@ def _model(event: JsonObject, tables: JsonObject) -> ModelCall:
     call = obj(event.get("call"))
     request, reply = obj(call.get("request")), call.get("response")
     if (refs := call.get("call_refs")) is not None:
-        request = {**request, string(call.get("call_key")) or "messages": _referred(refs, tables.get("calls"))}
+        request = {
+            **request,
+            string(call.get("call_key")) or "messages": _resolve_references(refs, tables.get("calls")),
+        }
     dialect = dialect_of(request, reply)
-    told = _worded(event, tables)
+    call_of_event = _read_own_fields(event, tables)
     if not dialect or not request:
-        return told
-    where = wire.address(dialect, model=told.model, stream=False)
+        return call_of_event
+    where = wire.address(dialect, model=call_of_event.model, stream=False)
     read = wire.json_call(
-        where, request, reply or None, started=told.started, ended=told.ended, id=told.id, parent=told.parent
+        where,
+        request,
+        reply or None,
+        started=call_of_event.started,
+        ended=call_of_event.ended,
+        id=call_of_event.id,
+        parent=call_of_event.parent,
     )
     if not read.dialect:
-        return told
-    return replace(read, provider=told.provider or read.provider, fault=told.fault or read.fault)
+        return call_of_event
+    return replace(read, provider=call_of_event.provider or read.provider, fault=call_of_event.fault or read.fault)
 
 
-def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
+def _read_own_fields(event: JsonObject, tables: JsonObject) -> ModelCall:
     """Return the call by Inspect's own fields, without the provider's bodies."""
-    given = arr(event.get("input")) or _referred(event.get("input_refs"), tables.get("messages"))
+    messages = arr(event.get("input")) or _resolve_references(event.get("input_refs"), tables.get("messages"))
     output = obj(event.get("output"))
     choice = next(iter(objects(output.get("choices"))), {})
     error = event.get("error") or output.get("error")
@@ -95,7 +109,7 @@ def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
     return ModelCall(
         **_model_names(event.get("model")),
         parameters=obj(event.get("config")) | {"tool_choice": event.get("tool_choice")},
-        messages=genai.joined(genai.message(_chat_message(one)) for one in given),
+        messages=genai.join_neighbours(genai.message(_chat_message(message)) for message in messages),
         tools=genai.tools(arr(event.get("tools"))),
         reply=answer | {"finish_reason": string(choice.get("stop_reason"))} if answer else None,
         response_model=string(output.get("model")),
@@ -112,14 +126,14 @@ def _worded(event: JsonObject, tables: JsonObject) -> ModelCall:
 
 def _chat_message(message: Json) -> Json:
     """A message of Inspect in the form of a chat: a tool call is named in another place there."""
-    found = obj(message)
+    fields = obj(message)
     uses: list[Json] = [
         {"id": use.get("id"), "function": {"name": use.get("function"), "arguments": use.get("arguments")}}
-        for use in objects(found.get("tool_calls"))
+        for use in objects(fields.get("tool_calls"))
     ]
-    error = string(obj(found.get("error")).get("message"))
-    content: Json = error if found.get("role") == "tool" and error else found.get("content")
-    return {**found, "content": content, **({"tool_calls": uses} if uses else {})}
+    error = string(obj(fields.get("error")).get("message"))
+    content: Json = error if fields.get("role") == "tool" and error else fields.get("content")
+    return {**fields, "content": content, **({"tool_calls": uses} if uses else {})}
 
 
 def _tool(event: JsonObject) -> ToolRun:
@@ -140,17 +154,17 @@ def _tool(event: JsonObject) -> ToolRun:
     )
 
 
-def _referred(refs: Json, table: Json) -> list[Json]:
+def _resolve_references(refs: Json, table: Json) -> list[Json]:
     """Return the parts of a table that pairs of a beginning and an end name."""
-    known = arr(table)
-    found: list[Json] = []
+    entries = arr(table)
+    resolved: list[Json] = []
     for ref in arr(refs):
         match ref:
-            case [int(start), int(end)] if 0 <= start <= end <= len(known) and len(found) < len(known) * 2:
-                found += known[start:end]
+            case [int(start), int(end)] if 0 <= start <= end <= len(entries) and len(resolved) < len(entries) * 2:
+                resolved += entries[start:end]
             case _:
                 pass
-    return found
+    return resolved
 
 
 _ATTACHED = "attachment://"
@@ -167,14 +181,14 @@ def _fits_archive(opened: Opened) -> bool:
     return opened.members is not None and any(name in opened.members for name in _HEADERS)
 
 
-def _read(opened: Opened) -> list[Trace]:
+def _read_log(opened: Opened) -> list[Trace]:
     log, samples = _parts(opened)
-    found = [_sample(opened, log, sample) for sample in samples]
-    if not found:
-        said = string(obj(log.get("error")).get("message"))
-        msg = f"the evaluation ended with an error before a sample did: {said!r:.200}" if said else ""
+    runs = [_sample(opened, log, sample) for sample in samples]
+    if not runs:
+        message = string(obj(log.get("error")).get("message"))
+        msg = f"the evaluation ended with an error before a sample did: {message!r:.200}" if message else ""
         raise TraceIncomplete(msg or "holds no samples: leave out --no-log-samples", file=opened.file)
-    return found
+    return runs
 
 
 def _parts(opened: Opened) -> tuple[JsonObject, list[JsonObject]]:
@@ -200,14 +214,14 @@ def _member(opened: Opened, name: str) -> JsonObject:
 def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     attached = obj(sample.get("attachments"))
     lost: list[str] = []
-    sample = obj(_attached(rest(sample, "attachments"), attached, lost))
+    sample = obj(_resolve_attachments(rest(sample, "attachments"), attached, lost))
     about, metadata = obj(log.get("eval")), obj(sample.get("metadata"))
-    found = steps(sample)
-    calls = [step for step in found if isinstance(step, ModelCall)]
+    sample_steps = steps(sample)
+    calls = [step for step in sample_steps if isinstance(step, ModelCall)]
     eventless = not calls
     if eventless:
-        said = [LoggedMessage(message=_marked(message)) for message in objects(sample.get("messages"))]
-        found = steps_of(said, **_model_names(about.get("model"))) or found
+        messages = [LoggedMessage(message=_mark_failure(message)) for message in objects(sample.get("messages"))]
+        sample_steps = steps_of(messages, **_model_names(about.get("model"))) or sample_steps
     source = Source(
         format="inspect",
         version=str(log.get("version") or ""),
@@ -218,7 +232,7 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
     losses = ["neither headers nor the bytes of the wire"]
     losses += [_EVENTLESS] if eventless else []
     losses += [f"{len(lost)} attachments are not in the log"] if lost else []
-    asked, broke = sample.get("input"), sample.get("error") or log.get("error")
+    sample_input, broke = sample.get("input"), sample.get("error") or log.get("error")
     limit = obj(sample.get("limit"))
     return whole(
         Trace(
@@ -228,9 +242,9 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
             status="error" if sample.get("error") or log.get("status") == "error" else ending(log.get("status")),
             started=moment(sample.get("started_at")),
             ended=moment(sample.get("completed_at")),
-            user=known(metadata, "user_id", "user"),
-            session=known(metadata, "session_id", "conversation_id", "thread_id"),
-            tenant=known(metadata, "tenant", "tenant_id"),
+            user=read_field(metadata, "user_id", "user"),
+            session=read_field(metadata, "session_id", "conversation_id", "thread_id"),
+            tenant=read_field(metadata, "tenant", "tenant_id"),
             tags=tuple(map(str, arr(log.get("tags")))),
             metadata={
                 "sample": sample.get("id"),
@@ -238,35 +252,35 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
                 "target": sample.get("target"),
                 **metadata,
             },
-            input=[genai.message(item) for item in asked] if isinstance(asked, list) else asked,
+            input=[genai.message(item) for item in sample_input] if isinstance(sample_input, list) else sample_input,
             output=string(obj(sample.get("output")).get("completion")) or None,
             fault=replace(fault(broke), traceback=string(obj(broke).get("traceback"))) if broke else None,
             limits=f"{limit.get('type')} limit {limit.get('limit')}" if limit else "",
             grades={name: obj(score).get("value") for name, score in obj(sample.get("scores")).items()},
-            steps=tuple(found),
+            steps=tuple(sample_steps),
             losses=tuple(losses),
-            missing=() if any(isinstance(step, ModelCall) for step in found) else ("messages of model calls",),
+            missing=() if any(isinstance(step, ModelCall) for step in sample_steps) else ("messages of model calls",),
         )
     )
 
 
-def _attached(value: Json, attached: JsonObject, lost: list[str]) -> Json:
+def _resolve_attachments(value: Json, attachments: JsonObject, lost: list[str]) -> Json:
     """Return `value` with the texts that it only names."""
     if isinstance(value, str):
         if not value.startswith(_ATTACHED):
             return value
-        found = attached.get(value.removeprefix(_ATTACHED))
-        if found is None:
+        text = attachments.get(value.removeprefix(_ATTACHED))
+        if text is None:
             lost.append(value)
-        return value if found is None else found
+        return value if text is None else text
     if isinstance(value, list):
-        return [_attached(item, attached, lost) for item in value]
+        return [_resolve_attachments(item, attachments, lost) for item in value]
     if isinstance(value, dict):
-        return {name: _attached(item, attached, lost) for name, item in value.items()}
+        return {name: _resolve_attachments(item, attachments, lost) for name, item in value.items()}
     return value
 
 
 FORMATS = (
-    Format("inspect-eval", "log of Inspect (.eval)", 1, _fits_archive, _read),
-    Format("inspect", "log of Inspect (.json)", 21, _fits_json, _read),
+    Format("inspect-eval", "log of Inspect (.eval)", 1, _fits_archive, _read_log),
+    Format("inspect", "log of Inspect (.json)", 21, _fits_json, _read_log),
 )

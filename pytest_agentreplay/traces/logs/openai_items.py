@@ -43,28 +43,28 @@ def _only(opened: Opened) -> Json:
     return opened.rows[0] if len(opened.rows) == 1 else list(opened.rows)
 
 
-def _listed(opened: Opened) -> list[JsonObject]:
+def _list_rows(opened: Opened) -> list[JsonObject]:
     only = _only(opened)
     return objects(only if isinstance(only, list) else [only] if _is_item(only) else obj(only).get("data"))
 
 
 def _is_item(value: Json) -> bool:
-    found = obj(value)
-    kind = string(found.get("type"))
-    said = isinstance(found.get("role"), str) and ("content" in found or "tool_calls" in found)
-    return said or kind.endswith(("_call", "_call_output")) or (kind == "reasoning" and "summary" in found)
+    item = obj(value)
+    kind = string(item.get("type"))
+    is_message = isinstance(item.get("role"), str) and ("content" in item or "tool_calls" in item)
+    return is_message or kind.endswith(("_call", "_call_output")) or (kind == "reasoning" and "summary" in item)
 
 
 def _sessions(opened: Opened) -> dict[str, list[Json]]:
     """The items by session: those of one list, or the rows of a session's table."""
-    found: dict[str, list[Json]] = {}
-    for row in _listed(opened):
+    sessions: dict[str, list[Json]] = {}
+    for row in _list_rows(opened):
         kept = genai.parsed(row.get("message_data", row.get("item")))
         if isinstance(kept, dict):
-            found.setdefault(string(row.get("session_id")), []).append(kept)
+            sessions.setdefault(string(row.get("session_id")), []).append(kept)
         else:
-            found.setdefault("", []).append(row)
-    return {session: _forward(items) for session, items in found.items()}
+            sessions.setdefault("", []).append(row)
+    return {session: _forward(items) for session, items in sessions.items()}
 
 
 def _forward(items: list[Json]) -> list[Json]:
@@ -86,26 +86,26 @@ def _fits_items(opened: Opened) -> bool:
 
 
 def _read_items(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
-    found = [_session(held, name, items) for held in (opened, *beside) for name, items in _sessions(held).items()]
-    return [trace for traces in found for trace in traces]
+    runs = [_session(file, name, items) for file in (opened, *beside) for name, items in _sessions(file).items()]
+    return [trace for traces in runs for trace in traces]
 
 
 def _session(opened: Opened, name: str, items: list[Json]) -> list[Trace]:
-    said = [one for item in items if (one := _said(obj(item))) is not None]
-    if said and all(one.by_model for one in said):
+    messages = [message for item in items if (message := _read_message(obj(item))) is not None]
+    if messages and all(message.by_model for message in messages):
         msg = "holds what one reply put out, and nothing that was asked; keep result.to_input_list() instead"
         raise TraceIncomplete(msg, file=opened.file)
-    steps = steps_of(said, provider="openai")
-    left = len(items) - len(said)
+    steps = steps_of(messages, provider="openai")
+    left = len(items) - len(messages)
     losses = [*_LOSSES, *([f"{left} items are no messages and no calls of tools, and are left out"] if left else [])]
-    if said and not said[-1].by_model:
+    if messages and not messages[-1].by_model:
         losses.append("ends before the model's last reply")
     source = Source(format="openai-items", file=opened.file, id=name)
     rows = [LogRow(step=step, run=name, session=name) for step in steps]
     return runs.traces(rows, source, *losses, together=True)
 
 
-def _said(item: JsonObject) -> LoggedMessage | None:
+def _read_message(item: JsonObject) -> LoggedMessage | None:
     message = genai.message(item)
     if not _is_item(item) or not arr(message["parts"]):
         return None
@@ -118,7 +118,7 @@ def _said(item: JsonObject) -> LoggedMessage | None:
 
 def _outputs(opened: Opened) -> list[JsonObject]:
     """The completions or responses in a file: a list of them, or one."""
-    return _listed(opened) or objects([_only(opened)])
+    return _list_rows(opened) or objects([_only(opened)])
 
 
 def _are(kind: str) -> Callable[[Opened], bool]:
@@ -130,11 +130,11 @@ def _messages(row: JsonObject) -> list[JsonObject]:
     return objects(kept if isinstance(kept, list) else obj(kept).get("data"))
 
 
-def _stored(row: JsonObject) -> LogRow | None:
+def _read_completion(row: JsonObject) -> LogRow | None:
     if not _messages(row):
         return None
-    asked: JsonObject = {name: row[name] for name in _REQUESTED if row.get(name) is not None}
-    body: JsonObject = {**asked, "messages": [rest(one, "id", "content_parts") for one in _messages(row)]}
+    parameters: JsonObject = {name: row[name] for name in _REQUESTED if row.get(name) is not None}
+    body: JsonObject = {**parameters, "messages": [rest(message, "id", "content_parts") for message in _messages(row)]}
     metadata = obj(row.get("metadata"))
     created = row.get("created")
     return LogRow(
@@ -153,19 +153,21 @@ def _stored(row: JsonObject) -> LogRow | None:
 
 def _read_response(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
     responses = _outputs(opened)
-    given = [items for other in beside for items in _sessions(other).values() if _fits_items(other)]
-    if len(responses) != 1 or len(given) != 1:
+    inputs = [items for other in beside for items in _sessions(other).values() if _fits_items(other)]
+    if len(responses) != 1 or len(inputs) != 1:
         msg = (
             "holds what a response put out, and not what was asked: call GET /v1/responses/{id}/input_items, and give"
             " what it gives as a file beside this one"
         )
         raise TraceIncomplete(msg, file=opened.file)
-    told = responses[0]
-    body: JsonObject = {name: told[name] for name in _ASKED if told.get(name) is not None}
-    call = wire.json_call("openai_responses", {**body, "input": given[0]}, told, id=string(told.get("id")))
-    before = steps_of([one for item in given[0] if (one := _said(obj(item))) is not None], provider="openai")
+    response = responses[0]
+    body: JsonObject = {name: response[name] for name in _ASKED if response.get(name) is not None}
+    call = wire.json_call("openai_responses", {**body, "input": inputs[0]}, response, id=string(response.get("id")))
+    before = steps_of(
+        [message for item in inputs[0] if (message := _read_message(obj(item))) is not None], provider="openai"
+    )
     source = Source(format="openai-response", file=opened.file, fidelity="body-json" if not before else "semantic")
-    rows = [LogRow(step=step, run=string(told.get("id"))) for step in (*before, call)]
+    rows = [LogRow(step=step, run=string(response.get("id"))) for step in (*before, call)]
     losses = ("of the calls before the last only what was said",) if before else ()
     return runs.traces(rows, source, *losses)
 
@@ -183,8 +185,8 @@ _CODEX_LOSSES = (
 
 def _codex_rows(opened: Opened) -> list[JsonObject]:
     """The rows as they are written today."""
-    found = objects_of(opened)
-    return found if any(map(_is_row, found)) else [_today(row) for row in found if "record_type" not in row]
+    rows = objects_of(opened)
+    return rows if any(map(_is_row, rows)) else [_today(row) for row in rows if "record_type" not in row]
 
 
 def _is_row(row: JsonObject) -> bool:
@@ -194,8 +196,8 @@ def _is_row(row: JsonObject) -> bool:
 def _is_old(opened: Opened) -> bool:
     """Whether it is a session of before: the line that names it, and items."""
     first, *others = objects_of(opened)[:50] or [{}]
-    named = {"id", "timestamp"} <= first.keys() and {"instructions", "git"} & first.keys() and "type" not in first
-    return bool(named) and any(string(row.get("type")) in _ITEMS for row in others)
+    is_named = {"id", "timestamp"} <= first.keys() and {"instructions", "git"} & first.keys() and "type" not in first
+    return bool(is_named) and any(string(row.get("type")) in _ITEMS for row in others)
 
 
 def _today(row: JsonObject) -> JsonObject:
@@ -211,7 +213,7 @@ def _read_codex(opened: Opened) -> list[Trace]:
     kept = [row for row in rows if _is_row(row)]
     junk = opened.junk + len(rows) - len(kept)
     losses = (*_CODEX_LOSSES, *((f"{junk} rows are of no kind that is known and left out",) if junk else ()))
-    sessions = [one for one in _split_sessions(kept) if any(row["type"] == _ITEM for row in one)]
+    sessions = [session for session in _split_sessions(kept) if any(row["type"] == _ITEM for row in session)]
     if not sessions:
         raise TraceIncomplete("holds no response_item: give the file under ~/.codex/sessions whole", file=opened.file)
     return [_codex_session(opened.file, session, losses) for session in sessions]
@@ -219,17 +221,17 @@ def _read_codex(opened: Opened) -> list[Trace]:
 
 def _split_sessions(rows: list[JsonObject]) -> list[list[JsonObject]]:
     """The rows by session. One that went on from another tells that one again, behind its own name."""
-    found: list[list[JsonObject]] = [[]]
-    known: set[str] = set()
+    sessions: list[list[JsonObject]] = [[]]
+    session_ids: set[str] = set()
     for row in rows:
-        told = obj(row["payload"])
-        name = string(told.get("id"))
-        if row["type"] == _META and name not in known:
-            if known:
-                found.append([])
-            known |= {name, string(told.get("forked_from_id"))}
-        found[-1].append(row)
-    return found
+        payload = obj(row["payload"])
+        name = string(payload.get("id"))
+        if row["type"] == _META and name not in session_ids:
+            if session_ids:
+                sessions.append([])
+            session_ids |= {name, string(payload.get("forked_from_id"))}
+        sessions[-1].append(row)
+    return sessions
 
 
 def _codex_session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -> Trace:
@@ -237,19 +239,21 @@ def _codex_session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -
     events = [(row, obj(row["payload"])) for row in rows if row["type"] == _EVENT]
     ended = next((event for _, event in reversed(events) if string(event.get("type")) in _ENDS), {})
     broke = string(ended.get("type")) if ended.get("type") in {"error", "turn_aborted"} else ""
-    asked = [event["message"] for _, event in events if event.get("type") == "user_message" and event.get("message")]
+    user_messages = [
+        event["message"] for _, event in events if event.get("type") == "user_message" and event.get("message")
+    ]
     undone = sum(event.get("type") == "thread_rolled_back" for _, event in events)
     text = string(obj(about.get("base_instructions")).get("text")) or string(about.get("instructions"))
     system = [LoggedMessage(message=genai.message({"role": "system", "content": text}))] if text else []
-    known = string(about.get("id"))
+    session_id = string(about.get("id"))
     return whole(
         Trace(
-            source=Source(format="codex", version=string(about.get("cli_version")), file=file, id=known),
-            id=known,
+            source=Source(format="codex", version=string(about.get("cli_version")), file=file, id=session_id),
+            id=session_id,
             status="error" if broke else "ok" if ended else "",
-            session=known,
+            session=session_id,
             metadata=_metadata(about),
-            input=asked[0] if asked else None,
+            input=user_messages[0] if user_messages else None,
             fault=TraceFault(broke, string(ended.get("message")) or string(ended.get("reason"))) if broke else None,
             steps=tuple(_steps(rows, system)),
             losses=(*losses, *(("turns that were rolled back stand among what was said",) if undone else ())),
@@ -260,21 +264,21 @@ def _codex_session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -
 
 def _about(rows: list[JsonObject]) -> JsonObject:
     """What is said of the session, first of all by itself, then by the one that it went on from."""
-    found: JsonObject = {}
+    fields: JsonObject = {}
     for row in reversed([row for row in rows if row["type"] == _META]):
-        found |= {name: value for name, value in obj(row["payload"]).items() if value is not None}
-    return found
+        fields |= {name: value for name, value in obj(row["payload"]).items() if value is not None}
+    return fields
 
 
 def _metadata(about: JsonObject) -> JsonObject:
-    found: JsonObject = {"cwd": about.get("cwd"), "gitBranch": obj(about.get("git")).get("branch")}
-    found |= {name: about.get(name) for name in ("originator", "forked_from_id", "agent_role")}
-    return {name: value for name, value in found.items() if isinstance(value, str) and value}
+    fields: JsonObject = {"cwd": about.get("cwd"), "gitBranch": obj(about.get("git")).get("branch")}
+    fields |= {name: about.get(name) for name in ("originator", "forked_from_id", "agent_role")}
+    return {name: value for name, value in fields.items() if isinstance(value, str) and value}
 
 
 def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[Step]:
     """The calls of the model in order, each with the tools that it asked for."""
-    told: list[list[LoggedMessage]] = [[*instructions]]
+    conversations: list[list[LoggedMessage]] = [[*instructions]]
     facts: JsonObject = {}
     for row in rows:
         payload, at = obj(row["payload"]), moment(row.get("timestamp"))
@@ -285,62 +289,62 @@ def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[St
                 "parameters": {"reasoning": {"effort": effort}} if effort else {},
             }
         elif row["type"] == _COMPACTED:
-            told.append([*instructions, *_summary(payload)])
+            conversations.append([*instructions, *_summary(payload)])
         elif row["type"] == _ITEM:
             message = genai.message(payload)
             if message["role"] != "assistant":
                 facts["started"] = at
-            told[-1].append(LoggedMessage(message=message, facts={**facts, "ended": at}))
+            conversations[-1].append(LoggedMessage(message=message, facts={**facts, "ended": at}))
         elif payload.get("type") == "token_count":
             counted = usage(obj(payload.get("info")).get("last_token_usage"))
-            last = next((one for one in reversed(told[-1]) if one.by_model), None)
+            last = next((message for message in reversed(conversations[-1]) if message.by_model), None)
             if last is not None and counted:
                 last.facts["usage"] = {**counted}
     runs = _runs(rows)
     calls = [
         step
-        for said in told
-        for step in steps_of(said, provider="openai", dialect="openai_responses")
+        for conversation in conversations
+        for step in steps_of(conversation, provider="openai", dialect="openai_responses")
         if isinstance(step, ModelCall)
     ]
-    found: list[Step] = []
+    steps: list[Step] = []
     for call in calls:
         uses = [part for part in objects(obj(call.reply).get("parts")) if part.get("type") == "tool_call"]
-        found += [call, *(runs.pop(call_id) for part in uses if (call_id := string(part.get("id"))) in runs)]
-    return found
+        steps += [call, *(runs.pop(call_id) for part in uses if (call_id := string(part.get("id"))) in runs)]
+    return steps
 
 
-def _summary(told: JsonObject) -> list[LoggedMessage]:
+def _summary(payload: JsonObject) -> list[LoggedMessage]:
     """What the model saw from here on."""
-    kept = told.get("replacement_history")
-    items = kept if isinstance(kept, list) else [{"role": "user", "content": told.get("message")}]
+    kept = payload.get("replacement_history")
+    items = kept if isinstance(kept, list) else [{"role": "user", "content": payload.get("message")}]
     return [LoggedMessage(message=genai.message(item)) for item in items]
 
 
 def _runs(rows: list[JsonObject]) -> dict[str, ToolRun]:
     """The tools that ran, by the ids of their calls."""
-    found: dict[str, ToolRun] = {}
+    runs: dict[str, ToolRun] = {}
     for row in rows:
-        told, at = obj(row["payload"]), moment(row.get("timestamp"))
-        known = string(told.get("call_id"))
+        payload, at = obj(row["payload"]), moment(row.get("timestamp"))
+        call_id = string(payload.get("call_id"))
         if row["type"] != _ITEM:
             continue
-        if (use := tool_use(told)) is not None:
-            found[known] = ToolRun(
-                name=use.name, call_id=known, arguments=genai.parsed(use.arguments), executed=False, started=at
+        if (use := tool_use(payload)) is not None:
+            runs[call_id] = ToolRun(
+                name=use.name, call_id=call_id, arguments=genai.parsed(use.arguments), executed=False, started=at
             )
-        elif known in found and string(told.get("type")).endswith("_call_output"):
-            seen = objects(genai.message(told)["parts"])[0]["response"]
-            found[known] = replace(found[known], seen=seen, fault=_failure(seen), executed=True, ended=at)
-    return found
+        elif call_id in runs and string(payload.get("type")).endswith("_call_output"):
+            seen = objects(genai.message(payload)["parts"])[0]["response"]
+            runs[call_id] = replace(runs[call_id], seen=seen, fault=_failure(seen), executed=True, ended=at)
+    return runs
 
 
 def _failure(seen: Json) -> TraceFault | None:
     """The code with which a command ended, unless it is 0."""
-    said = seen if isinstance(seen, str) else string(obj(seen).get("output"))
-    found = _CODE.match(said)
-    code = int(found[1]) if found else obj(obj(seen).get("metadata")).get("exit_code")
-    return TraceFault(f"exit code {code}", said) if code not in (0, None) else None
+    text = seen if isinstance(seen, str) else string(obj(seen).get("output"))
+    match = _CODE.match(text)
+    code = int(match[1]) if match else obj(obj(seen).get("metadata")).get("exit_code")
+    return TraceFault(f"exit code {code}", text) if code not in (0, None) else None
 
 
 _STORED = rows_of_calls(
@@ -348,7 +352,7 @@ _STORED = rows_of_calls(
     "stored chat completions of OpenAI",
     25,
     bool,
-    _stored,
+    _read_completion,
     "no tool has a record of its own",
     refusal="holds replies without what was asked: call GET /v1/chat/completions/{id}/messages for each, and put"
     ' what it gives into the completion as "messages"',

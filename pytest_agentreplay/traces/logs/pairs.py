@@ -20,9 +20,9 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.logs.runs import LOOKED_AT, LogRow, objects_of, rows_of_calls
-from pytest_agentreplay.traces.moments import after, moment
+from pytest_agentreplay.traces.moments import add_milliseconds, moment
 from pytest_agentreplay.traces.platforms import bodies
-from pytest_agentreplay.traces.platforms.span_facts import NAMES, about, first_named, subject, texts, usage
+from pytest_agentreplay.traces.platforms.span_facts import NAMES, about, find_named, subject, texts, usage
 from pytest_agentreplay.traces.trace import TraceFault
 
 if TYPE_CHECKING:
@@ -78,28 +78,28 @@ class Pair(NamedTuple):
 
 def pair(row: Json) -> Pair | None:
     """A row as a pair; None for any other."""
-    found = obj(row)
-    for asked, told in _SIDES:
-        request = genai.parsed(found.get(asked))
-        if isinstance(request, dict) and told in found:
-            return _pair(found, request, genai.parsed(found[told]))
-    if isinstance(found.get("messages"), list) and isinstance(found.get("response"), dict):  # LiteLLM's payload
-        shown = {name: value for field in _RAW_SHOWN for name, value in obj(found.get(field)).items()}
-        request = {"model": found.get("model"), "messages": found["messages"], **shown}
-        return _pair(found, request, found["response"])
+    fields = obj(row)
+    for request_name, reply_name in _SIDES:
+        request = genai.parsed(fields.get(request_name))
+        if isinstance(request, dict) and reply_name in fields:
+            return _pair(fields, request, genai.parsed(fields[reply_name]))
+    if isinstance(fields.get("messages"), list) and isinstance(fields.get("response"), dict):  # LiteLLM's payload
+        parameters = {name: value for field in _RAW_SHOWN for name, value in obj(fields.get(field)).items()}
+        request = {"model": fields.get("model"), "messages": fields["messages"], **parameters}
+        return _pair(fields, request, fields["response"])
     return None
 
 
 def _pair(row: JsonObject, request: JsonObject, reply: Json) -> Pair:
-    outer, told = request, obj(reply)
+    outer, answer = request, obj(reply)
     for name in ("body", "json", "data"):
         inner = genai.parsed(outer.get(name))
         if isinstance(inner, dict) and not {"messages", "input", "contents"} & outer.keys():
             request = inner
-    wrapped = next((name for name in ("body", "json", "data") if name in told), "")
-    if wrapped and not dialect_of(None, told):
-        reply = genai.parsed(told[wrapped])
-    status = next((code for side in (told, row) for name in _STATUSES if _code(code := side.get(name))), 0)
+    wrapped = next((name for name in ("body", "json", "data") if name in answer), "")
+    if wrapped and not dialect_of(None, answer):
+        reply = genai.parsed(answer[wrapped])
+    status = next((code for side in (answer, row) for name in _STATUSES if _code(code := side.get(name))), 0)
     error = next((row[name] for name in _ERRORS if row.get(name)), None)
     if obj(reply).get("error") and not status and not dialect_of(None, reply):
         status = _status_of(obj(obj(reply)["error"]))
@@ -112,84 +112,86 @@ def _status_of(error: JsonObject) -> int:
     return code if isinstance(code, int) and _code(code) else _STATUS_OF.get(string(error.get("type")), 500)
 
 
-def call(found: Pair, where: str = "", **facts: object) -> ModelCall:
+def call(exchange: Pair, where: str = "", **facts: object) -> ModelCall:
     """The pair as the call of a model."""
-    where = where or found.url or _where(found)
-    status = found.status or 200
-    if isinstance(found.reply, str) and (status >= 400 or _is_stream(found.reply)):
-        sent = HttpCall("POST", where, wire.JSON, Body(wire.compact(found.request)))
-        kind = "text/event-stream" if _is_stream(found.reply) else "text/plain"
-        came = Body(found.reply.encode("utf-8", "replace"))
+    where = where or exchange.url or _find_url(exchange)
+    status = exchange.status or 200
+    if isinstance(exchange.reply, str) and (status >= 400 or _is_stream(exchange.reply)):
+        sent = HttpCall("POST", where, wire.JSON, Body(wire.compact(exchange.request)))
+        kind = "text/event-stream" if _is_stream(exchange.reply) else "text/plain"
+        came = Body(exchange.reply.encode("utf-8", "replace"))
         return wire.model_call(sent, HttpReply(status, headers=(("content-type", kind),), body=came), **facts)
-    if isinstance(found.reply, str):  # the words alone, or what Python prints of an object, which nobody can read back
-        words = "" if _PRINTED.match(found.reply) else found.reply
-        said = genai.message({"role": "assistant", "content": words}) if words else None
-        return wire.json_call(where, found.request, None, status=status, reply=said, **facts)
-    if found.error and found.reply is None:
-        facts.setdefault("fault", fault(found.error))
-    read = wire.json_call(where, found.request, found.reply, status=status, **facts)
-    return read if found.status or found.reply is None else replace(read, status=0)
+    if isinstance(
+        exchange.reply, str
+    ):  # the words alone, or what Python prints of an object, which nobody can read back
+        words = "" if _PRINTED.match(exchange.reply) else exchange.reply
+        message = genai.message({"role": "assistant", "content": words}) if words else None
+        return wire.json_call(where, exchange.request, None, status=status, reply=message, **facts)
+    if exchange.error and exchange.reply is None:
+        facts.setdefault("fault", fault(exchange.error))
+    read = wire.json_call(where, exchange.request, exchange.reply, status=status, **facts)
+    return read if exchange.status or exchange.reply is None else replace(read, status=0)
 
 
 def fault(error: Json) -> TraceFault:
     """An error as a log tells it: a text, or an object with type and message."""
-    told = obj(error)
-    kind = next((said for name in _KINDS if (said := string(told.get(name)))), "")
-    message = string(told.get("message")) or string(told.get("error_message"))
+    fields = obj(error)
+    kind = next((text for name in _KINDS if (text := string(fields.get(name)))), "")
+    message = string(fields.get("message")) or string(fields.get("error_message"))
     message = message or (error if isinstance(error, str) else "")
     return TraceFault(kind, message or (wire.compact(error).decode("utf-8", "replace") if not kind else ""))
 
 
-def known(row: JsonObject, *names: str) -> str:
+def read_field(row: JsonObject, *names: str) -> str:
     """Return the first of these fields of a row, or of its metadata, that is not empty."""
-    return first_named((row, obj(row.get("metadata"))), names)
+    return find_named((row, obj(row.get("metadata"))), names)
 
 
 def dialect_of(request: Json, reply: Json) -> str:
     """The dialect by the shape of the reply, else by that of the request; "" for what is no model call."""
-    asked = obj(request)
-    return _of_reply(reply) or _of_request(asked)
+    body = obj(request)
+    return _of_reply(reply) or _of_request(body)
 
 
 def _of_reply(reply: Json) -> str:
-    told = obj(reply)
+    answer = obj(reply)
     if isinstance(reply, list):  # the events of a stream
-        told = next(iter(objects(reply)), {})
-    kind = string(told.get("object"))
-    if kind in _CHAT or isinstance(told.get("choices"), list):
+        answer = next(iter(objects(reply)), {})
+    kind = string(answer.get("object"))
+    if kind in _CHAT or isinstance(answer.get("choices"), list):
         return "openai_chat"
-    if kind == "response" or string(told.get("type")).startswith("response."):
+    if kind == "response" or string(answer.get("type")).startswith("response."):
         return "openai_responses"
-    if string(told.get("type")) in _MESSAGES and ("content" in told or "message" in told):
+    if string(answer.get("type")) in _MESSAGES and ("content" in answer or "message" in answer):
         return "anthropic"
-    if isinstance(told.get("candidates"), list):
+    if isinstance(answer.get("candidates"), list):
         return "gemini"
-    if isinstance(obj(told.get("output")).get("message"), dict) or "messageStart" in told:
+    if isinstance(obj(answer.get("output")).get("message"), dict) or "messageStart" in answer:
         return "bedrock"
-    if isinstance(told.get("message"), dict) and "done" in told:
+    if isinstance(answer.get("message"), dict) and "done" in answer:
         return "ollama_chat"
-    return "ollama_generate" if "done" in told and "response" in told else ""
+    return "ollama_generate" if "done" in answer and "response" in answer else ""
 
 
-def _of_request(asked: dict[str, Json]) -> str:
+def _of_request(body: dict[str, Json]) -> str:
     for name, dialect in _FAMILIES:
-        if name in asked:
+        if name in body:
             return dialect
-    if isinstance(asked.get("messages"), list):
-        schemas = [tool for tool in objects(asked.get("tools")) if "input_schema" in tool]
-        ours = schemas or "stop_sequences" in asked or string(asked.get("model")).startswith("claude")
-        return "anthropic" if ("system" in asked or ours) and "max_tokens" in asked else "openai_chat"
-    return "openai_responses" if "input" in asked and "model" in asked else ""
+    if isinstance(body.get("messages"), list):
+        schemas = [tool for tool in objects(body.get("tools")) if "input_schema" in tool]
+        ours = schemas or "stop_sequences" in body or string(body.get("model")).startswith("claude")
+        return "anthropic" if ("system" in body or ours) and "max_tokens" in body else "openai_chat"
+    return "openai_responses" if "input" in body and "model" in body else ""
 
 
 def _is_stream(reply: str) -> bool:
     return reply.lstrip().startswith(("data:", "event:"))
 
 
-def _where(found: Pair) -> str:
-    streamed = isinstance(found.reply, list) or found.request.get("stream") is True
-    model = string(found.request.get("model")) or string(obj(found.reply).get("modelVersion")) or "unknown"
-    return wire.address(found.dialect, model=model.removeprefix("models/"), stream=streamed)
+def _find_url(exchange: Pair) -> str:
+    streamed = isinstance(exchange.reply, list) or exchange.request.get("stream") is True
+    model = string(exchange.request.get("model")) or string(obj(exchange.reply).get("modelVersion")) or "unknown"
+    return wire.address(exchange.dialect, model=model.removeprefix("models/"), stream=streamed)
 
 
 def _code(value: Json) -> bool:
@@ -202,12 +204,12 @@ def _row(row: JsonObject) -> LogRow | None:
         return None
     started = next((at for name in _STARTS if (at := moment(row.get(name))) is not None), None)
     ended = next((at for name in _ENDS if (at := moment(row.get(name))) is not None), None)
-    ended = ended or next((at for name in _SPENT if (at := after(started, row.get(name))) is not None), None)
+    ended = ended or next((at for name in _SPENT if (at := add_milliseconds(started, row.get(name))) is not None), None)
     metadata, request = obj(row.get("metadata")), exchange.request
     return LogRow(
-        step=call(exchange, started=started, ended=ended, id=known(row, *_IDS)),
-        run=known(row, *_RUNS),
-        name=known(row, "name", "agent", "agent_name"),
+        step=call(exchange, started=started, ended=ended, id=read_field(row, *_IDS)),
+        run=read_field(row, *_RUNS),
+        name=read_field(row, "name", "agent", "agent_name"),
         tags=texts(row.get("tags")),
         metadata=rest(metadata, *NAMES["user"], *NAMES["session"]),
         **subject(row, metadata, obj(request.get("metadata")), {"user": request.get("user")}),
@@ -217,7 +219,7 @@ def _row(row: JsonObject) -> LogRow | None:
 def _format(name: str, title: str, *dialects: str) -> Format:
     """The format of rows whose first pair is in one of these dialects."""
 
-    def fits(opened: Opened) -> bool:
+    def is_dialect(opened: Opened) -> bool:
         pairs = filter(None, map(pair, objects_of(opened)[:LOOKED_AT]))
         return next((exchange.dialect for exchange in pairs if exchange.dialect), "") in dialects
 
@@ -231,7 +233,7 @@ def _format(name: str, title: str, *dialects: str) -> Format:
         refusal="holds no request with its messages beside its reply: log both bodies whole",
         left_out="rows are no calls of a model and left out",
     )
-    return replace(rows, fits=fits)
+    return replace(rows, fits=is_dialect)
 
 
 _SESSION, _PATH, _NAME = "Helicone-Session-Id", "Helicone-Session-Path", "Helicone-Session-Name"
@@ -256,7 +258,7 @@ def _helicone(row: JsonObject) -> LogRow | None:
             Pair(request, reply or None, status=status if isinstance(status, int) and status > 0 else 0),
             path if "://" in path else f"https://{host}{path}" if host and path.startswith("/") else "",
             started=started,
-            ended=ended if later else after(started, row.get("delay_ms")),
+            ended=ended if later else add_milliseconds(started, row.get("delay_ms")),
             id=string(row.get("request_id")),
         ),
         run=f"{session} {string(properties.get(_PATH))}".strip() if session else "",
@@ -311,7 +313,7 @@ def _blueprint(row: JsonObject) -> LogRow | None:
         fault=fault({"type": row.get("error_type"), "message": error}) if error else None,
         started=moment(row.get("request_start_time")),
         ended=moment(row.get("request_end_time")),
-        id=known(row, "request_id"),
+        id=read_field(row, "request_id"),
     )
     if not step.messages:
         return None

@@ -26,9 +26,9 @@ from pytest_agentreplay.providers.streams import ServerSentEvent
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.logs import runs
-from pytest_agentreplay.traces.logs.pairs import Pair, call, known
+from pytest_agentreplay.traces.logs.pairs import Pair, call, read_field
 from pytest_agentreplay.traces.logs.runs import LogRow, objects_of, rows_of_calls
-from pytest_agentreplay.traces.moments import after, moment
+from pytest_agentreplay.traces.moments import add_milliseconds, moment
 from pytest_agentreplay.traces.platforms.span_facts import about, subject
 from pytest_agentreplay.traces.trace import Source, TraceFault
 
@@ -53,15 +53,15 @@ _BATCH_LOSSES = ("no tool has a record of its own", "neither headers nor times o
 
 def _bedrock_rows(opened: Opened) -> list[JsonObject]:
     """The invocations: as rows, or as the messages of CloudWatch's envelopes and query results."""
-    return [row for outer in objects_of(opened) for row in _unwrapped(outer)]
+    return [row for outer in objects_of(opened) for row in _unwrap_rows(outer)]
 
 
-def _unwrapped(row: JsonObject) -> Iterator[JsonObject]:
+def _unwrap_rows(row: JsonObject) -> Iterator[JsonObject]:
     for name in _ENVELOPES:
         if isinstance(listed := row.get(name), list):
             for item in listed:
                 fields = {string(pair.get("field")): pair.get("value") for pair in objects(item)}
-                yield from _unwrapped(obj(item) or fields)
+                yield from _unwrap_rows(obj(item) or fields)
             return
     message = genai.parsed(row.get("message", row.get("@message")))
     yield message if isinstance(message, dict) else row
@@ -110,7 +110,7 @@ def _bedrock_row(row: JsonObject) -> LogRow:
     step = wire.json_call(
         f"https://bedrock-runtime.{host}.amazonaws.com/model/{quote(model, safe=':', errors='replace')}/{verb}",
         rest(body, "modelId"),
-        _joined(reply, verb) if reply else None,
+        _join_frames(reply, verb) if reply else None,
         dialect=spoken,
         started=moment(row.get("timestamp")),
         id=string(row.get("requestId")),
@@ -130,10 +130,10 @@ def _is_nova(row: JsonObject) -> bool:
 def _is_typed(body: JsonObject) -> bool:
     """Whether the messages are Anthropic's: a text, or blocks with a type."""
     contents = [message.get("content") for message in objects(body.get("messages"))]
-    return any(isinstance(held, str) or any("type" in block for block in objects(held)) for held in contents)
+    return any(isinstance(value, str) or any("type" in block for block in objects(value)) for value in contents)
 
 
-def _joined(reply: Json, verb: str) -> Json:
+def _join_frames(reply: Json, verb: str) -> Json:
     """Return a reply in one piece: the frames of a ConverseStream are joined."""
     if not isinstance(reply, list) or not verb.startswith("converse"):
         return reply
@@ -156,8 +156,8 @@ def _vertex_row(row: JsonObject) -> LogRow | None:
             Pair(request, reply or None),
             f"{_HOST}{path.lstrip('/')}:{method if method.isalnum() else 'generateContent'}",
             started=started,
-            ended=after(started, metadata.get("request_latency")),
-            id=known(row, "request_id"),
+            ended=add_milliseconds(started, metadata.get("request_latency")),
+            id=read_field(row, "request_id"),
         ),
         metadata=labels,
         **subject(labels),

@@ -14,7 +14,7 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from pytest_agentreplay.compare.matching.address import decoded, header, split
+from pytest_agentreplay.compare.matching.address import decode_body, header, split
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import is_coded
@@ -22,10 +22,10 @@ from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpRepl
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces import wire
-from pytest_agentreplay.traces.formats import Format, once
+from pytest_agentreplay.traces.formats import Format, drop_repeated
 from pytest_agentreplay.traces.logs import runs
 from pytest_agentreplay.traces.logs.runs import LogRow
-from pytest_agentreplay.traces.moments import after, moment
+from pytest_agentreplay.traces.moments import add_milliseconds, moment
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
 
 if TYPE_CHECKING:
@@ -68,22 +68,22 @@ class RecordedReply:
     unread: int = 0
 
 
-def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
+def read_calls(recorded: Iterable[RecordedCalls]) -> RecordedReply:
     """Return the calls of models, and of tools over MCP; everything else is counted."""
     rows: list[LogRow] = []
     others: Counter[str] = Counter()
     exact, packed = True, 0
     unread: Counter[str] = Counter()
     missing: list[str] = []
-    for one in recorded:
-        kind = READER.read_call(one.request).kind
-        unread.update(one.unread)
-        if one.unread and kind == "http" and one.request.method == "POST":
-            missing.append(f"the request to {split(one.request.url).host}")
+    for recorded_call in recorded:
+        kind = READER.read_call(recorded_call.request).kind
+        unread.update(recorded_call.unread)
+        if recorded_call.unread and kind == "http" and recorded_call.request.method == "POST":
+            missing.append(f"the request to {split(recorded_call.request.url).host}")
         if kind not in wire.MODEL_KINDS | {"tool"}:
-            others[f"{one.request.method} {split(one.request.url).host}"] += kind != "mcp"
+            others[f"{recorded_call.request.method} {split(recorded_call.request.url).host}"] += kind != "mcp"
             continue
-        plain = _with_true_headers(one)
+        plain = _with_true_headers(recorded_call)
         exact &= plain.exact
         readable = _readable(plain.response)
         packed += not readable
@@ -92,39 +92,42 @@ def heard(recorded: Iterable[RecordedCalls]) -> RecordedReply:
             unread["neither JSON nor a stream of events"] += 1
     losses = [f"{packed} replies are packed in a way that is not read: they are kept, not understood"] if packed else []
     losses += [f"bodies that cannot be read, because they are {why}: {number}" for why, number in unread.items()]
-    if said := ", ".join(f"{number} x {where}" for where, number in others.items() if number):
-        losses.append(f"other HTTP is left out: {said}")
+    if text := ", ".join(f"{number} x {where}" for where, number in others.items() if number):
+        losses.append(f"other HTTP is left out: {text}")
     return RecordedReply(
         tuple(rows), tuple(losses), "bytes" if exact else "body-json", tuple(missing), packed + unread.total()
     )
 
 
-def _step(one: RecordedCalls, kind: str) -> Step:
+def _step(recorded: RecordedCalls, kind: str) -> Step:
     if kind in wire.MODEL_KINDS:
-        return wire.model_call(one.request, one.response, started=one.started, ended=one.ended)
-    asked, told = READER.read_call(one.request), READER.read_reply(one.request, one.response)
+        return wire.model_call(recorded.request, recorded.response, started=recorded.started, ended=recorded.ended)
+    request, reply = READER.read_call(recorded.request), READER.read_reply(recorded.request, recorded.response)
     return ToolRun(
-        name=asked.name,
-        arguments=asked.parameters,
-        result=UNKNOWN if one.response is None or (told.error and told.result is None) else told.result,
-        fault=TraceFault(message=told.error) if told.error else None,
-        started=one.started,
-        ended=one.ended,
+        name=request.name,
+        arguments=request.parameters,
+        result=UNKNOWN if recorded.response is None or (reply.error and reply.result is None) else reply.result,
+        fault=TraceFault(message=reply.error) if reply.error else None,
+        started=recorded.started,
+        ended=recorded.ended,
     )
 
 
-def _with_true_headers(one: RecordedCalls) -> RecordedCalls:
+def _with_true_headers(recorded: RecordedCalls) -> RecordedCalls:
     """The same with headers that are true of the bodies: recorders unpack a body and leave its headers alone."""
-    request_headers, asked = _true_of(one.request.headers, one.request.body.data)
-    request = replace(one.request, headers=request_headers)
-    if not isinstance(one.response, HttpReply):
-        return replace(one, request=request, exact=one.exact and asked)
-    headers, told = _true_of(one.response.headers, one.response.body.data)
+    request_headers, is_true_request = _true_of(recorded.request.headers, recorded.request.body.data)
+    request = replace(recorded.request, headers=request_headers)
+    if not isinstance(recorded.response, HttpReply):
+        return replace(recorded, request=request, exact=recorded.exact and is_true_request)
+    headers, is_true_reply = _true_of(recorded.response.headers, recorded.response.body.data)
     if not headers:  # a hook took them all; a client needs to know what it is given
-        headers = _typed(one.response.body.data)
-        told = told and not headers
+        headers = _guess_type(recorded.response.body.data)
+        is_true_reply = is_true_reply and not headers
     return replace(
-        one, request=request, response=replace(one.response, headers=headers), exact=one.exact and asked and told
+        recorded,
+        request=request,
+        response=replace(recorded.response, headers=headers),
+        exact=recorded.exact and is_true_request and is_true_reply,
     )
 
 
@@ -132,21 +135,21 @@ def _true_of(headers: Headers, data: bytes) -> tuple[Headers, bool]:
     """The headers without what the body contradicts, and whether it contradicted nothing."""
     coding, length = header(headers, "content-encoding"), header(headers, "content-length")
     false: set[str] = set()
-    if is_coded(coding) and not _coded(data, coding):
+    if is_coded(coding) and not _is_coded(data, coding):
         false |= {"content-encoding", "content-length"}
     if length.isdecimal() and len(length) < 16 and int(length) != len(data):
         false.add("content-length")
     return tuple((name, value) for name, value in headers if name.lower() not in false), not false
 
 
-def _typed(data: bytes) -> Headers:
+def _guess_type(data: bytes) -> Headers:
     start = data.lstrip()
     if start.startswith((b"data:", b"event:")):
         return (("content-type", "text/event-stream"),)
     return (("content-type", "application/json"),) if start.startswith((b"{", b"[")) else ()
 
 
-def _coded(data: bytes, coding: str) -> bool:
+def _is_coded(data: bytes, coding: str) -> bool:
     if "gzip" in coding.lower():
         return data.startswith(_GZIP)
     return not data.lstrip().startswith(_JSON_STARTS)
@@ -155,7 +158,7 @@ def _coded(data: bytes, coding: str) -> bool:
 def _readable(response: HttpReply | Failure | None) -> bool:
     if not isinstance(response, HttpReply):
         return True
-    return decoded(response.body.data, header(response.headers, "content-encoding"))[1]
+    return decode_body(response.body.data, header(response.headers, "content-encoding"))[1]
 
 
 _HEX = re.compile(r"[\[\]\",\s0-9A-Fa-f]*")
@@ -166,8 +169,8 @@ _TEXT = frozenset({"", "utf-8", "utf8", "text", "identity"})
 def _log(opened: Opened) -> JsonObject:
     """The log; Playwright puts it into an archive, with the bodies as files beside it."""
     if opened.members is not None:
-        held = next((data for name, data in opened.members.items() if name.endswith(".har")), b"")
-        return obj(obj(parse(held)).get("log"))
+        data = next((data for name, data in opened.members.items() if name.endswith(".har")), b"")
+        return obj(obj(parse(data)).get("log"))
     return obj(obj(opened.rows[0]).get("log")) if len(opened.rows) == 1 else {}
 
 
@@ -178,43 +181,43 @@ def _fits_har(opened: Opened) -> bool:
 
 def _read_har(opened: Opened) -> list[Trace]:
     log = _log(opened)
-    entries = objects(once(arr(log.get("entries"))))
-    found = heard(_recorded(entry, opened.members or {}) for entry in entries)
-    if not found.rows and any(map(_bodiless, entries)):
+    entries = objects(drop_repeated(arr(log.get("entries"))))
+    calls = read_calls(_read_entry(entry, opened.members or {}) for entry in entries)
+    if not calls.rows and any(map(_bodiless, entries)):
         msg = "holds no bodies: save it again with content (in a browser: Save all as HAR with content)"
         raise TraceIncomplete(msg, file=opened.file)
     if (
-        found.rows
-        and not found.unread
-        and all(isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in found.rows)
+        calls.rows
+        and not calls.unread
+        and all(isinstance(row.step, ModelCall) and row.step.reply is None and not row.step.fault for row in calls.rows)
     ):
         raise TraceIncomplete("holds no replies: save it again with content", file=opened.file)
     creator = obj(log.get("creator"))
     version = " ".join(filter(None, (string(creator.get("name")), string(creator.get("version")))))
-    return _traces(opened, found, Source(format="har", version=version))
+    return _traces(opened, calls, Source(format="har", version=version))
 
 
-def _recorded(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
-    asked, told = obj(entry.get("request")), obj(entry.get("response"))
+def _read_entry(entry: JsonObject, files: dict[str, bytes]) -> RecordedCalls:
+    request, reply = obj(entry.get("request")), obj(entry.get("response"))
     started = moment(entry.get("startedDateTime"))
-    posted = obj(asked.get("postData"))
+    posted = obj(request.get("postData"))
     sent, unread = _har_body(posted, files)
-    headers = _har_headers(asked, posted, sent)
-    response, unread_reply = _har_reply(told, files)
+    headers = _har_headers(request, posted, sent)
+    response, unread_reply = _har_reply(reply, files)
     return RecordedCalls(
-        request=HttpCall(string(asked.get("method")).upper(), string(asked.get("url")), headers, Body(sent)),
+        request=HttpCall(string(request.get("method")).upper(), string(request.get("url")), headers, Body(sent)),
         response=response,
         unread=tuple(filter(None, (unread, unread_reply))),
         started=started,
-        ended=after(started, entry.get("time")),
+        ended=add_milliseconds(started, entry.get("time")),
     )
 
 
-def _har_reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failure | None, str]:
+def _har_reply(reply: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | Failure | None, str]:
     """What came back, None where the file does not say or cannot be read; and why its body cannot be read, or ""."""
-    status, content = told.get("status"), obj(told.get("content"))
+    status, content = reply.get("status"), obj(reply.get("content"))
     if not isinstance(status, int) or isinstance(status, bool) or not 100 <= status < 1000:
-        error = string(told.get("_error")) or string(told.get("statusText"))
+        error = string(reply.get("_error")) or string(reply.get("statusText"))
         return (Failure("builtins.ConnectionError", error) if error else None), ""
     there = string(content.get("_file")) in files or isinstance(content.get("text"), str)
     if not there and (content.get("size") not in (0, None) or status < 400):
@@ -222,8 +225,10 @@ def _har_reply(told: JsonObject, files: dict[str, bytes]) -> tuple[HttpReply | F
     data, unread = _har_body(content, files)
     if unread:
         return None, unread
-    version = string(told.get("httpVersion")).upper() or "HTTP/1.1"
-    return HttpReply(status, string(told.get("statusText")), version, _har_headers(told, content, data), Body(data)), ""
+    version = string(reply.get("httpVersion")).upper() or "HTTP/1.1"
+    return HttpReply(
+        status, string(reply.get("statusText")), version, _har_headers(reply, content, data), Body(data)
+    ), ""
 
 
 def _har_body(side: JsonObject, files: dict[str, bytes]) -> tuple[bytes, str]:
@@ -249,13 +254,13 @@ def _har_body(side: JsonObject, files: dict[str, bytes]) -> tuple[bytes, str]:
 
 
 def _bodiless(entry: JsonObject) -> bool:
-    asked = obj(entry.get("request"))
-    return asked.get("method") == "POST" and not string(obj(asked.get("postData")).get("text"))
+    request = obj(entry.get("request"))
+    return request.get("method") == "POST" and not string(obj(request.get("postData")).get("text"))
 
 
 def _har_headers(side: JsonObject, content: JsonObject, data: bytes) -> Headers:
     """The headers of a request or a reply, with the type that HAR tells of its body where none of them does."""
-    pairs = [(string(one.get("name")), string(one.get("value"))) for one in objects(side.get("headers"))]
+    pairs = [(string(pair.get("name")), string(pair.get("value"))) for pair in objects(side.get("headers"))]
     headers = [(name, value) for name, value in pairs if name and not name.startswith(":")]
     if data and not any(name.lower() == "content-type" for name, _ in headers):
         headers.append(("content-type", string(content.get("mimeType"))))
@@ -281,8 +286,8 @@ def _interactions(opened: Opened) -> list[JsonObject]:
     if isinstance(file.get("interactions"), list):
         return sorted(objects(file["interactions"]), key=lambda call: string(call.get("recorded_at")))
     return [
-        {"request": asked, "response": told}
-        for asked, told in zip(objects(file.get("requests")), objects(file.get("responses")), strict=False)
+        {"request": request, "response": reply}
+        for request, reply in zip(objects(file.get("requests")), objects(file.get("responses")), strict=False)
     ]
 
 
@@ -294,23 +299,23 @@ def _is_cassetter(opened: Opened) -> bool:
 
 
 def _is_python(opened: Opened) -> bool:
-    return any("uri" in obj(one.get("request")) for one in _interactions(opened))
+    return any("uri" in obj(call.get("request")) for call in _interactions(opened))
 
 
 def _is_go(opened: Opened) -> bool:
-    return not _is_python(opened) and any("url" in obj(one.get("request")) for one in _interactions(opened))
+    return not _is_python(opened) and any("url" in obj(call.get("request")) for call in _interactions(opened))
 
 
 def _read_tests(name: str) -> Callable[[Opened], list[Trace]]:
-    def read(opened: Opened) -> list[Trace]:
+    def read_file(opened: Opened) -> list[Trace]:
         file = _read_file(opened)
-        calls = heard(_interaction(call, name) for call in _interactions(opened))
+        calls = read_calls(_interaction(call, name) for call in _interactions(opened))
         left_out = [f"{what} are left out: {len(arr(file[key]))}" for key, what in _NO_HTTP.items() if file.get(key)]
         calls = replace(calls, losses=(*left_out, *calls.losses))
         source = Source(format=name, version=str(file.get("version") or ""))
         return _traces(opened, calls, source, CASSETTER_LOSS if name == "cassetter" else LOSS, together=True)
 
-    return read
+    return read_file
 
 
 def _traces(opened: Opened, calls: RecordedReply, source: Source, *losses: str, together: bool = False) -> list[Trace]:
@@ -343,10 +348,10 @@ def _interaction(interaction: JsonObject, recorder: str) -> RecordedCalls:
 
 
 def _headers(side: JsonObject) -> Headers:
-    found: list[tuple[str, str]] = []
+    pairs: list[tuple[str, str]] = []
     for name, values in obj(side.get("headers")).items():
-        found += [(name, string(value)) for value in (values if isinstance(values, list) else [values])]
-    return tuple(found)
+        pairs += [(name, string(value)) for value in (values if isinstance(values, list) else [values])]
+    return tuple(pairs)
 
 
 def _body(side: JsonObject) -> tuple[bytes, bool]:
@@ -390,8 +395,8 @@ def _bytes(value: Json) -> tuple[bytes, bool]:
             return packed.encode("utf-8", "replace"), False
     if isinstance(value, dict) and value.keys() <= {"string", "encoding"}:
         return _bytes(value.get("string"))
-    if isinstance(value, list) and all(isinstance(one, int) and 0 <= one < 256 for one in arr(value)):
-        return bytes(int(str(one)) for one in value), True
+    if isinstance(value, list) and all(isinstance(number, int) and 0 <= number < 256 for number in arr(value)):
+        return bytes(int(str(number)) for number in value), True
     return (b"", True) if value is None else (wire.compact(value), False)
 
 

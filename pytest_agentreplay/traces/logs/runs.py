@@ -94,12 +94,12 @@ def traces(
 
 def timely(rows: Iterable[LogRow]) -> list[LogRow]:
     """The rows by the time at which their calls began where each has one, else as they stand."""
-    found = list(rows)
-    began = [row.step.started for row in found]
+    listed = list(rows)
+    began = [row.step.started for row in listed]
     if any(moment is None for moment in began):
-        return found
+        return listed
     # Many logs count whole seconds: of two calls in one, the one with less history came first.
-    return sorted(found, key=lambda row: (row.step.started or 0, len(getattr(row.step, "messages", ()))))
+    return sorted(listed, key=lambda row: (row.step.started or 0, len(getattr(row.step, "messages", ()))))
 
 
 def _split(rows: Sequence[LogRow]) -> list[list[LogRow]]:
@@ -108,25 +108,25 @@ def _split(rows: Sequence[LogRow]) -> list[list[LogRow]]:
     calls = [row.step for row in rows if not row.run and isinstance(row.step, ModelCall)]
     for number, run in enumerate(conversations(calls)):
         place.update({id(call): number for call in run})
-    found: dict[object, list[LogRow]] = {}
+    runs: dict[object, list[LogRow]] = {}
     last: object = 0
     for row in rows:
         last = row.run or place.get(id(row.step), last)
-        found.setdefault(last, []).append(row)
-    return list(found.values())
+        runs.setdefault(last, []).append(row)
+    return list(runs.values())
 
 
 def _trace(rows: Sequence[LogRow], source: Source, losses: tuple[str, ...], missing: tuple[str, ...]) -> Trace:
     steps = tuple(row.step for row in rows)
     ends = [moment for step in steps if (moment := step.ended or step.started) is not None]
     first = next((step for step in steps if isinstance(step, ModelCall)), None)
-    known = rows[0].run or (first.id or first.response_id if first else "")
+    run_id = rows[0].run or (first.id or first.response_id if first else "")
     names = ("name", "user", "session", "tenant")
     subject: dict[str, Any] = {name: next(filter(None, (getattr(row, name) for row in rows)), "") for name in names}
     return whole(
         Trace(
-            source=replace(source, id=source.id or known),
-            id=known,
+            source=replace(source, id=source.id or run_id),
+            id=run_id,
             started=steps[0].started,
             ended=max(ends, default=None),
             tags=tuple(dict.fromkeys(tag for row in rows for tag in row.tags)),
@@ -166,49 +166,53 @@ class LoggedMessage:
         return self.message["role"] == "assistant"
 
 
-def steps_of(said: Iterable[LoggedMessage], **facts: object) -> list[Step]:
+def steps_of(messages: Iterable[LoggedMessage], **facts: object) -> list[Step]:
     """The calls of a conversation in order; `facts` are fields of each.
 
     Results of tools are told by the call that follows them; the last ones, which none follows, are steps_of.
     """
     before: list[JsonObject] = []
-    found: list[Step] = []
+    steps: list[Step] = []
     names: dict[str, str] = {}
     turn: list[LoggedMessage] = []
-    for turn in _turns(said):
+    for turn in _turns(messages):
         first = turn[0]
         if not first.by_model:
-            for one in turn:
-                genai.join(before, one.message)
+            for message in turn:
+                genai.add_message(before, message.message)
             continue
-        reply = genai.joined(one.message for one in turn)
-        told = {name: value for one in turn for name, value in one.facts.items()}
+        reply = genai.join_neighbours(message.message for message in turn)
+        turn_facts = {name: value for message in turn for name, value in message.facts.items()}
         if reply:
-            found.append(ModelCall(messages=tuple(before), reply=reply[0], **{**facts, **told}))  # type: ignore[arg-type]
-            genai.join(before, reply[0])
+            steps.append(ModelCall(messages=tuple(before), reply=reply[0], **{**facts, **turn_facts}))  # type: ignore[arg-type]
+            genai.add_message(before, reply[0])
             names |= {string(part.get("id")): string(part.get("name")) for part in objects(reply[0]["parts"])}
     if turn and not turn[0].by_model:
-        found += _results(turn, names)
-    return found
+        steps += _results(turn, names)
+    return steps
 
 
 def _results(turn: list[LoggedMessage], names: dict[str, str]) -> list[ToolRun]:
-    parts = [part for one in turn for part in objects(one.message["parts"])]
+    parts = [part for message in turn for part in objects(message.message["parts"])]
     return [
-        ToolRun(name=names[known], call_id=known, seen=genai.parsed(part.get("response")))
+        ToolRun(name=names[call_id], call_id=call_id, seen=genai.parsed(part.get("response")))
         for part in parts
-        if part.get("type") == "tool_call_response" and (known := string(part.get("id"))) in names
+        if part.get("type") == "tool_call_response" and (call_id := string(part.get("id"))) in names
     ]
 
 
-def _turns(said: Iterable[LoggedMessage]) -> list[list[LoggedMessage]]:
+def _turns(messages: Iterable[LoggedMessage]) -> list[list[LoggedMessage]]:
     """Neighbours by the model, or by others, together; replies of two ids apart."""
     turns: list[list[LoggedMessage]] = []
-    for one in said:
-        if not arr(one.message.get("parts")):
+    for message in messages:
+        if not arr(message.message.get("parts")):
             continue
         last = turns[-1][-1] if turns else None
-        if last is None or last.by_model != one.by_model or (one.reply and last.reply and one.reply != last.reply):
+        if (
+            last is None
+            or last.by_model != message.by_model
+            or (message.reply and last.reply and message.reply != last.reply)
+        ):
             turns.append([])
-        turns[-1].append(one)
+        turns[-1].append(message)
     return turns

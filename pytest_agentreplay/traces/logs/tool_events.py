@@ -14,7 +14,7 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import obj, objects, rest, string
 from pytest_agentreplay.traces.assembling import ending, whole
 from pytest_agentreplay.traces.formats import Format
-from pytest_agentreplay.traces.logs.pairs import known
+from pytest_agentreplay.traces.logs.pairs import read_field
 from pytest_agentreplay.traces.logs.runs import objects_of
 from pytest_agentreplay.traces.moments import extent, in_time, moment
 from pytest_agentreplay.traces.platforms.span_facts import fault, texts
@@ -45,16 +45,16 @@ def tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
 
 
 def _tool_run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
-    asked, told = _fields(began), _fields(ended)
-    result = told.get("tool_result", told.get("result"))
+    request, reply = _fields(began), _fields(ended)
+    result = reply.get("tool_result", reply.get("result"))
     seen = genai.parsed(obj(result).get("content", result)) if result is not None else UNKNOWN
-    failed = told.get("success") is False or bool(told.get("error"))
-    error = told.get("error")
+    failed = reply.get("success") is False or bool(reply.get("error"))
+    error = reply.get("error")
     message = string(error) or string(obj(error).get("message")) or (seen if isinstance(seen, str) else "")
     return ToolRun(
-        name=string(asked.get("tool_name")) or string(asked.get("toolName")),
+        name=string(request.get("tool_name")) or string(request.get("toolName")),
         call_id="" if call_id.startswith("#") else call_id,
-        arguments=asked.get("arguments"),
+        arguments=request.get("arguments"),
         seen=seen,
         fault=TraceFault(message="" if message == UNKNOWN else message) if failed else None,
         executed=bool(ended),
@@ -73,27 +73,27 @@ _SIGNS = frozenset({"user.message", "assistant.message", "tool.execution_start"}
 _LOSSES = ("neither instructions, tools nor parameters of the requests", "no usage of single calls")
 
 
-def _fits(opened: Opened) -> bool:
+def _is_copilot(opened: Opened) -> bool:
     return any(
         string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict) for row in objects_of(opened)[:50]
     )
 
 
-def _read(opened: Opened) -> list[Trace]:
+def _read_copilot(opened: Opened) -> list[Trace]:
     events = in_time(objects_of(opened))
     if not events:
         return []
-    begun = next((obj(one["data"]) for one in events if one.get("type") == "session.start"), {})
-    errors = [obj(one.get("data")) for one in events if one.get("type") == "session.error"]
+    begun = next((obj(event["data"]) for event in events if event.get("type") == "session.start"), {})
+    errors = [obj(event.get("data")) for event in events if event.get("type") == "session.error"]
     broke = TraceFault(string(errors[-1].get("errorType")), string(errors[-1].get("message"))) if errors else None
-    user_texts = (obj(one.get("data")).get("content") for one in events if one.get("type") == "user.message")
+    user_texts = (obj(event.get("data")).get("content") for event in events if event.get("type") == "user.message")
     session = string(begun.get("sessionId"))
-    known = session or string(events[0].get("id"))
+    run_id = session or string(events[0].get("id"))
     return [
         whole(
             Trace(
-                source=Source(format="copilot-events", file=opened.file, id=known),
-                id=known,
+                source=Source(format="copilot-events", file=opened.file, id=run_id),
+                id=run_id,
                 status="error" if errors else "",
                 session=session,
                 # What the user wrote first, without what the program puts around it.
@@ -110,24 +110,24 @@ def _read(opened: Opened) -> list[Trace]:
 def _steps(events: list[JsonObject], model: str) -> list[Step]:
     """What was said and done in order; a call of the model is what the assistant said after all before it."""
     runs = {run.id: run for run in tool_runs(events)}
-    known = {run.call_id: run for run in runs.values()}
+    by_call_id = {run.call_id: run for run in runs.values()}
     before: list[JsonObject] = []
     steps: list[Step] = []
     for event in events:
         data, kind = obj(event.get("data")), event.get("type")
         if kind == "user.message":
             text = string(data.get("transformedContent") or data.get("content"))
-            genai.join(before, {"role": "user", "parts": [{"type": "text", "content": text}]})
+            genai.add_message(before, {"role": "user", "parts": [{"type": "text", "content": text}]})
         elif kind == "session.model_change":
             model = string(data.get("newModel")) or model
         elif kind == "assistant.message" and (reply := _reply(data))["parts"]:
             at, message_id = moment(event.get("timestamp")), string(data.get("messageId"))
             steps.append(ModelCall(model=model, messages=tuple(before), reply=reply, started=at, id=message_id))
-            genai.join(before, reply)
+            genai.add_message(before, reply)
         elif kind == "tool.execution_start" and (run := runs.get(string(event.get("id")))):
             steps.append(run)
-        elif kind == "tool.execution_complete" and (run := known.get(string(data.get("toolCallId")))):
-            genai.join(before, _response(run))
+        elif kind == "tool.execution_complete" and (run := by_call_id.get(string(data.get("toolCallId")))):
+            genai.add_message(before, _response(run))
     return steps
 
 
@@ -152,8 +152,8 @@ def _results(opened: Opened) -> JsonObject:
 
 
 def _fits_waza(opened: Opened) -> bool:
-    found = _results(opened)
-    return "eval_id" in found and isinstance(found.get("tasks"), list) and isinstance(found.get("summary"), dict)
+    results = _results(opened)
+    return "eval_id" in results and isinstance(results.get("tasks"), list) and isinstance(results.get("summary"), dict)
 
 
 def _read_waza(opened: Opened) -> list[Trace]:
@@ -166,21 +166,23 @@ def _read_waza(opened: Opened) -> list[Trace]:
 
 
 def _graded_run(opened: Opened, results: JsonObject, task: JsonObject, run: JsonObject, number: int) -> Trace:
-    name, digest = known(task, "test_id", "display_name"), obj(run.get("session_digest"))
-    here = f"{known(results, 'eval_id')}/{name}/{run.get('run_number', number)}"
-    said = string(run.get("error_msg"))
-    steps = tool_runs(objects(run.get("transcript"))) or [_listed_tool(one) for one in objects(run.get("tool_events"))]
+    name, digest = read_field(task, "test_id", "display_name"), obj(run.get("session_digest"))
+    here = f"{read_field(results, 'eval_id')}/{name}/{run.get('run_number', number)}"
+    error = string(run.get("error_msg"))
+    steps = tool_runs(objects(run.get("transcript"))) or [
+        _listed_tool(event) for event in objects(run.get("tool_events"))
+    ]
     counted = digest.get("tool_call_count")
     untold = counted - len(steps) if isinstance(counted, int) else 0
     missing = ["requests to the model, and its replies"]
     missing += [f"{untold} calls of tools that the transcript does not tell"] if untold > 0 else []
-    broke = TraceFault(message=said) if said else None
+    broke = TraceFault(message=error) if error else None
     return whole(
         Trace(
             source=Source(format="waza", file=opened.file, id=here),
             id=here,
             name=name,
-            status="error" if said or run.get("status") == "error" else "ok" if run.get("status") == "passed" else "",
+            status="error" if error or run.get("status") == "error" else "ok" if run.get("status") == "passed" else "",
             started=moment(results.get("timestamp")),
             session=string(digest.get("session_id")),
             tags=tuple(filter(None, (string(task.get("group")),))),
@@ -224,7 +226,7 @@ def _is_replaykit(row: JsonObject) -> bool:
     events = objects(row.get("events"))
     if row.get("events") == []:
         return {"run_id", "status"} <= row.keys()
-    return ("run_id" in row or "status" in row) and any(string(one.get("type")) in _KNOWN for one in events)
+    return ("run_id" in row or "status" in row) and any(string(event.get("type")) in _KNOWN for event in events)
 
 
 def _fits_replaykit(opened: Opened) -> bool:
@@ -237,22 +239,22 @@ def _read_replaykit(opened: Opened) -> list[Trace]:
 
 def _replaykit_run(opened: Opened, row: JsonObject) -> Trace:
     events = objects(row.get("events"))
-    errors = [one.get("error", rest(one, "type")) for one in events if one.get("type") == "error"]
+    errors = [event.get("error", rest(event, "type")) for event in events if event.get("type") == "error"]
     errors += [row["error"]] if row.get("error") else []
     broke = (fault(errors[-1]) or TraceFault()) if errors else None
-    outputs = [_event_content(one) for one in events if string(one.get("type")) in _OUTPUTS]
+    outputs = [_event_content(event) for event in events if string(event.get("type")) in _OUTPUTS]
     return whole(
         Trace(
-            source=Source(format="replaykit", file=opened.file, id=known(row, "run_id", "id")),
-            id=known(row, "run_id", "id"),
+            source=Source(format="replaykit", file=opened.file, id=read_field(row, "run_id", "id")),
+            id=read_field(row, "run_id", "id"),
             name=string(row.get("name")),
             status=ending(row.get("status")),
-            user=known(row, "user_id"),
-            session=known(row, "session_id"),
-            tenant=known(row, "tenant_id"),
+            user=read_field(row, "user_id"),
+            session=read_field(row, "session_id"),
+            tenant=read_field(row, "tenant_id"),
             tags=texts(row.get("tags")),
             metadata=rest(row, *_ABOUT),
-            input=_join_input([_event_content(one) for one in events if string(one.get("type")) in _INPUTS]),
+            input=_join_input([_event_content(event) for event in events if string(event.get("type")) in _INPUTS]),
             output=outputs[-1] if outputs else None,
             fault=broke,
             steps=tuple(_list_tool_runs(events)),
@@ -264,31 +266,31 @@ def _replaykit_run(opened: Opened, row: JsonObject) -> Trace:
 
 def _list_tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
     """The calls of tools, each with its result: by id, else by name, else in order."""
-    found: list[ToolRun] = []
+    runs: list[ToolRun] = []
     for event in events:
         if event.get("type") == "tool_call":
-            found.append(_start_tool_run(event))
+            runs.append(_start_tool_run(event))
         elif event.get("type") == "tool_result":
-            at = _find_open_run(event, found)
+            at = _find_open_run(event, runs)
             if at is not None:
-                found[at] = _finish_tool_run(found[at], event)
-    return found
+                runs[at] = _finish_tool_run(runs[at], event)
+    return runs
 
 
 def _start_tool_run(event: JsonObject) -> ToolRun:
     return ToolRun(
-        name=known(event, "tool_name", "name", "tool"),
-        call_id=known(event, "call_id", "tool_call_id", "id"),
+        name=read_field(event, "tool_name", "name", "tool"),
+        call_id=read_field(event, "call_id", "tool_call_id", "id"),
         arguments=genai.parsed(event.get("tool_args", event.get("arguments", event.get("args", {})))),
         started=moment(event.get("timestamp")),
     )
 
 
-def _find_open_run(event: JsonObject, found: list[ToolRun]) -> int | None:
-    call_id, name = known(event, "call_id", "tool_call_id", "id"), known(event, "tool_name", "name", "tool")
-    free = [at for at, run in enumerate(found) if run.result == UNKNOWN and run.fault is None]
-    fitting = [at for at in free if call_id and found[at].call_id == call_id]
-    fitting = fitting or [at for at in free if name and found[at].name == name]
+def _find_open_run(event: JsonObject, runs: list[ToolRun]) -> int | None:
+    call_id, name = read_field(event, "call_id", "tool_call_id", "id"), read_field(event, "tool_name", "name", "tool")
+    free = [at for at, run in enumerate(runs) if run.result == UNKNOWN and run.fault is None]
+    fitting = [at for at in free if call_id and runs[at].call_id == call_id]
+    fitting = fitting or [at for at in free if name and runs[at].name == name]
     fitting = fitting or (free if not name else [])
     return fitting[0] if fitting else None
 
@@ -309,15 +311,15 @@ def _event_content(event: JsonObject) -> Json:
     return next((event[name] for name in ("content", "text", "message", "output") if name in event), None)
 
 
-def _join_input(said: list[Json]) -> Json:
+def _join_input(messages: list[Json]) -> Json:
     """What the agent was asked: the text where it is one, else the user's messages."""
-    if len(said) == 1:
-        return said[0]
-    return [genai.message({"role": "user", "content": one}) for one in said] or None
+    if len(messages) == 1:
+        return messages[0]
+    return [genai.message({"role": "user", "content": text}) for text in messages] or None
 
 
 FORMATS = (
     Format("waza", "results of waza", 22, _fits_waza, _read_waza),
-    Format("copilot-events", "events of a Copilot session", 23.1, _fits, _read),
+    Format("copilot-events", "events of a Copilot session", 23.1, _is_copilot, _read_copilot),
     Format("replaykit", "trace of ReplayKit", 23.2, _fits_replaykit, _read_replaykit),
 )

@@ -35,43 +35,47 @@ _HOST = re.compile(r"^[\d.]+(?::\d+)?$|^localhost|\.(?:com|ai|net|io|org|dev|loc
 _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"), (r"gemini-", "gemini"))
 
 
-def model_call(asked: Json, told: Json, *, provider: str = "", whole: bool = False, **facts: Any) -> ModelCall:
+def model_call(
+    request: Json, output: Json, *, provider: str = "", keep_bodies: bool = False, **facts: Any
+) -> ModelCall:
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
-    texts = [text for side in (asked, told) for text in (side, *rest(obj(side), "content", "text").values())]
+    texts = [text for side in (request, output) for text in (side, *rest(obj(side), "content", "text").values())]
     printed = any(text is not None and library_messages.from_text(text) is None for text in texts)
-    body, told = _body(asked), library_messages.generation(library_messages.from_text(told))
-    shape = _shape(body, told)
+    body, output = _body(request), library_messages.generation(library_messages.from_text(output))
+    shape = _shape(body, output)
     provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
     spoken = shape or attributes.dialect(provider)
-    answer = _answer(shape, told)
-    whole = whole and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))
+    answer = _answer(shape, output)
+    keep_bodies = (
+        keep_bodies and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))
+    )
     where = wire.address(shape or "openai_chat", model=library_messages.gemini_model(body))
-    read = wire.json_call(where, _in(shape, body), answer, dialect=spoken)
-    if answer is None and told is not None:
-        read = replace(read, reply=message(told), finish_reasons=unique([_end(told)]), **_beside(told))
-    if not whole:
-        said: JsonObject = {name: value for name, value in read.parameters.items() if value is not None}
-        read = replace(read, request=None, response=None, status=0, parameters=said)
-    known = {name: value for name, value in facts.items() if value not in (None, "", (), {}, 0)}
-    if not whole and (provider or not spoken):
-        known.setdefault("provider", provider)
-    if "parameters" in known:
-        known["parameters"] = read.parameters | wire.without_absent(known["parameters"])
-    if not known.get("dialect", spoken):
-        name = string(known.get("model")) or read.model or string(known.get("response_model"))
-        known["dialect"] = next((dialect for maker, dialect in _MAKERS if re.match(maker, name)), "")
-    return replace(read, losses=(_PRINTED,) if printed else (), **known)
+    read = wire.json_call(where, _adapt_request(shape, body), answer, dialect=spoken)
+    if answer is None and output is not None:
+        read = replace(read, reply=message(output), finish_reasons=unique([_end(output)]), **_read_beside(output))
+    if not keep_bodies:
+        parameters: JsonObject = {name: value for name, value in read.parameters.items() if value is not None}
+        read = replace(read, request=None, response=None, status=0, parameters=parameters)
+    own = {name: value for name, value in facts.items() if value not in (None, "", (), {}, 0)}
+    if not keep_bodies and (provider or not spoken):
+        own.setdefault("provider", provider)
+    if "parameters" in own:
+        own["parameters"] = read.parameters | wire.without_absent(own["parameters"])
+    if not own.get("dialect", spoken):
+        name = string(own.get("model")) or read.model or string(own.get("response_model"))
+        own["dialect"] = next((dialect for maker, dialect in _MAKERS if re.match(maker, name)), "")
+    return replace(read, losses=(_PRINTED,) if printed else (), **own)
 
 
-def _beside(told: Json) -> dict[str, Any]:
+def _read_beside(output: Json) -> dict[str, Any]:
     """Return what LangChain keeps beside the text of a message."""
-    said = library_messages.fields(inner_message(obj(told)))
-    facts = obj(said.get("response_metadata"))
+    fields = library_messages.fields(inner_message(obj(output)))
+    facts = obj(fields.get("response_metadata"))
     return {
         "response_model": string(facts.get("model_name")) or string(facts.get("model")),
         "response_id": string(facts.get("id")),
         "fingerprint": string(facts.get("system_fingerprint")),
-        "usage": span_facts.usage(said.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
+        "usage": span_facts.usage(fields.get("usage_metadata"), facts.get("token_usage"), facts.get("usage")),
     }
 
 
@@ -80,60 +84,65 @@ def with_tools(body: Json, tools: Json) -> Json:
     return {**body, "tools": tools} if isinstance(body, dict) and arr(tools) else body
 
 
-def is_reply(told: Json) -> bool:
+def is_reply(output: Json) -> bool:
     """Whether an output is a reply of an API as its client returned it."""
-    return string(obj(told).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(told)
+    return string(obj(output).get("object")) in {"chat.completion", "response"} or "stop_reason" in obj(output)
 
 
-def message(told: Json) -> JsonObject | None:
+def message(output: Json) -> JsonObject | None:
     """The assistant's message in an output that is no reply of an API: a message, a list of them, a text."""
-    told = library_messages.ai_sdk_reply(told)
-    if isinstance(told, str):
-        return _assistant([{"type": "text", "content": told}] if told else [], "")
-    if isinstance(told, list):
-        found = list(genai.joined(map(genai.message, map(library_messages.message, told))))
-        last = next((one for one in reversed(found) if one["role"] == "assistant"), None)
-        return None if last is None else _assistant(arr(last["parts"]), _end(told))
-    inner = inner_message(obj(told))
+    output = library_messages.ai_sdk_reply(output)
+    if isinstance(output, str):
+        return _assistant([{"type": "text", "content": output}] if output else [], "")
+    if isinstance(output, list):
+        messages = list(genai.join_neighbours(map(genai.message, map(library_messages.message, output))))
+        last = next((candidate for candidate in reversed(messages) if candidate["role"] == "assistant"), None)
+        return None if last is None else _assistant(arr(last["parts"]), _end(output))
+    inner = inner_message(obj(output))
     if inner is None:
         return None
     made = genai.message(library_messages.message(inner))
-    return _assistant(arr(made["parts"]), _end(told))
+    return _assistant(arr(made["parts"]), _end(output))
 
 
-def inner_message(told: JsonObject) -> Json:
+def inner_message(fields: JsonObject) -> Json:
     """The message in an object that holds one somewhere; None where it holds none."""
-    if library_messages.kind(told) or string(told.get("role")) or string(told.get("type")) in _ITEMS:
-        return told
+    if library_messages.kind(fields) or string(fields.get("role")) or string(fields.get("type")) in _ITEMS:
+        return fields
     for name in ("message", "output", "response", "completion", "content", "text", "generation"):
-        held = told.get(name) if name in {"content", "text"} else library_messages.from_text(told.get(name))
-        if isinstance(held, str) and held:
-            return {"role": "assistant", "content": held}
-        if isinstance(held, dict) and (found := inner_message(held)) is not None:
-            return found
-    messages = objects(told.get("messages"))
-    return messages[-1] if messages else told if isinstance(told.get("content"), list) else None
+        value = fields.get(name) if name in {"content", "text"} else library_messages.from_text(fields.get(name))
+        if isinstance(value, str) and value:
+            return {"role": "assistant", "content": value}
+        if isinstance(value, dict) and (inner := inner_message(value)) is not None:
+            return inner
+    messages = objects(fields.get("messages"))
+    return messages[-1] if messages else fields if isinstance(fields.get("content"), list) else None
 
 
-def messages_of(given: Json) -> list[Json]:
+def messages_of(value: Json) -> list[Json]:
     """The messages in a request, those of LangChain as those of a chat API."""
-    items = arr(given) or [given]
-    if all(isinstance(one, list) for one in items) and not library_messages.pair(items[0]):
+    items = arr(value) or [value]
+    if all(isinstance(item, list) for item in items) and not library_messages.pair(items[0]):
         items = arr(items[0])
     pairs = [(item, library_messages.from_text(item)) for item in items]
     flat = [part for item, read in pairs for part in ((isinstance(item, str) and arr(read)) or [read]) if part]
-    return [library_messages.message(one) for item in flat for one in library_messages.ai_sdk_messages(item)]
+    return [library_messages.message(part) for item in flat for part in library_messages.ai_sdk_messages(item)]
 
 
 def _assistant(parts: list[Json], end: str) -> JsonObject:
     return {"role": "assistant", "parts": parts, "finish_reason": end}
 
 
-def _end(told: Json) -> str:
+def _end(output: Json) -> str:
     """The finish reason that stands beside or in a message."""
-    for one in [*objects(told)[-1:], obj(told)]:
-        inner = library_messages.fields(inner_message(one) or one)
-        places = (one, obj(one.get("generation_info")), obj(inner), obj(obj(inner).get("response_metadata")))
+    for place_of_message in [*objects(output)[-1:], obj(output)]:
+        inner = library_messages.fields(inner_message(place_of_message) or place_of_message)
+        places = (
+            place_of_message,
+            obj(place_of_message.get("generation_info")),
+            obj(inner),
+            obj(obj(inner).get("response_metadata")),
+        )
         for place in places:
             for name in ("finish_reason", "stop_reason", "finishReason"):
                 if string(place.get(name)):
@@ -141,18 +150,18 @@ def _end(told: Json) -> str:
     return ""
 
 
-def _body(asked: Json) -> JsonObject:
+def _body(request: Json) -> JsonObject:
     """The request as a body: what a client's function was called with, without what never leaves the client."""
-    asked = library_messages.from_text(asked)
-    if isinstance(asked, str):
-        return {"messages": [{"role": "user", "content": asked}]} if asked else {"messages": []}
-    if isinstance(asked, list):
-        items = any(string(one.get("type")) in _ITEMS for one in objects(asked))
-        return {"input": asked} if items else {"messages": messages_of(asked)}
-    told = _called(obj(asked))
-    if "contents" in told:
-        return told
-    body = wire.without_absent(rest(told, *_CLIENT) | obj(told.get("extra_body")))
+    request = library_messages.from_text(request)
+    if isinstance(request, str):
+        return {"messages": [{"role": "user", "content": request}]} if request else {"messages": []}
+    if isinstance(request, list):
+        items = any(string(item.get("type")) in _ITEMS for item in objects(request))
+        return {"input": request} if items else {"messages": messages_of(request)}
+    fields = _read_arguments(obj(request))
+    if "contents" in fields:
+        return fields
+    body = wire.without_absent(rest(fields, *_CLIENT) | obj(fields.get("extra_body")))
     if isinstance(body.get("messages"), list | str):
         return body | {"messages": messages_of(body["messages"])}
     for name in ("input", "prompts", "prompt", "query"):
@@ -163,26 +172,28 @@ def _body(asked: Json) -> JsonObject:
     prompts = next((body.pop(name) for name in ("prompts", "prompt", "query") if name in body), None)
     if string(body.get("role")):
         return {"messages": [library_messages.message(body)]}
-    return body | {"messages": [{"role": "user", "content": one} for one in arr(prompts) or [prompts] if string(one)]}
+    return body | {
+        "messages": [{"role": "user", "content": prompt} for prompt in arr(prompts) or [prompts] if string(prompt)]
+    }
 
 
-def _called(told: JsonObject) -> JsonObject:
+def _read_arguments(fields: JsonObject) -> JsonObject:
     """Return the arguments of a call that was kept as `args` and `kwargs`."""
-    kwargs, args = told.get("kwargs"), told.get("args")
+    kwargs, args = fields.get("kwargs"), fields.get("args")
     if not isinstance(kwargs, dict) and not isinstance(args, list):
-        return told
-    if set(told) - {"args", "kwargs", "self"}:
-        return told
-    named = obj(kwargs)
-    if {"messages", "input", "contents", "prompt"} & named.keys() or not arr(args):
-        return named
-    first = next((one for one in arr(args) if isinstance(one, list | dict | str)), None)
-    return {**named, "messages": first if isinstance(first, list) else [library_messages.message(first)]}
+        return fields
+    if set(fields) - {"args", "kwargs", "self"}:
+        return fields
+    keywords = obj(kwargs)
+    if {"messages", "input", "contents", "prompt"} & keywords.keys() or not arr(args):
+        return keywords
+    first = next((argument for argument in arr(args) if isinstance(argument, list | dict | str)), None)
+    return {**keywords, "messages": first if isinstance(first, list) else [library_messages.message(first)]}
 
 
-def _shape(body: JsonObject, told: Json) -> str:
+def _shape(body: JsonObject, output: Json) -> str:
     """The dialect that request and reply are in, by their shape."""
-    answer = obj(told)
+    answer = obj(output)
     of_adk = "usage_metadata" in answer and "parts" in obj(answer.get("content"))
     if "contents" in body or "candidates" in answer or of_adk:
         return "gemini"
@@ -194,24 +205,24 @@ def _shape(body: JsonObject, told: Json) -> str:
         return "bedrock"
     if "input" in body and "messages" not in body:
         return "openai_responses"
-    return "openai_chat" if _choices(told) else ""
+    return "openai_chat" if _choices(output) else ""
 
 
-def _choices(told: Json) -> list[JsonObject]:
+def _choices(output: Json) -> list[JsonObject]:
     """The choices of a chat reply, or of a list of nothing else."""
-    found = objects(told if isinstance(told, list) else obj(told).get("choices"))
-    return found if found and all(isinstance(one.get("message"), dict) for one in found) else []
+    choices = objects(output if isinstance(output, list) else obj(output).get("choices"))
+    return choices if choices and all(isinstance(choice.get("message"), dict) for choice in choices) else []
 
 
-def _answer(shape: str, told: Json) -> JsonObject | None:
+def _answer(shape: str, output: Json) -> JsonObject | None:
     """The reply as a body of the dialect; None where it is no such body, or none at all."""
-    answer = obj(told)
+    answer = obj(output)
     match shape:
         case "openai_chat":
-            return {**answer, "choices": [*_choices(told)]} if _choices(told) else None
+            return {**answer, "choices": [*_choices(output)]} if _choices(output) else None
         case "openai_responses":
-            if isinstance(told, list):
-                return {"object": "response", "output": told} if objects(told) else None
+            if isinstance(output, list):
+                return {"object": "response", "output": output} if objects(output) else None
             return answer if isinstance(answer.get("output"), list) else None
         case "gemini":
             return library_messages.gemini_reply(answer) if "candidates" in answer or "content" in answer else None
@@ -222,7 +233,7 @@ def _answer(shape: str, told: Json) -> JsonObject | None:
     return None
 
 
-def _in(shape: str, body: JsonObject) -> JsonObject:
+def _adapt_request(shape: str, body: JsonObject) -> JsonObject:
     """Return the body as the dialect's reader takes it."""
     if shape == "gemini":
         return library_messages.gemini_request(body)
@@ -234,33 +245,33 @@ def _in(shape: str, body: JsonObject) -> JsonObject:
 _WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
 
 
-def given(value: Json) -> Json:
+def read_input(value: Json) -> Json:
     """Return the input of a run: a state's messages as those of a chat API, a function's only argument or its names."""
     value = library_messages.from_text(value)
     if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
         by_order, by_name = arr(value["args"]), obj(value["kwargs"])
         alone = len(by_order) == 1 and not by_name
         value = by_order[0] if alone else value if by_order else by_name
-    told = obj(value)
+    fields = obj(value)
     if _messages(value):
         return {"messages": messages_of(value)}
-    if _messages(told.get("messages")):
-        return {**told, "messages": messages_of(told["messages"])}
+    if _messages(fields.get("messages")):
+        return {**fields, "messages": messages_of(fields["messages"])}
     return value
 
 
-def final(value: Json) -> Json:
+def read_output(value: Json) -> Json:
     """Return the output of a run: the last text of the assistant in a state, a message or a reply; else the value."""
     value = library_messages.from_text(value)
-    told = obj(value)
-    alone = next(iter(told)) if len(told) == 1 else ""
+    fields = obj(value)
+    alone = next(iter(fields)) if len(fields) == 1 else ""
     if alone in _WRAPPERS:
-        return final(told[alone])
-    messages = value if _messages(value) else told.get("messages") if _messages(told.get("messages")) else None
-    if messages is None and (library_messages.kind(told) or string(told.get("role"))):
+        return read_output(fields[alone])
+    messages = value if _messages(value) else fields.get("messages") if _messages(fields.get("messages")) else None
+    if messages is None and (library_messages.kind(fields) or string(fields.get("role"))):
         messages = [value]
     if messages is None and (
-        objects(told.get("choices")) or objects(told.get("candidates")) or told.get("object") == "response"
+        objects(fields.get("choices")) or objects(fields.get("candidates")) or fields.get("object") == "response"
     ):
         return _text_of(model_call({}, value).reply) or value
     if messages is None:
@@ -281,7 +292,7 @@ def _text_of(message: Json) -> str:
     return "\n".join(string(part.get("content")) for part in parts if part.get("type") == "text")
 
 
-def told(value: Json) -> Json:
+def read_result(value: Json) -> Json:
     """Return the result in a tool's own record: the content of its message, parsed where that is JSON."""
     inner = obj(value).get("output") if len(obj(value)) == 1 and "output" in obj(value) else value
     if library_messages.kind(inner) in {"tool", "function"}:
@@ -292,7 +303,7 @@ def told(value: Json) -> Json:
 _LONGEST = 100_000
 
 
-def literal(text: str) -> Json:
+def parse_literal(text: str) -> Json:
     """Return the value of a text that is JSON or the repr of one; else the text. Nothing in it is called."""
     tree = parse(text)
     if not isinstance(tree, NotJson):
@@ -304,5 +315,5 @@ def literal(text: str) -> Json:
         canonical(value)
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
         return text
-    found: Json = value
-    return found
+    parsed_value: Json = value
+    return parsed_value

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, string
-from pytest_agentreplay.traces.formats import Format, find_rows, grouped
+from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
@@ -32,7 +32,7 @@ _HINT = (
 )
 
 
-def _fits(opened: Opened) -> bool:
+def _is_braintrust(opened: Opened) -> bool:
     return bool(_rows(opened.rows[:SNIFFED]))
 
 
@@ -50,8 +50,8 @@ def _rows(rows: Iterable[Json]) -> list[JsonObject]:
     return [row for row in merged.values() if "span_attributes" in row]
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
-    for trace_id, rows in grouped(_rows(opened.rows), lambda row: string(row.get("root_span_id"))).items():
+def _read_runs(opened: Opened) -> Iterator[Trace]:
+    for trace_id, rows in group_by(_rows(opened.rows), lambda row: string(row.get("root_span_id"))).items():
         rows.sort(key=_order)
         root = root_of(rows, "span_id", _parent)
         version = string(obj(obj(root.get("context")).get("span_origin")).get("version"))
@@ -65,8 +65,8 @@ def _read(opened: Opened) -> Iterator[Trace]:
             started=_time(root, "start"),
             ended=_time(root, "end"),
             tags=span_facts.texts(root.get("tags")),
-            input=bodies.given(root.get("input")),
-            output=bodies.final(root.get("output")),
+            input=bodies.read_input(root.get("input")),
+            output=bodies.read_output(root.get("output")),
             fault=span_facts.fault(root.get("error")),
             grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
             losses=(_LOST,),
@@ -94,7 +94,7 @@ def _read_span(row: JsonObject) -> TreeSpan:
         name=string(attributes.get("name")),
         call_id=string(metadata.get("tool_call_id")),
         arguments=parsed(row.get("input")),
-        result=UNKNOWN if output is None else bodies.told(output),
+        result=UNKNOWN if output is None else bodies.read_result(output),
         fault=failure,
     )
     step: Step | None = tool if attributes.get("type") == "tool" else None
@@ -119,4 +119,4 @@ def _read_span(row: JsonObject) -> TreeSpan:
     )
 
 
-BRAINTRUST = Format("braintrust", "project logs of Braintrust", 11, _fits, _read)
+BRAINTRUST = Format("braintrust", "project logs of Braintrust", 11, _is_braintrust, _read_runs)

@@ -31,18 +31,18 @@ _HINT = (
 )
 
 
-def _fits(opened: Opened) -> bool:
+def _is_galileo(opened: Opened) -> bool:
     return any(True for _ in _traces(opened.rows[:SNIFFED]))
 
 
 def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
-    for told in find_rows(rows, lambda row: row.get("type") == "trace" and isinstance(row.get("spans"), list), _LISTS):
-        spans = objects(told["spans"])
-        if not spans or any(string(one.get("type")) in _KINDS for one in spans):
-            yield told
+    for trace in find_rows(rows, lambda row: row.get("type") == "trace" and isinstance(row.get("spans"), list), _LISTS):
+        spans = objects(trace["spans"])
+        if not spans or any(string(span.get("type")) in _KINDS for span in spans):
+            yield trace
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
+def _read_runs(opened: Opened) -> Iterator[Trace]:
     for number, row in enumerate(_traces(opened.rows), 1):
         yield make_run(
             [*_spans(row)],
@@ -54,8 +54,8 @@ def _read(opened: Opened) -> Iterator[Trace]:
             started=moment(row.get("created_at")),
             ended=moment(row.get("created_at")),
             tags=span_facts.texts(row.get("tags")),
-            input=bodies.given(_told(row, "input")),
-            output=bodies.final(_told(row, "output")),
+            input=bodies.read_input(_read_side(row, "input")),
+            output=bodies.read_output(_read_side(row, "output")),
             fault=_fault(row),
             losses=_LOST,
             **span_facts.about(
@@ -64,10 +64,10 @@ def _read(opened: Opened) -> Iterator[Trace]:
         )
 
 
-def _told(told: JsonObject, side: str) -> Json:
+def _read_side(row: JsonObject, side: str) -> Json:
     """Return the input or the output of a span; redacted, where that is all that was kept."""
-    given = told.get(side)
-    return given if given not in (None, "", []) else told.get(f"redacted_{side}")
+    value = row.get(side)
+    return value if value not in (None, "", []) else row.get(f"redacted_{side}")
 
 
 def _spans(root: JsonObject) -> Iterator[TreeSpan]:
@@ -83,20 +83,25 @@ def _spans(root: JsonObject) -> Iterator[TreeSpan]:
 
 
 def _read_span(row: JsonObject, span_id: str, parent: str) -> TreeSpan:
-    kind, failure, asked, output = row.get("type"), _fault(row), _told(row, "input"), _told(row, "output")
+    kind, failure, asked_input, output = (
+        row.get("type"),
+        _fault(row),
+        _read_side(row, "input"),
+        _read_side(row, "output"),
+    )
     step: Step | None = None
     if kind == "tool":
         step = ToolRun(
             name=string(row.get("name")),
             call_id=string(row.get("tool_call_id")),
-            arguments=genai.parsed(asked),
+            arguments=genai.parsed(asked_input),
             result=UNKNOWN if output is None or failure else genai.parsed(output),
             fault=failure,
         )
     elif kind == "llm":
         temperature = row.get("temperature")
         step = bodies.model_call(
-            bodies.with_tools({"messages": arr(asked) or [asked]}, row.get("tools")),
+            bodies.with_tools({"messages": arr(asked_input) or [asked_input]}, row.get("tools")),
             {**obj(output), "finish_reason": row.get("finish_reason")} if obj(output) else output,
             model=string(row.get("model")),
             response_model=string(row.get("model")),
@@ -114,12 +119,12 @@ def _read_span(row: JsonObject, span_id: str, parent: str) -> TreeSpan:
     )
 
 
-def _fault(told: JsonObject) -> TraceFault | None:
+def _fault(row: JsonObject) -> TraceFault | None:
     """The error of a span: its output, where the status code says that it failed."""
-    code = told.get("status_code")
+    code = row.get("status_code")
     if not isinstance(code, int) or code < 400:
         return None
-    return span_facts.fault(_told(told, "output")) or TraceFault(f"status {code}")
+    return span_facts.fault(_read_side(row, "output")) or TraceFault(f"status {code}")
 
 
-GALILEO = Format("galileo", "traces of Galileo", 16, _fits, _read)
+GALILEO = Format("galileo", "traces of Galileo", 16, _is_galileo, _read_runs)

@@ -16,13 +16,13 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.traces.chains import fill_up
-from pytest_agentreplay.traces.formats import Format, grouped
+from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, library_messages, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
 from pytest_agentreplay.traces.spans import genai as conventions
 from pytest_agentreplay.traces.spans import openinference
-from pytest_agentreplay.traces.spans.attributes import at, text
+from pytest_agentreplay.traces.spans.attributes import find_value, text
 from pytest_agentreplay.traces.spans.span import Span as OtelSpan
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
 
@@ -42,10 +42,14 @@ _NAMES = ("gen_ai.tool.name", "tool.name", "ai.toolCall.name", "tool_name")
 _CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool_call_id", "ai.toolCall.id", "gcp.vertex.agent.tool_call_id")
 
 
-def _is_tool(observation: JsonObject, held: JsonObject, output: Json) -> bool:
+def _is_tool(observation: JsonObject, attributes: JsonObject, output: Json) -> bool:
     """Whether a name, an attribute of a framework (`held`), or the message of a tool says that it is a tool."""
-    named = _TOOL_NAME.match(string(observation.get("name"))) is not None
-    return named or any(name in held for name in (*_NAMES, *_ARGUMENTS)) or library_messages.kind(output) == "tool"
+    is_tool_name = _TOOL_NAME.match(string(observation.get("name"))) is not None
+    return (
+        is_tool_name
+        or any(name in attributes for name in (*_NAMES, *_ARGUMENTS))
+        or library_messages.kind(output) == "tool"
+    )
 
 
 def _failure(observation: JsonObject) -> TraceFault | None:
@@ -55,42 +59,46 @@ def _failure(observation: JsonObject) -> TraceFault | None:
     return span_facts.fault(observation.get("statusMessage")) or TraceFault()
 
 
-def _tool_run(told: JsonObject, noted: JsonObject, held: JsonObject) -> ToolRun:
+def _tool_run(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -> ToolRun:
     """The run; `noted` is the observation's metadata, `held` the attributes of a framework in it."""
-    output = told.get("output")
-    said = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
-    kept = at(held, *_RESULTS)
-    failed = _failure(told) or (span_facts.fault(said.get("content")) if said.get("status") == "error" else None)
-    result = _bare(bodies.told(output if output is not None else kept))
-    named = _TOOL_NAME.match(string(told.get("name")))
+    output = row.get("output")
+    message = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
+    kept = find_value(attributes, *_RESULTS)
+    failed = _failure(row) or (span_facts.fault(message.get("content")) if message.get("status") == "error" else None)
+    result = _strip_envelope(bodies.read_result(output if output is not None else kept))
+    match = _TOOL_NAME.match(string(row.get("name")))
     return ToolRun(
-        name=text(held, *_NAMES) or string(said.get("name")) or (named[1] if named else string(told.get("name"))),
-        call_id=text(held, *_CALL_IDS) or string(said.get("tool_call_id")) or string(noted.get("tool_call_id")),
-        arguments=_arguments(told, noted, held),
-        result=UNKNOWN if result is None or (failed is not None and not said) else result,
+        name=text(attributes, *_NAMES)
+        or string(message.get("name"))
+        or (match[1] if match else string(row.get("name"))),
+        call_id=text(attributes, *_CALL_IDS)
+        or string(message.get("tool_call_id"))
+        or string(metadata.get("tool_call_id")),
+        arguments=_arguments(row, metadata, attributes),
+        result=UNKNOWN if result is None or (failed is not None and not message) else result,
         fault=failed,
     )
 
 
-def _bare(given: Json) -> Json:
+def _strip_envelope(value: Json) -> Json:
     """Return a result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
-    told = obj(given)
-    if told.get("type") == "function_result" and "result" in told:
-        return parsed(told["result"])
-    if set(told) == {"id", "name", "response"}:
-        return parsed(told["response"])
-    return given
+    fields = obj(value)
+    if fields.get("type") == "function_result" and "result" in fields:
+        return parsed(fields["result"])
+    if set(fields) == {"id", "name", "response"}:
+        return parsed(fields["response"])
+    return value
 
 
-def _arguments(told: JsonObject, noted: JsonObject, held: JsonObject) -> Json:
+def _arguments(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -> Json:
     """The arguments: from the attributes, as LangChain's handler noted them, else the input."""
-    kept = at(held, *_ARGUMENTS)
+    kept = find_value(attributes, *_ARGUMENTS)
     if kept is not None:
         return parsed(kept)
-    given = told.get("input")
-    if isinstance(given, str) and isinstance(noted.get("inputs"), dict):
-        return noted["inputs"]
-    read = bodies.literal(given) if isinstance(given, str) else given
+    value = row.get("input")
+    if isinstance(value, str) and isinstance(metadata.get("inputs"), dict):
+        return metadata["inputs"]
+    read = bodies.parse_literal(value) if isinstance(value, str) else value
     return read["args"] if isinstance(read, dict) and read.keys() == {"id", "name", "args"} else read
 
 
@@ -116,110 +124,120 @@ _UNSET: dict[str, tuple[Json, ...]] = {
 """What Langfuse writes for a parameter that nobody set, and what a reply of the Responses API echoes of one."""
 
 
-def _span(told: JsonObject) -> TreeSpan:
+def _read_span(row: JsonObject) -> TreeSpan:
     """Return an observation as a span."""
-    noted = langfuse_rows.table(told, "metadata")
-    held = obj(noted.get("attributes")) | {name: one for name, one in noted.items() if "." in name}
-    kind = _kind(told, held)
-    tool = _tool_run(told, noted, held)
-    call = _model_call(told, noted, held) if kind == "model" else None
+    metadata = langfuse_rows.table(row, "metadata")
+    attributes = obj(metadata.get("attributes")) | {name: value for name, value in metadata.items() if "." in name}
+    kind = _kind(row, attributes)
+    tool = _tool_run(row, metadata, attributes)
+    call = _model_call(row, metadata, attributes) if kind == "model" else None
     return TreeSpan(
-        id=string(told.get("id")),
-        parent=string(told.get("parentObservationId")),
-        agent=_agent(told, held) if kind == "agent" else "",
-        started=moment(told.get("startTime")),
-        ended=moment(told.get("endTime")),
+        id=string(row.get("id")),
+        parent=string(row.get("parentObservationId")),
+        agent=_agent(row, attributes) if kind == "agent" else "",
+        started=moment(row.get("startTime")),
+        ended=moment(row.get("endTime")),
         step=tool if kind == "tool" else call,
         tool=tool if kind == "" else None,
     )
 
 
-def _invented(told: JsonObject) -> list[str]:
+def _list_invented(row: JsonObject) -> list[str]:
     """Return the parameters of an observation that nobody may have set."""
-    given = langfuse_rows.table(told, "modelParameters")
-    return [name for name, value in given.items() if _plain(value) in _UNSET.get(name, ())]
+    parameters = langfuse_rows.table(row, "modelParameters")
+    return [name for name, value in parameters.items() if _parse_parameter(value) in _UNSET.get(name, ())]
 
 
-def _kind(told: JsonObject, held: JsonObject) -> str:
+def _kind(row: JsonObject, attributes: JsonObject) -> str:
     """What an observation is: "model", "tool", "agent", or "" for what may be a tool by its name."""
-    kind, name = string(told.get("type")), string(told.get("name"))
-    bare = OtelSpan(id="", attributes=held)
+    kind, name = string(row.get("type")), string(row.get("name"))
+    bare = OtelSpan(id="", attributes=attributes)
     own = openinference.kind(bare) or conventions.kind(bare)
-    if "(merged" in name or "(merged" in string(held.get("gen_ai.tool.name")):
+    if "(merged" in name or "(merged" in string(attributes.get("gen_ai.tool.name")):
         return "other"  # the ADK tells the results of parallel calls once more
     if own in {"tool", "model"}:
         return own
-    if "gcp.vertex.agent.llm_request" in held or (name in _MODEL_NAMES and kind != "GENERATION"):
+    if "gcp.vertex.agent.llm_request" in attributes or (name in _MODEL_NAMES and kind != "GENERATION"):
         return "model"
-    if kind == "TOOL" or _is_tool(told, held, told.get("output")):
+    if kind == "TOOL" or _is_tool(row, attributes, row.get("output")):
         return "tool"
     if kind == "AGENT" or own == "agent" or _AGENT_NAME.match(name):
         return "agent"
     return "model" if kind == "GENERATION" else "" if kind in {"SPAN", "CHAIN"} else kind
 
 
-def _agent(told: JsonObject, held: JsonObject) -> str:
-    name = string(told.get("name"))
-    found = _AGENT_NAME.match(name)
-    return string(held.get("gen_ai.agent.name")) or string(held.get("graph.node.id")) or (found[1] if found else name)
+def _agent(row: JsonObject, attributes: JsonObject) -> str:
+    name = string(row.get("name"))
+    match = _AGENT_NAME.match(name)
+    return (
+        string(attributes.get("gen_ai.agent.name"))
+        or string(attributes.get("graph.node.id"))
+        or (match[1] if match else name)
+    )
 
 
-def _model_call(told: JsonObject, noted: JsonObject, held: JsonObject) -> ModelCall:
+def _model_call(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -> ModelCall:
     """A call by what Langfuse shows of it, and by the attributes that it was made of."""
-    asked = _asked(told.get("input"), held)
-    answer = told.get("output")
-    answer = parsed(held["gcp.vertex.agent.llm_response"]) if "gcp.vertex.agent.llm_response" in held else answer
-    model = string(told.get("model"))
-    shown = bodies.model_call(
-        _echoed(asked, answer),
+    request = _read_request(row.get("input"), attributes)
+    answer = row.get("output")
+    answer = (
+        parsed(attributes["gcp.vertex.agent.llm_response"]) if "gcp.vertex.agent.llm_response" in attributes else answer
+    )
+    model = string(row.get("model"))
+    shown_call = bodies.model_call(
+        _add_echoed(request, answer),
         answer or None,
         response_model=model.rpartition("/")[2],
-        parameters=_parameters(told),
-        provider=string(noted.get("ls_provider")),
-        usage=span_facts.usage(langfuse_rows.table(told, "usageDetails"), told.get("usage")),
-        **span_facts.call_fields(_failure(told)),
+        parameters=_parameters(row),
+        provider=string(metadata.get("ls_provider")),
+        usage=span_facts.usage(langfuse_rows.table(row, "usageDetails"), row.get("usage")),
+        **span_facts.call_fields(_failure(row)),
     )
-    ours = (("gen_ai.input.messages", asked), ("gen_ai.output.messages", answer))
-    otel = OtelSpan(id="", attributes={**{name: one for name, one in ours if isinstance(one, list)}, **held})
+    ours = (("gen_ai.input.messages", request), ("gen_ai.output.messages", answer))
+    otel = OtelSpan(
+        id="", attributes={**{name: messages for name, messages in ours if isinstance(messages, list)}, **attributes}
+    )
     if conventions.kind(otel) == "model" and openinference.kind(otel) == "":
-        own = _with_tools(_of_responses(conventions.model_call(otel), held), held)
-        own = replace(own, parameters=own.parameters | shown.parameters, usage=shown.usage or own.usage)
-        return fill_up(own, shown)
+        own = _with_tools(_of_responses(conventions.model_call(otel), attributes), attributes)
+        own = replace(own, parameters=own.parameters | shown_call.parameters, usage=shown_call.usage or own.usage)
+        return fill_up(own, shown_call)
     own = openinference.model_call(otel) if openinference.kind(otel) == "model" else ModelCall(model=model)
     own = replace(own, parameters={}, request=None, response=None, status=0)
-    made = fill_up(shown, own)
+    made = fill_up(shown_call, own)
     return made if made.model else replace(made, model=made.response_model)
 
 
-def _of_responses(call: ModelCall, held: JsonObject) -> ModelCall:
+def _of_responses(call: ModelCall, attributes: JsonObject) -> ModelCall:
     """A call whose ids are of the Responses API, where the provider keeps what was said before."""
     if not call.response_id.startswith("resp_"):
         return call
-    before = string(held.get("gen_ai.conversation.id"))
+    before = string(attributes.get("gen_ai.conversation.id"))
     kept: JsonObject = {"previous_response_id": before} if before.startswith("resp_") else {}
     return replace(call, dialect="openai_responses", parameters=call.parameters | kept)
 
 
-def _with_tools(call: ModelCall, held: JsonObject) -> ModelCall:
+def _with_tools(call: ModelCall, attributes: JsonObject) -> ModelCall:
     """A call of Pydantic AI with the tools that its parameters name."""
-    given = objects(obj(parsed(held.get("model_request_parameters"))).get("function_tools"))
-    named: list[Json] = [{**one, "parameters": one.get("parameters_json_schema")} for one in given]
-    return call if call.tools else replace(call, tools=genai.tools(named))
+    definitions = objects(obj(parsed(attributes.get("model_request_parameters"))).get("function_tools"))
+    tools: list[Json] = [
+        {**definition, "parameters": definition.get("parameters_json_schema")} for definition in definitions
+    ]
+    return call if call.tools else replace(call, tools=genai.tools(tools))
 
 
-def _asked(given: Json, held: JsonObject) -> Json:
+def _read_request(value: Json, attributes: JsonObject) -> Json:
     """Return a request with the tool definitions that LangChain's handler put among its messages as `tools`."""
-    if "gcp.vertex.agent.llm_request" in held:
-        return parsed(held["gcp.vertex.agent.llm_request"])
-    items = objects(given) if isinstance(given, list) else objects(obj(given).get("messages"))
-    tools = [one["content"] for one in items if one.get("role") == "tool" and _defines(one.get("content"))]
+    if "gcp.vertex.agent.llm_request" in attributes:
+        return parsed(attributes["gcp.vertex.agent.llm_request"])
+    items = objects(value) if isinstance(value, list) else objects(obj(value).get("messages"))
+    tools = [item["content"] for item in items if item.get("role") == "tool" and _defines(item.get("content"))]
     if not tools:
-        return [_unwrapped(one) for one in given] if isinstance(given, list) else given
-    kept: list[Json] = [one for one in items if not (one.get("role") == "tool" and _defines(one.get("content")))]
-    return {**obj(given), "messages": kept, "tools": tools}
+        return [_unwrap_results(item) for item in value] if isinstance(value, list) else value
+    kept: list[Json] = [item for item in items if not (item.get("role") == "tool" and _defines(item.get("content")))]
+    return {**obj(value), "messages": kept, "tools": tools}
 
 
-def _unwrapped(item: Json) -> Json:
+def _unwrap_results(item: Json) -> Json:
     """Return a message whose tool results have no envelope."""
     parts = objects(obj(item).get("parts"))
     if not any(part.get("type") == "tool_call_response" for part in parts):
@@ -227,7 +245,7 @@ def _unwrapped(item: Json) -> Json:
     return {
         **obj(item),
         "parts": [
-            {**part, "response": _bare(parsed(part.get("response", part.get("result"))))}
+            {**part, "response": _strip_envelope(parsed(part.get("response", part.get("result"))))}
             if part.get("type") == "tool_call_response"
             else part
             for part in parts
@@ -236,28 +254,28 @@ def _unwrapped(item: Json) -> Json:
 
 
 def _defines(content: Json) -> bool:
-    told = obj(content)
-    return told.get("type") == "function" and isinstance(told.get("function"), dict)
+    fields = obj(content)
+    return fields.get("type") == "function" and isinstance(fields.get("function"), dict)
 
 
-def _echoed(asked: Json, answer: Json) -> Json:
+def _add_echoed(request: Json, answer: Json) -> Json:
     """Return a request for a response, with the instructions and tools that the response repeats."""
-    told = obj(answer)
-    if told.get("object") != "response" or not isinstance(asked, list | str):
-        return asked
-    return {"input": asked, **{name: told[name] for name in ("instructions", "tools", "model") if told.get(name)}}
+    reply = obj(answer)
+    if reply.get("object") != "response" or not isinstance(request, list | str):
+        return request
+    return {"input": request, **{name: reply[name] for name in ("instructions", "tools", "model") if reply.get(name)}}
 
 
-def _parameters(told: JsonObject) -> JsonObject:
-    given = {name: _plain(value) for name, value in langfuse_rows.table(told, "modelParameters").items()}
+def _parameters(row: JsonObject) -> JsonObject:
+    parameters = {name: _parse_parameter(value) for name, value in langfuse_rows.table(row, "modelParameters").items()}
     return {
         name: value
-        for name, value in given.items()
+        for name, value in parameters.items()
         if name in _PARAMETERS and value not in (None, [], {}, "") and value not in _UNSET.get(name, ())
     }
 
 
-def _plain(value: Json) -> Json:
+def _parse_parameter(value: Json) -> Json:
     """Return the value of a parameter, which may have been made a text."""
     return parsed(value) if isinstance(value, str) and value != "Infinity" else value
 
@@ -276,66 +294,66 @@ _HINT = (
 _IDS = "it names its observations by id alone: get it with GET /api/public/traces/ID, which holds them whole"
 
 
-def _fits(opened: Opened) -> bool:
-    return langfuse_rows.fits(opened.rows[:SNIFFED])
+def _is_langfuse(opened: Opened) -> bool:
+    return langfuse_rows.holds_observations(opened.rows[:SNIFFED])
 
 
-def _read(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
+def _read_runs(opened: Opened, beside: Iterable[Opened] = ()) -> Iterator[Trace]:
     traces: dict[str, JsonObject] = {}
     observations: dict[str, JsonObject] = {}
     as_is: set[str] = set()
     for file in (opened, *beside):
-        named, rows = langfuse_rows.read(file.rows)
-        traces |= named
+        file_traces, rows = langfuse_rows.read_rows(file.rows)
+        traces |= file_traces
         observations |= rows
-        as_is |= rows.keys() if langfuse_rows.plain(rows.values()) else set()
+        as_is |= rows.keys() if langfuse_rows.are_decoded(rows.values()) else set()
     only = next(iter(traces)) if len(traces) == 1 else ""
-    groups = grouped(observations.values(), lambda one: string(one.get("traceId")) or only)
-    for known in dict.fromkeys((*traces, *groups)):
-        seen = sorted(groups.get(known, []), key=lambda one: moment(one.get("startTime")) or 0)
-        trace = traces.get(known, {})
-        if not any(string(one["id"]) in as_is for one in seen):
-            seen, trace = [*map(langfuse_rows.decoded, seen)], langfuse_rows.decoded_twice(trace)
-        yield _trace(known, trace, seen, opened.file)
+    groups = group_by(observations.values(), lambda row: string(row.get("traceId")) or only)
+    for trace_id in dict.fromkeys((*traces, *groups)):
+        seen = sorted(groups.get(trace_id, []), key=lambda row: moment(row.get("startTime")) or 0)
+        trace = traces.get(trace_id, {})
+        if not any(string(row["id"]) in as_is for row in seen):
+            seen, trace = [*map(langfuse_rows.decode_sides, seen)], langfuse_rows.decode_sides_twice(trace)
+        yield _read_run(trace_id, trace, seen, opened.file)
 
 
-def _trace(known: str, told: JsonObject, found: list[JsonObject], file: str) -> Trace:
-    if not found and arr(told.get("observations")):
-        raise TraceIncomplete(_IDS, file=file, place=f"trace {known}")
-    root = root_of(found, "id", "parentObservationId")
+def _read_run(trace_id: str, trace: JsonObject, observations: list[JsonObject], file: str) -> Trace:
+    if not observations and arr(trace.get("observations")):
+        raise TraceIncomplete(_IDS, file=file, place=f"trace {trace_id}")
+    root = root_of(observations, "id", "parentObservationId")
     failed = span_facts.fault(root.get("statusMessage")) if root.get("level") == "ERROR" else None
     ends = [root.get(side) for side in ("input", "output")]
-    own = [told.get(side) for side in ("input", "output")]
-    taken = all(one is None or one == end for one, end in zip(own, ends, strict=True))
-    names = dict.fromkeys(name for one in found for name in _invented(one))
+    own = [trace.get(side) for side in ("input", "output")]
+    taken = all(value is None or value == end for value, end in zip(own, ends, strict=True))
+    names = dict.fromkeys(name for observation in observations for name in _list_invented(observation))
     scope = obj(langfuse_rows.table(root, "metadata").get("scope"))
     version = f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
     return make_run(
-        [_span(row) for row in found],
-        Source(format="langfuse", version=version, file=file, id=known),
+        [_read_span(row) for row in observations],
+        Source(format="langfuse", version=version, file=file, id=trace_id),
         hint=_HINT,
         root=string(root.get("id")) if taken else "",
-        name=string(told.get("name")) or string(root.get("name")),
+        name=string(trace.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
-        started=moment(told.get("timestamp")),
-        tags=span_facts.texts(told.get("tags")),
-        input=bodies.given(ends[0] if own[0] is None else own[0]),
-        output=bodies.final(ends[1] if own[1] is None else own[1]),
+        started=moment(trace.get("timestamp")),
+        tags=span_facts.texts(trace.get("tags")),
+        input=bodies.read_input(ends[0] if own[0] is None else own[0]),
+        output=bodies.read_output(ends[1] if own[1] is None else own[1]),
         fault=failed,
-        grades=langfuse_rows.scores(told),
+        grades=langfuse_rows.scores(trace),
         losses=(_LOST, *([_INVENTED.format(names=", ".join(names))] if names else [])),
         **span_facts.about(
-            _noted(told) | {name: told[name] for name in _DEPLOYED if told.get(name)},
-            *map(_noted, found),
-            user=string(told.get("userId")),
-            session=string(told.get("sessionId")),
+            _read_metadata(trace) | {name: trace[name] for name in _DEPLOYED if trace.get(name)},
+            *map(_read_metadata, observations),
+            user=string(trace.get("userId")),
+            session=string(trace.get("sessionId")),
         ),
     )
 
 
-def _noted(told: JsonObject) -> JsonObject:
+def _read_metadata(row: JsonObject) -> JsonObject:
     """Return the metadata of a trace or an observation, without what OpenTelemetry writes of itself."""
-    return rest(langfuse_rows.table(told, "metadata"), *_OTEL)
+    return rest(langfuse_rows.table(row, "metadata"), *_OTEL)
 
 
-LANGFUSE = Format("langfuse", "traces of Langfuse", 9, _fits, _read, together="langfuse")
+LANGFUSE = Format("langfuse", "traces of Langfuse", 9, _is_langfuse, _read_runs, together="langfuse")

@@ -30,33 +30,33 @@ _HOLDERS = ("trace", "batch", "data", "body")
 _EVENTS = ("-create", "-update")
 
 
-def fits(rows: Iterable[Json]) -> bool:
+def holds_observations(rows: Iterable[Json]) -> bool:
     """Return whether the rows hold observations, or a trace that names its own."""
-    traces, observations = read(rows)
-    return bool(observations) or any(isinstance(one.get("observations"), list) for one in traces.values())
+    traces, observations = read_rows(rows)
+    return bool(observations) or any(isinstance(trace.get("observations"), list) for trace in traces.values())
 
 
-def read(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
+def read_rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
     """Return traces and observations by their ids."""
     traces: dict[str, JsonObject] = {}
     observations: dict[str, JsonObject] = {}
     waiting = [*rows][::-1]
     while waiting:
         row = waiting.pop()
-        told = _camel(obj(row))
+        fields = _camel(obj(row))
         if isinstance(row, list):
             waiting += row[::-1]
-        elif _is_observation(told):
-            known = string(told["id"])
-            observations[known] = merge_later(observations.get(known, {}), told)
-        elif string(told.get("type")).endswith(_EVENTS) and isinstance(told.get("body"), dict):
-            _keep_event(told, traces, observations)
-        elif isinstance(told.get("observations"), list):
-            trace = obj(told.get("trace")) or told
+        elif _is_observation(fields):
+            observation_id = string(fields["id"])
+            observations[observation_id] = merge_later(observations.get(observation_id, {}), fields)
+        elif string(fields.get("type")).endswith(_EVENTS) and isinstance(fields.get("body"), dict):
+            _keep_event(fields, traces, observations)
+        elif isinstance(fields.get("observations"), list):
+            trace = obj(fields.get("trace")) or fields
             traces.setdefault(string(trace.get("id")), trace)
-            waiting += arr(told["observations"])[::-1]
+            waiting += arr(fields["observations"])[::-1]
         else:
-            waiting += [told[name] for name in _HOLDERS if isinstance(told.get(name), list | dict)]
+            waiting += [fields[name] for name in _HOLDERS if isinstance(fields.get(name), list | dict)]
     return traces, observations
 
 
@@ -64,64 +64,66 @@ def _camel(row: JsonObject) -> JsonObject:
     """A row of the export to a bucket under the API's names; any other as it is."""
     if not any(marks <= row.keys() for marks in _IN_BUCKETS):
         return row
-    named = {re.sub("_([a-z])", lambda match: match[1].upper(), name): value for name, value in row.items()}
+    renamed = {re.sub("_([a-z])", lambda match: match[1].upper(), name): value for name, value in row.items()}
     model = row.get("provided_model_name")
-    return {"model": model, **named} if "trace_id" in row else {"observations": [], **named}
+    return {"model": model, **renamed} if "trace_id" in row else {"observations": [], **renamed}
 
 
-def _is_observation(told: JsonObject) -> bool:
-    named = string(told.get("type")) in _TYPES and string(told.get("id")) != ""
-    return named and ("traceId" in told or "startTime" in told)
+def _is_observation(row: JsonObject) -> bool:
+    is_typed = string(row.get("type")) in _TYPES and string(row.get("id")) != ""
+    return is_typed and ("traceId" in row or "startTime" in row)
 
 
 def _keep_event(event: JsonObject, traces: dict[str, JsonObject], observations: dict[str, JsonObject]) -> None:
     """Keep what an event of the old ingestion says of a trace or an observation."""
     kind, body = string(event["type"]).rpartition("-")[0], obj(event["body"])
-    known = string(body.get("id"))
+    event_id = string(body.get("id"))
     if kind == "trace":
-        traces[known] = merge_later(traces.get(known, {}), {**body, "observations": []})
+        traces[event_id] = merge_later(traces.get(event_id, {}), {**body, "observations": []})
     elif kind.upper() in _TYPES or kind == "observation":
-        named = body if kind == "observation" else {**body, "type": kind.upper()}
-        observations[known] = merge_later(observations.get(known, {}), named)
+        observation = body if kind == "observation" else {**body, "type": kind.upper()}
+        observations[event_id] = merge_later(observations.get(event_id, {}), observation)
 
 
-def plain(observations: Iterable[JsonObject]) -> bool:
+def are_decoded(observations: Iterable[JsonObject]) -> bool:
     """Return whether values are in the file as JSON, and not as JSON texts: then a text is only a text."""
-    return any(isinstance(one.get(name), dict | list) for one in observations for name in ("input", "output"))
+    return any(
+        isinstance(observation.get(name), dict | list) for observation in observations for name in ("input", "output")
+    )
 
 
-def decoded(told: JsonObject) -> JsonObject:
+def decode_sides(row: JsonObject) -> JsonObject:
     """Return an observation with its input and output parsed from their JSON texts."""
-    return told | {name: _value(told.get(name)) for name in ("input", "output")}
+    return row | {name: _value(row.get(name)) for name in ("input", "output")}
 
 
-def decoded_twice(trace: JsonObject) -> JsonObject:
+def decode_sides_twice(trace: JsonObject) -> JsonObject:
     """Return the same of a trace, whose values the page's download has as the JSON text of a JSON text."""
-    once = decoded(trace)
+    once = decode_sides(trace)
     texts = {name: once[name] for name in ("input", "output") if once[name] is not trace.get(name)}
     return once | {name: _value(text) for name, text in texts.items() if string(text).startswith(("{", "["))}
 
 
-def _value(held: Json) -> Json:
+def _value(value: Json) -> Json:
     """A JSON text of an object, a list or a text as what it says, once; all else as it is."""
-    return parsed(held) if string(held).startswith(("{", "[", '"')) else held
+    return parsed(value) if string(value).startswith(("{", "[", '"')) else value
 
 
-def table(told: JsonObject, name: str) -> JsonObject:
+def table(row: JsonObject, name: str) -> JsonObject:
     """A field that is always an object (metadata, parameters), written as one or as its text."""
-    held = told.get(name)
+    value = row.get(name)
     for _ in range(2):
-        tree = parse(held) if isinstance(held, str) else held
+        tree = parse(value) if isinstance(value, str) else value
         if isinstance(tree, NotJson):
             return {}
-        held = tree
-    return obj(held)
+        value = tree
+    return obj(value)
 
 
 def scores(trace: JsonObject) -> JsonObject:
     """What people and judges said of the run, by name."""
     return {
-        string(one.get("name")): one.get("stringValue") if one.get("value") is None else one.get("value")
-        for one in objects(trace.get("scores"))
-        if string(one.get("name"))
+        string(score.get("name")): score.get("stringValue") if score.get("value") is None else score.get("value")
+        for score in objects(trace.get("scores"))
+        if string(score.get("name"))
     }

@@ -9,7 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
-from pytest_agentreplay.traces.formats import Format, grouped
+from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
@@ -29,21 +29,21 @@ _LISTS = ("runs", "post", "patch", "data", "items")
 def _runs_by_trace(rows: Iterable[Json]) -> dict[str, list[JsonObject]]:
     """The runs by the id of their trace; those of one id, from several requests, are one run."""
     merged: dict[str, JsonObject] = {}
-    for number, told in enumerate(_flat(rows)):
-        known = string(told.get("id")) or f"row {number + 1}"
-        merged[known] = _merged(merged[known], told) if known in merged else {**told, "id": known}
-    runs = (told for told in merged.values() if string(told.get("run_type")))
-    return grouped(runs, lambda told: _trace_id(told, merged))
+    for number, run in enumerate(_flat(rows)):
+        run_id = string(run.get("id")) or f"row {number + 1}"
+        merged[run_id] = _merge_runs(merged[run_id], run) if run_id in merged else {**run, "id": run_id}
+    runs = (run for run in merged.values() if string(run.get("run_type")))
+    return group_by(runs, lambda run: _trace_id(run, merged))
 
 
-def _trace_id(row: JsonObject, known: dict[str, JsonObject]) -> str:
+def _trace_id(row: JsonObject, by_id: dict[str, JsonObject]) -> str:
     """The id of a run's trace: its own word, else the first of its dotted order, else the run it hangs from."""
     seen: set[str] = set()
     while True:
-        told = string(row.get("trace_id")) or string(row.get("dotted_order")).partition(".")[0][-36:]
-        above = known.get(string(row.get("parent_run_id")))
-        if told or above is None or string(above.get("id")) in seen:
-            return told or string(row.get("id"))
+        trace_id = string(row.get("trace_id")) or string(row.get("dotted_order")).partition(".")[0][-36:]
+        above = by_id.get(string(row.get("parent_run_id")))
+        if trace_id or above is None or string(above.get("id")) in seen:
+            return trace_id or string(row.get("id"))
         seen.add(string(above.get("id")))
         row = above
 
@@ -56,31 +56,33 @@ def _flat(rows: Iterable[Json]) -> list[JsonObject]:
     while waiting:
         row, patch = waiting.pop()
         if isinstance(row, list):
-            waiting += [(one, patch) for one in reversed(row)]
+            waiting += [(child, patch) for child in reversed(row)]
             continue
-        found = obj(row)
-        if isinstance(found.get("body"), dict | list) and "run_type" not in found:
-            waiting.append((found["body"], string(found.get("method")) == "PATCH"))
-        elif "run_type" in found or (patch and "id" in found):
-            children = objects(found.get("child_runs"))
-            (patched if patch else posted).append(rest(found, "child_runs"))
-            waiting += [(_child(one, found), patch) for one in reversed(children)]
+        fields = obj(row)
+        if isinstance(fields.get("body"), dict | list) and "run_type" not in fields:
+            waiting.append((fields["body"], string(fields.get("method")) == "PATCH"))
+        elif "run_type" in fields or (patch and "id" in fields):
+            children = objects(fields.get("child_runs"))
+            (patched if patch else posted).append(rest(fields, "child_runs"))
+            waiting += [(_child(child, fields), patch) for child in reversed(children)]
         else:
-            lists = [(name, arr(found[name])) for name in _LISTS if isinstance(found.get(name), list)]
-            waiting += [(one, patch or name == "patch") for name, held in reversed(lists) for one in reversed(held)]
+            lists = [(name, arr(fields[name])) for name in _LISTS if isinstance(fields.get(name), list)]
+            waiting += [
+                (child, patch or name == "patch") for name, values in reversed(lists) for child in reversed(values)
+            ]
     return [*posted, *patched]
 
 
 def _child(row: JsonObject, parent: JsonObject) -> JsonObject:
-    told = {"parent_run_id": parent.get("id"), "trace_id": parent.get("trace_id") or parent.get("id")}
-    return row | {name: value for name, value in told.items() if not row.get(name)}
+    defaults = {"parent_run_id": parent.get("id"), "trace_id": parent.get("trace_id") or parent.get("id")}
+    return row | {name: value for name, value in defaults.items() if not row.get(name)}
 
 
-def _merged(known: JsonObject, later: JsonObject) -> JsonObject:
+def _merge_runs(before: JsonObject, later: JsonObject) -> JsonObject:
     """Return a run with what a later request says of it; what the later one leaves empty stays."""
     inner = {name: value for name, value in later.items() if name in {"extra", "metadata"} and isinstance(value, dict)}
-    later = later | {name: _merged(obj(known.get(name)), value) for name, value in inner.items()}
-    return merge_later(known, later, empty=(None, {}, [], ""))
+    later = later | {name: _merge_runs(obj(before.get(name)), value) for name, value in inner.items()}
+    return merge_later(before, later, empty=(None, {}, [], ""))
 
 
 _HEADERS = "LangSmith keeps no headers, and of a stream only what it amounted to"
@@ -96,20 +98,20 @@ _ELSEWHERE = (
 )
 
 
-def _fits(opened: Opened) -> bool:
+def _is_langsmith(opened: Opened) -> bool:
     runs = (run for run in _flat(opened.rows[:SNIFFED]) if string(run.get("run_type")))
     return any(name in run for run in runs for name in _MARKS)
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
+def _read_runs(opened: Opened) -> Iterator[Trace]:
     for trace_id, runs in _runs_by_trace(opened.rows).items():
         runs.sort(key=_order)
         yield _read_run(trace_id, runs, opened.file)
 
 
-def _order(told: JsonObject) -> tuple[str, int]:
-    order = string(told.get("dotted_order"))
-    return (order if _ORDER.match(order) else "", moment(told.get("start_time")) or 0)
+def _order(run: JsonObject) -> tuple[str, int]:
+    order = string(run.get("dotted_order"))
+    return (order if _ORDER.match(order) else "", moment(run.get("start_time")) or 0)
 
 
 def _read_run(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
@@ -127,8 +129,8 @@ def _read_run(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
         started=moment(root.get("start_time")),
         ended=moment(root.get("end_time")),
         tags=span_facts.texts(root.get("tags")),
-        input=bodies.given(root.get("inputs")) or None,
-        output=bodies.final(root.get("outputs")) or None,
+        input=bodies.read_input(root.get("inputs")) or None,
+        output=bodies.read_output(root.get("outputs")) or None,
         fault=span_facts.fault(root.get("error")),
         grades=obj(root.get("feedback_stats")),
         losses=_losses(runs),
@@ -137,14 +139,14 @@ def _read_run(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
 
 
 def _losses(runs: list[JsonObject]) -> tuple[str, ...]:
-    models = [one for one in runs if one.get("run_type") == "llm"]
-    serialised = any(_of_langchain(one) for one in models)
-    restored = any("usage_metadata" in obj(one.get("outputs")) for one in models)
+    models = [run for run in runs if run.get("run_type") == "llm"]
+    serialised = any(_of_langchain(run) for run in models)
+    restored = any("usage_metadata" in obj(run.get("outputs")) for run in models)
     return (_HEADERS, *([_PARSED] if serialised else []), *([_USAGE] if restored else []))
 
 
-def _metadata(told: JsonObject) -> JsonObject:
-    return obj(obj(told.get("extra")).get("metadata"))
+def _metadata(run: JsonObject) -> JsonObject:
+    return obj(obj(run.get("extra")).get("metadata"))
 
 
 def _read_span(run: JsonObject) -> TreeSpan:
@@ -164,65 +166,65 @@ def _read_span(run: JsonObject) -> TreeSpan:
     )
 
 
-def _of_langchain(told: JsonObject) -> bool:
+def _of_langchain(run: JsonObject) -> bool:
     """Whether LangChain wrote a run, and not a wrapper around a client."""
-    asked, answer = obj(told.get("inputs")), obj(told.get("outputs"))
-    batched = any(isinstance(first, list) for first in arr(asked.get("messages"))[:1])
-    return "generations" in answer or batched or "invocation_params" in obj(told.get("extra"))
+    inputs, answer = obj(run.get("inputs")), obj(run.get("outputs"))
+    batched = any(isinstance(first, list) for first in arr(inputs.get("messages"))[:1])
+    return "generations" in answer or batched or "invocation_params" in obj(run.get("extra"))
 
 
-def _wrapped_call(told: JsonObject) -> ModelCall:
+def _wrapped_call(run: JsonObject) -> ModelCall:
     """A call as `wrap_openai` and its kind keep it: the arguments of the client's function, and its return value."""
-    answer = obj(told.get("outputs"))
-    counted = answer.get("usage_metadata", _metadata(told).get("usage_metadata"))
-    asked, reply = obj(told.get("inputs")), rest(answer, "usage_metadata")
+    answer = obj(run.get("outputs"))
+    counted = answer.get("usage_metadata", _metadata(run).get("usage_metadata"))
+    inputs, reply = obj(run.get("inputs")), rest(answer, "usage_metadata")
     if "stop_reason" in reply and objects(reply.get("content")):
-        asked, reply = _of_anthropic(asked), {"type": "message", **reply}
+        inputs, reply = _of_anthropic(inputs), {"type": "message", **reply}
     return bodies.model_call(
-        asked,
-        span_facts.restored(reply, counted) if reply else None,
-        whole=bodies.is_reply(answer),
-        model=string(_metadata(told).get("ls_model_name")) if "model" not in obj(told.get("inputs")) else "",
-        provider=string(_metadata(told).get("ls_provider")),
+        inputs,
+        span_facts.restore_usage(reply, counted) if reply else None,
+        keep_bodies=bodies.is_reply(answer),
+        model=string(_metadata(run).get("ls_model_name")) if "model" not in obj(run.get("inputs")) else "",
+        provider=string(_metadata(run).get("ls_provider")),
         usage=span_facts.usage(counted),
-        **span_facts.call_fields(span_facts.fault(told.get("error"))),
+        **span_facts.call_fields(span_facts.fault(run.get("error"))),
     )
 
 
-def _of_anthropic(asked: JsonObject) -> JsonObject:
+def _of_anthropic(inputs: JsonObject) -> JsonObject:
     """A request of `wrap_anthropic`, which puts the instructions among the messages; the API has them apart."""
-    first, *others = arr(asked.get("messages")) or [None]
-    if obj(first).get("role") != "system" or "system" in asked:
-        return asked
-    return {**asked, "system": obj(first).get("content"), "messages": others}
+    first, *others = arr(inputs.get("messages")) or [None]
+    if obj(first).get("role") != "system" or "system" in inputs:
+        return inputs
+    return {**inputs, "system": obj(first).get("content"), "messages": others}
 
 
-def _chained_call(told: JsonObject) -> ModelCall:
+def _chained_call(run: JsonObject) -> ModelCall:
     """A call as LangChain keeps it: its own messages, and the parameters of its own class."""
-    noted, params = _metadata(told), obj(obj(told.get("extra")).get("invocation_params"))
-    asked = {**obj(told.get("inputs")), "tools": params.get("tools") or params.get("functions") or []}
+    noted, params = _metadata(run), obj(obj(run.get("extra")).get("invocation_params"))
+    inputs = {**obj(run.get("inputs")), "tools": params.get("tools") or params.get("functions") or []}
     return bodies.model_call(
-        {name: value for name, value in asked.items() if value},
-        obj(told.get("outputs")) or None,
+        {name: value for name, value in inputs.items() if value},
+        obj(run.get("outputs")) or None,
         provider=string(noted.get("ls_provider")),
         model=string(params.get("model")) or string(params.get("model_name")) or string(noted.get("ls_model_name")),
         parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
         stream=params.get("stream") is True,
-        **span_facts.call_fields(span_facts.fault(told.get("error"))),
+        **span_facts.call_fields(span_facts.fault(run.get("error"))),
     )
 
 
-def _tool_run(told: JsonObject) -> ToolRun:
-    outputs, failed = obj(told.get("outputs")), span_facts.fault(told.get("error"))
-    given = outputs.get("output") if set(outputs) == {"output"} else outputs
-    said = library_messages.fields(given) if library_messages.kind(given) else {}
-    result = UNKNOWN if not outputs or (given is None and failed) else bodies.told(given)
-    if failed is None and said.get("status") == "error":
-        failed = span_facts.fault(said.get("content")) or TraceFault()
+def _tool_run(run: JsonObject) -> ToolRun:
+    outputs, failed = obj(run.get("outputs")), span_facts.fault(run.get("error"))
+    output = outputs.get("output") if set(outputs) == {"output"} else outputs
+    message = library_messages.fields(output) if library_messages.kind(output) else {}
+    result = UNKNOWN if not outputs or (output is None and failed) else bodies.read_result(output)
+    if failed is None and message.get("status") == "error":
+        failed = span_facts.fault(message.get("content")) or TraceFault()
     return ToolRun(
-        name=string(said.get("name")) or string(told.get("name")),
-        call_id=string(said.get("tool_call_id")) or string(_metadata(told).get("tool_call_id")),
-        arguments=_arguments(obj(told.get("inputs"))),
+        name=string(message.get("name")) or string(run.get("name")),
+        call_id=string(message.get("tool_call_id")) or string(_metadata(run).get("tool_call_id")),
+        arguments=_arguments(obj(run.get("inputs"))),
         result=result,
         fault=failed,
     )
@@ -231,8 +233,8 @@ def _tool_run(told: JsonObject) -> ToolRun:
 def _arguments(inputs: JsonObject) -> Json:
     """The arguments of a tool; older versions of LangChain wrote them as one text."""
     alone = inputs.get("input") if set(inputs) == {"input"} else None
-    read = bodies.literal(alone) if isinstance(alone, str) else None
+    read = bodies.parse_literal(alone) if isinstance(alone, str) else None
     return read if isinstance(read, dict) else inputs
 
 
-LANGSMITH = Format("langsmith-runs", "runs of LangSmith", 8, _fits, _read)
+LANGSMITH = Format("langsmith-runs", "runs of LangSmith", 8, _is_langsmith, _read_runs)

@@ -26,23 +26,25 @@ _CALLS = frozenset({"tool_call", "function_call", "tool_use", "server_tool_call"
 
 def kind(item: Json) -> str:
     """Which kind of message of LangChain something is ("human", "ai", "tool" ...); "" for what is none."""
-    found = obj(item)
-    named = arr(found.get("id"))[-1:] if "lc" in found else [found.get("type")]
-    name = string(named[0] if named else "").removesuffix("Chunk").removesuffix("Message").lower()
-    return name if name in _ROLES and not obj(fields(found)).keys().isdisjoint({"content", "tool_calls"}) else ""
+    fields_of_item = obj(item)
+    type_names = arr(fields_of_item.get("id"))[-1:] if "lc" in fields_of_item else [fields_of_item.get("type")]
+    name = string(type_names[0] if type_names else "").removesuffix("Chunk").removesuffix("Message").lower()
+    return (
+        name if name in _ROLES and not obj(fields(fields_of_item)).keys().isdisjoint({"content", "tool_calls"}) else ""
+    )
 
 
 def pair(item: Json) -> bool:
     """Whether something is the pair of a role and a text, which stands for a message."""
-    told = arr(item)
-    return len(told) == 2 and isinstance(told[1], str) and string(told[0]) in {*_ROLES, *_ROLES.values()}
+    sides = arr(item)
+    return len(sides) == 2 and isinstance(sides[1], str) and string(sides[0]) in {*_ROLES, *_ROLES.values()}
 
 
 def fields(item: Json) -> JsonObject:
     """The fields of a message, wherever its form keeps them."""
-    found = obj(item)
-    inner = found.get("kwargs") if "lc" in found else found.get("data")
-    return inner if isinstance(inner, dict) else found
+    item_fields = obj(item)
+    inner = item_fields.get("kwargs") if "lc" in item_fields else item_fields.get("data")
+    return inner if isinstance(inner, dict) else item_fields
 
 
 def message(item: Json) -> Json:
@@ -51,18 +53,18 @@ def message(item: Json) -> Json:
         name, text = arr(item)
         return {"role": _ROLES.get(string(name), string(name)), "content": text}
     name = kind(item)
-    told = fields(item)
+    own = fields(item)
     if not name:
-        return _lifted(obj(item)) if isinstance(item, dict) else item
-    content = told.get("content")
+        return _lift_calls(obj(item)) if isinstance(item, dict) else item
+    content = own.get("content")
     if name in {"tool", "function"}:
-        answer: JsonObject = {"role": "tool", "tool_call_id": told.get("tool_call_id"), "content": content}
-        return answer | ({"name": told["name"]} if string(told.get("name")) else {})
-    role = string(told.get("role")) if name == "chat" else ""
-    said: JsonObject = {"role": role or _ROLES[name], "content": content}
-    if name == "ai" and (calls := _calls(told)):
-        said |= {"content": _without_calls(content), "tool_calls": calls}
-    return said
+        answer: JsonObject = {"role": "tool", "tool_call_id": own.get("tool_call_id"), "content": content}
+        return answer | ({"name": own["name"]} if string(own.get("name")) else {})
+    role = string(own.get("role")) if name == "chat" else ""
+    chat_message: JsonObject = {"role": role or _ROLES[name], "content": content}
+    if name == "ai" and (calls := _calls(own)):
+        chat_message |= {"content": _without_calls(content), "tool_calls": calls}
+    return chat_message
 
 
 _SPEAKERS = frozenset({*_ROLES, *_ROLES.values(), "developer", "model"})
@@ -91,26 +93,26 @@ def is_message(item: Json) -> bool:
     return bool(spoken or kind(item) or pair(item))
 
 
-def generation(told: Json) -> Json:
+def generation(output: Json) -> Json:
     """The first generation of an output that holds several; any other output as it is."""
-    found = arr(obj(told).get("generations"))
-    while found and isinstance(found[0], list):
-        found = found[0]
-    return next(iter(objects(found)), told)
+    generations = arr(obj(output).get("generations"))
+    while generations and isinstance(generations[0], list):
+        generations = generations[0]
+    return next(iter(objects(generations)), output)
 
 
-def _lifted(found: JsonObject) -> JsonObject:
+def _lift_calls(message: JsonObject) -> JsonObject:
     """Return a message of a role whose tool calls are in LangChain's form, or in its `additional_kwargs`."""
-    if any("function" not in call and "name" in call for call in objects(found.get("tool_calls"))):
-        return {**found, "tool_calls": _calls(found)}
-    calls = obj(found.get("additional_kwargs")).get("tool_calls")
-    return {**found, "tool_calls": calls} if isinstance(calls, list) and not found.get("tool_calls") else found
+    if any("function" not in call and "name" in call for call in objects(message.get("tool_calls"))):
+        return {**message, "tool_calls": _calls(message)}
+    calls = obj(message.get("additional_kwargs")).get("tool_calls")
+    return {**message, "tool_calls": calls} if isinstance(calls, list) and not message.get("tool_calls") else message
 
 
-def _calls(told: JsonObject) -> list[Json]:
+def _calls(message: JsonObject) -> list[Json]:
     """The tool calls: as the model wrote them where that was kept, else with parsed arguments."""
-    calls = objects(told.get("tool_calls"))
-    written = objects(obj(told.get("additional_kwargs")).get("tool_calls"))
+    calls = objects(message.get("tool_calls"))
+    written = objects(obj(message.get("additional_kwargs")).get("tool_calls"))
     if len(written) >= len(calls):
         return [*written]
     return [
@@ -127,7 +129,9 @@ def _without_calls(content: Json) -> Json:
     """The content without the blocks that tell the tool calls once more."""
     if not isinstance(content, list):
         return content
-    return [one for one in content if string(obj(one).get("type")) not in _CALLS and not carries_tools(obj(one))]
+    return [
+        block for block in content if string(obj(block).get("type")) not in _CALLS and not carries_tools(obj(block))
+    ]
 
 
 _PARTS = frozenset({"tool-call", "tool-result"})
@@ -135,38 +139,40 @@ _PARTS = frozenset({"tool-call", "tool-result"})
 
 def ai_sdk_messages(item: Json) -> list[Json]:
     """A message as those of a chat API, where each result of a tool is one of its own; any other as it is."""
-    told = obj(item)
-    parts = objects(told.get("content"))
+    message = obj(item)
+    parts = objects(message.get("content"))
     if not any(string(part.get("type")) in _PARTS for part in parts):
         return [item]
     results = [part for part in parts if part.get("type") == "tool-result"]
     calls: list[Json] = [_ai_sdk_call(part) for part in parts if part.get("type") == "tool-call"]
-    said: list[Json] = [part for part in parts if string(part.get("type")) not in _PARTS]
-    made: list[Json] = [{**told, "content": said, **({"tool_calls": calls} if calls else {})}] if said or calls else []
+    others: list[Json] = [part for part in parts if string(part.get("type")) not in _PARTS]
+    made: list[Json] = (
+        [{**message, "content": others, **({"tool_calls": calls} if calls else {})}] if others or calls else []
+    )
     return made + [
         {"role": "tool", "tool_call_id": part.get("toolCallId"), "content": _ai_sdk_result(part)} for part in results
     ]
 
 
-def ai_sdk_reply(told: Json) -> Json:
+def ai_sdk_reply(output: Json) -> Json:
     """A list of nothing but tool calls as the message that asks for them; any other output as it is."""
-    calls = objects(parsed(told))
+    calls = objects(parsed(output))
     if not calls or not all(string(call.get("toolCallId")) for call in calls):
-        return told
+        return output
     return {"role": "assistant", "content": None, "tool_calls": [_ai_sdk_call(call) for call in calls]}
 
 
 def _ai_sdk_call(part: JsonObject) -> JsonObject:
-    given = next((part[name] for name in ("input", "args") if name in part), None)
-    function: JsonObject = {"name": string(part.get("toolName")), "arguments": given}
+    arguments = next((part[name] for name in ("input", "args") if name in part), None)
+    function: JsonObject = {"name": string(part.get("toolName")), "arguments": arguments}
     return {"id": string(part.get("toolCallId")), "type": "function", "function": function}
 
 
 def _ai_sdk_result(part: JsonObject) -> Json:
     """What a tool gave: its value, which newer versions wrap with its type."""
-    given = next((part[name] for name in ("output", "result") if name in part), None)
-    inner = obj(given)
-    return inner["value"] if "value" in inner and string(inner.get("type")) else given
+    value = next((part[name] for name in ("output", "result") if name in part), None)
+    inner = obj(value)
+    return inner["value"] if "value" in inner and string(inner.get("type")) else value
 
 
 _OWN = frozenset({"args", "response", "parameters", "parameters_json_schema", "labels", "http_options"})
@@ -176,57 +182,60 @@ _TOP = ("tools", "toolConfig", "safetySettings", "cachedContent", "labels")
 _DEEPEST = 60
 
 
-def gemini_request(told: JsonObject) -> JsonObject:
+def gemini_request(body: JsonObject) -> JsonObject:
     """A gemini_request as the API takes it, without the gemini_model, which stands in the URL."""
-    asked = obj(_camel(rest(told, "model", "live_connect_config"), 0))
-    config = obj(asked.pop("config", {})) | obj(asked.pop("generationConfig", {}))
-    instruction = config.pop("systemInstruction", None) or asked.pop("systemInstruction", None)
+    request = obj(_camel(rest(body, "model", "live_connect_config"), 0))
+    config = obj(request.pop("config", {})) | obj(request.pop("generationConfig", {}))
+    instruction = config.pop("systemInstruction", None) or request.pop("systemInstruction", None)
     if instruction is not None:
-        whole = isinstance(instruction, dict)
+        is_content = isinstance(instruction, dict)
         texts = [part if isinstance(part, str) else obj(part).get("text") for part in arr(instruction) or [instruction]]
-        asked["systemInstruction"] = instruction if whole else {"parts": [{"text": text} for text in texts]}
+        request["systemInstruction"] = instruction if is_content else {"parts": [{"text": text} for text in texts]}
     for name in _TOP:
         if name in config:
-            asked.setdefault(name, config.pop(name))
+            request.setdefault(name, config.pop(name))
     kept: JsonObject = {name: value for name, value in config.items() if value not in (None, [], {})}
-    asked |= {"generationConfig": kept} if kept else {}
-    given = asked.get("contents")
-    asked["contents"] = [_content(one) for one in (given if isinstance(given, list) else [given])]
-    return {name: value for name, value in asked.items() if value not in (None, [], {}) or name == "contents"}
+    request |= {"generationConfig": kept} if kept else {}
+    contents = request.get("contents")
+    request["contents"] = [_content(item) for item in (contents if isinstance(contents, list) else [contents])]
+    return {name: value for name, value in request.items() if value not in (None, [], {}) or name == "contents"}
 
 
-def gemini_reply(told: JsonObject) -> JsonObject:
+def gemini_reply(body: JsonObject) -> JsonObject:
     """A response as the API gives it; of ADK, whose gemini_reply is the only candidate."""
-    made = obj(_camel(told, 0))
+    made = obj(_camel(body, 0))
     if "candidates" not in made and "content" in made:
         made = {**rest(made, "content", "finishReason"), "candidates": [made]}
-    candidates = [{**one, "finishReason": _end(one.get("finishReason"))} for one in objects(made.get("candidates"))]
+    candidates = [
+        {**candidate, "finishReason": _end(candidate.get("finishReason"))}
+        for candidate in objects(made.get("candidates"))
+    ]
     return {**made, "candidates": [*candidates]}
 
 
-def gemini_model(told: JsonObject) -> str:
+def gemini_model(body: JsonObject) -> str:
     """The name of the gemini_model without the place where it runs."""
-    return string(told.get("model")).rpartition("/")[2]
+    return string(body.get("model")).rpartition("/")[2]
 
 
-def _content(given: Json) -> Json:
-    return {"role": "user", "parts": [{"text": given}]} if isinstance(given, str) else given
+def _content(value: Json) -> Json:
+    return {"role": "user", "parts": [{"text": value}]} if isinstance(value, str) else value
 
 
-def _end(given: Json) -> Json:
-    if isinstance(given, int) and not isinstance(given, bool):
-        return _ENDS.get(given, "")
-    return string(given).rpartition(".")[2]
+def _end(value: Json) -> Json:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return _ENDS.get(value, "")
+    return string(value).rpartition(".")[2]
 
 
 def _camel(value: Json, depth: int) -> Json:
     if depth > _DEEPEST:
         return value
     if isinstance(value, list):
-        return [_camel(one, depth + 1) for one in value]
+        return [_camel(item, depth + 1) for item in value]
     if not isinstance(value, dict):
         return value
     return {
-        _SNAKE.sub(lambda found: found[1].upper(), name): one if name in _OWN else _camel(one, depth + 1)
-        for name, one in value.items()
+        _SNAKE.sub(lambda match: match[1].upper(), name): member if name in _OWN else _camel(member, depth + 1)
+        for name, member in value.items()
     }

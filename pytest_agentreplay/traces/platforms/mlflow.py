@@ -28,42 +28,42 @@ _HINT = (
 )
 
 
-def _fits(opened: Opened) -> bool:
+def _is_mlflow(opened: Opened) -> bool:
     return any(_is_trace(trace) for row in opened.rows[:SNIFFED] for trace in _traces(row))
 
 
 def _is_trace(trace: JsonObject) -> bool:
     info = obj(trace.get("info"))
-    known = string(info.get("trace_id")) or string(info.get("request_id"))
-    marked = known.startswith("tr-") or any(name.startswith("mlflow.") for name in _notes(info))
+    trace_id = string(info.get("trace_id")) or string(info.get("request_id"))
+    marked = trace_id.startswith("tr-") or any(name.startswith("mlflow.") for name in _notes(info))
     return marked and isinstance(trace.get("data"), dict)
 
 
 def _notes(info: JsonObject) -> JsonObject:
     """What is noted of a trace, under any of the names that versions give to it."""
     tags = info.get("tags")
-    listed = {string(one.get("key")): one.get("value") for one in objects(tags)}
+    listed = {string(tag.get("key")): tag.get("value") for tag in objects(tags)}
     return {**obj(tags), **listed, **obj(info.get("request_metadata")), **obj(info.get("trace_metadata"))}
 
 
 def _traces(row: Json) -> list[JsonObject]:
     """The traces in a row: itself, one in a list, or the row of a table, which has the trace as text or in columns."""
     if isinstance(row, list):
-        return [trace for one in row for trace in _traces(one)] if len(row) < 100_000 else []
-    told = obj(row)
-    if isinstance(held := told.get("traces"), list):
-        return [trace for one in objects(held) for trace in _traces(one)]
-    inner = parsed(told.get("trace"))
+        return [trace for item in row for trace in _traces(item)] if len(row) < 100_000 else []
+    fields = obj(row)
+    if isinstance(listed := fields.get("traces"), list):
+        return [trace for item in objects(listed) for trace in _traces(item)]
+    inner = parsed(fields.get("trace"))
     if isinstance(inner, dict):
         return [inner]
-    if "info" in told:
-        return [told]
-    if "spans" in told and ("trace_metadata" in told or "request_metadata" in told or "trace_id" in told):
-        return [{"info": told, "data": {"spans": parsed(told["spans"])}}]
+    if "info" in fields:
+        return [fields]
+    if "spans" in fields and ("trace_metadata" in fields or "request_metadata" in fields or "trace_id" in fields):
+        return [{"info": fields, "data": {"spans": parsed(fields["spans"])}}]
     return []
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
+def _read_runs(opened: Opened) -> Iterator[Trace]:
     seen: set[str] = set()
     for trace in (trace for row in opened.rows for trace in _traces(row) if _is_trace(trace)):
         info = obj(trace["info"])
@@ -89,8 +89,8 @@ def _read_run(trace_id: str, info: JsonObject, spans: list[JsonObject], file: st
         status=_STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper(), ""),
         started=_time(root, "start") or requested,
         ended=_time(root, "end"),
-        input=bodies.given(attributes.get("mlflow.spanInputs")),
-        output=bodies.final(attributes.get("mlflow.spanOutputs")),
+        input=bodies.read_input(attributes.get("mlflow.spanInputs")),
+        output=bodies.read_output(attributes.get("mlflow.spanOutputs")),
         fault=_fault(root),
         grades=_grades(info),
         losses=(_LOST,),
@@ -104,12 +104,12 @@ def _read_run(trace_id: str, info: JsonObject, spans: list[JsonObject], file: st
 
 def _grades(info: JsonObject) -> JsonObject:
     """The assessments of a trace, by their names."""
-    found: JsonObject = {}
-    for one in objects(info.get("assessments")):
-        name = string(one.get("assessment_name")) or string(one.get("name"))
-        held = obj(one.get("feedback")) or obj(one.get("expectation"))
-        found |= {name: held.get("value")} if name else {}
-    return found
+    grades: JsonObject = {}
+    for assessment in objects(info.get("assessments")):
+        name = string(assessment.get("assessment_name")) or string(assessment.get("name"))
+        feedback = obj(assessment.get("feedback")) or obj(assessment.get("expectation"))
+        grades |= {name: feedback.get("value")} if name else {}
+    return grades
 
 
 def _attributes(span: JsonObject) -> JsonObject:
@@ -132,22 +132,22 @@ def _time(span: JsonObject, which: str) -> int | None:
 def _read_span(row: JsonObject) -> TreeSpan:
     attributes, failure = _attributes(row), _fault(row)
     kind = string(attributes.get("mlflow.spanType")) or string(row.get("span_type"))
-    asked, output = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs", UNKNOWN)
+    inputs, output = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs", UNKNOWN)
     tool = ToolRun(
         name=string(row.get("name")),
-        call_id=string(attributes.get("tool_call_id")) or string(obj(asked).get("tool_call_id")),
-        arguments=obj(asked),
-        result=UNKNOWN if output is None and failure else bodies.told(output),
+        call_id=string(attributes.get("tool_call_id")) or string(obj(inputs).get("tool_call_id")),
+        arguments=obj(inputs),
+        result=UNKNOWN if output is None and failure else bodies.read_result(output),
         fault=failure,
     )
     step: Step | None = tool if kind == "TOOL" else None
     if kind in _MODELS:
         answer = attributes.get("mlflow.spanOutputs")
         step = bodies.model_call(
-            asked if "tools" in obj(asked) else bodies.with_tools(asked, attributes.get("mlflow.chat.tools")),
+            inputs if "tools" in obj(inputs) else bodies.with_tools(inputs, attributes.get("mlflow.chat.tools")),
             answer,
-            whole=bodies.is_reply(answer),
-            model="" if string(obj(asked).get("model")) else string(attributes.get("model")),
+            keep_bodies=bodies.is_reply(answer),
+            model="" if string(obj(inputs).get("model")) else string(attributes.get("model")),
             provider=string(attributes.get("mlflow.llm.provider")),
             usage=span_facts.usage(attributes.get("mlflow.chat.tokenUsage")),
             **span_facts.call_fields(failure),
@@ -163,18 +163,18 @@ def _read_span(row: JsonObject) -> TreeSpan:
     )
 
 
-def _fault(told: JsonObject) -> TraceFault | None:
+def _fault(row: JsonObject) -> TraceFault | None:
     """The exception of a span, from the event that tells it, else from its status."""
-    for event in objects(told.get("events")):
+    for event in objects(row.get("events")):
         noted = obj(event.get("attributes"))
         if event.get("name") == "exception":
             kind = string(noted.get("exception.type")).rpartition(".")[2]
             return TraceFault(kind, string(noted.get("exception.message")), string(noted.get("exception.stacktrace")))
-    status = obj(told.get("status"))
-    code = string(status.get("code")) or string(told.get("status_code"))
+    status = obj(row.get("status"))
+    code = string(status.get("code")) or string(row.get("status_code"))
     if not code.endswith("ERROR"):
         return None
-    return span_facts.fault(status.get("message", told.get("status_message"))) or TraceFault()
+    return span_facts.fault(status.get("message", row.get("status_message"))) or TraceFault()
 
 
-MLFLOW = Format("mlflow", "traces of MLflow", 13, _fits, _read)
+MLFLOW = Format("mlflow", "traces of MLflow", 13, _is_mlflow, _read_runs)

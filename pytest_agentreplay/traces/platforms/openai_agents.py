@@ -35,11 +35,11 @@ _CLIENT = frozenset({"base_url", "timeout", "retry", "include_usage", "model_imp
 _TRACES = frozenset({"trace", "trace.span"})
 
 
-def _fits(opened: Opened) -> bool:
+def _is_openai_agents(opened: Opened) -> bool:
     return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows[:SNIFFED]))
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
+def _read_runs(opened: Opened) -> Iterator[Trace]:
     traces: dict[str, JsonObject] = {}
     spans: dict[str, dict[str, JsonObject]] = {}
     for row in _rows(opened.rows):
@@ -78,8 +78,8 @@ def _read_run(row: JsonObject, spans: list[JsonObject], source: Source) -> Trace
 
 
 def _losses(spans: list[JsonObject]) -> tuple[str, ...]:
-    kinds = {_kind(one) for one in spans}
-    redacted = any("redacted" in string(obj(obj(obj(one.get("error")).get("data"))).get("error")) for one in spans)
+    kinds = {_kind(span) for span in spans}
+    redacted = any("redacted" in string(obj(obj(obj(span.get("error")).get("data"))).get("error")) for span in spans)
     chat = (*_LOST, _UNSET) if "generation" in kinds else ()
     return (*chat, *([_ECHOED] if "response" in kinds else []), *([_REDACTED] if redacted else []))
 
@@ -90,12 +90,12 @@ def _kind(row: JsonObject) -> str:
 
 def _read_span(row: JsonObject) -> TreeSpan:
     data, kind, fault = obj(row.get("span_data")), _kind(row), _fault(row)
-    asked, output = data.get("input"), data.get("output")
+    value, output = data.get("input"), data.get("output")
     step: Step | None = None
     if kind == "function":
         step = ToolRun(
             name=string(data.get("name")),
-            arguments=bodies.literal(asked) if isinstance(asked, str) else asked,
+            arguments=bodies.parse_literal(value) if isinstance(value, str) else value,
             result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
             fault=fault,
         )
@@ -128,25 +128,25 @@ def _read_chat(data: JsonObject, facts: dict[str, Any]) -> ModelCall:
 def _read_response(data: JsonObject, facts: dict[str, Any]) -> ModelCall:
     """A call of the Responses model; its messages stand in it only where a processor has put them there."""
     reply = obj(data.get("response"))
-    asked: JsonObject = {"input": data.get("input")} if isinstance(data.get("input"), str | list) else {}
+    request: JsonObject = {"input": data.get("input")} if isinstance(data.get("input"), str | list) else {}
     echoed = {name: reply[name] for name in ("instructions", "tools", "model") if reply.get(name)}
     response_id = string(data.get("response_id"))
-    body = {**echoed, **asked} if asked else {}
+    body = {**echoed, **request} if request else {}
     return bodies.model_call(body, reply or None, dialect="openai_responses", response_id=response_id, **facts)
 
 
-def _fault(told: JsonObject) -> TraceFault | None:
+def _fault(row: JsonObject) -> TraceFault | None:
     """The error of a span: what its data say, unless that is hidden."""
-    error = obj(told.get("error"))
+    error = obj(row.get("error"))
     if not error:
-        return span_facts.fault(told.get("error"))
+        return span_facts.fault(row.get("error"))
     data = obj(error.get("data"))
     inner = string(data.get("error")) or string(data.get("message"))
     message = string(error.get("message"))
-    found = span_facts.fault(inner) if inner else None
-    if found is None or not found.type:
+    failure = span_facts.fault(inner) if inner else None
+    if failure is None or not failure.type:
         return TraceFault("", ": ".join(filter(None, (message, inner))))
-    return found
+    return failure
 
 
-AGENTS = Format("openai-agents", "traces of the OpenAI Agents SDK", 7, _fits, _read)
+AGENTS = Format("openai-agents", "traces of the OpenAI Agents SDK", 7, _is_openai_agents, _read_runs)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers.genai import parsed
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
-from pytest_agentreplay.traces.formats import Format, grouped
+from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
@@ -36,17 +36,15 @@ _HINT = (
 )
 
 
-def _fits(opened: Opened) -> bool:
+def _is_opik(opened: Opened) -> bool:
     traces, spans = _rows(opened.rows[:SNIFFED])
-    return any(_is_span(one) for one in spans.values()) or (
+    return any(_is_span(span) for span in spans.values()) or (
         "downloaded_at" in obj(opened.rows[:1] and opened.rows[0]) and bool(traces)
     )
 
 
-def _is_span(told: JsonObject) -> bool:
-    return (
-        string(told.get("type")) in _KINDS and "trace_id" in told and ("start_time" in told or "project_name" in told)
-    )
+def _is_span(row: JsonObject) -> bool:
+    return string(row.get("type")) in _KINDS and "trace_id" in row and ("start_time" in row or "project_name" in row)
 
 
 def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonObject]]:
@@ -56,32 +54,34 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
     waiting: list[tuple[Json, str]] = [(row, "") for row in reversed([*rows])]
     while waiting:
         row, path = waiting.pop()
-        told = obj(row)
+        fields = obj(row)
         if isinstance(row, list):
-            waiting += [(one, path) for one in reversed(row)]
-        elif isinstance(told.get("body"), dict | list):
-            path = string(told.get("path")) or string(told.get("url"))
-            update = path.rpartition("/")[2] if told.get("method") == "PATCH" else ""
-            body = obj(told["body"]) | {"id": update} if update and isinstance(told["body"], dict) else told["body"]
+            waiting += [(item, path) for item in reversed(row)]
+        elif isinstance(fields.get("body"), dict | list):
+            path = string(fields.get("path")) or string(fields.get("url"))
+            update = path.rpartition("/")[2] if fields.get("method") == "PATCH" else ""
+            body = (
+                obj(fields["body"]) | {"id": update} if update and isinstance(fields["body"], dict) else fields["body"]
+            )
             waiting.append((body, path))
         elif (
-            isinstance(told.get("trace"), dict)
-            or isinstance(told.get("spans"), list)
-            or isinstance(told.get("traces"), list)
+            isinstance(fields.get("trace"), dict)
+            or isinstance(fields.get("spans"), list)
+            or isinstance(fields.get("traces"), list)
         ):
-            waiting += [(one, "spans") for one in reversed(arr(told.get("spans")))]
-            waiting += [(one, "traces") for one in reversed(arr(told.get("traces")))]
-            waiting += [(told["trace"], "traces")] if isinstance(told.get("trace"), dict) else []
-        elif string(told.get("id")):
-            is_trace = "trace" in path or "thread_id" in told
-            kept = spans if "trace_id" in told or "span" in path else traces if is_trace else {}
-            kept[string(told["id"])] = merge_later(kept.get(string(told["id"]), {}), told, empty=_EMPTY)
+            waiting += [(item, "spans") for item in reversed(arr(fields.get("spans")))]
+            waiting += [(item, "traces") for item in reversed(arr(fields.get("traces")))]
+            waiting += [(fields["trace"], "traces")] if isinstance(fields.get("trace"), dict) else []
+        elif string(fields.get("id")):
+            is_trace = "trace" in path or "thread_id" in fields
+            kept = spans if "trace_id" in fields or "span" in path else traces if is_trace else {}
+            kept[string(fields["id"])] = merge_later(kept.get(string(fields["id"]), {}), fields, empty=_EMPTY)
     return traces, spans
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
+def _read_runs(opened: Opened) -> Iterator[Trace]:
     traces, spans = _rows(opened.rows)
-    runs = grouped(spans.values(), lambda span: string(span.get("trace_id")))
+    runs = group_by(spans.values(), lambda span: string(span.get("trace_id")))
     for trace_id in dict.fromkeys((*traces, *runs)):
         rows = runs.get(trace_id, [])
         top = next((span for span in rows if not span.get("parent_span_id")), {})
@@ -96,8 +96,8 @@ def _read(opened: Opened) -> Iterator[Trace]:
             started=moment(root.get("start_time")),
             ended=moment(root.get("end_time")),
             tags=span_facts.texts(root.get("tags")),
-            input=bodies.given(root.get("input")) or None,
-            output=bodies.final(root.get("output")) or None,
+            input=bodies.read_input(root.get("input")) or None,
+            output=bodies.read_output(root.get("output")) or None,
             fault=span_facts.fault(root.get("error_info")),
             grades={string(score.get("name")): score.get("value") for score in objects(root.get("feedback_scores"))},
             losses=_LOST,
@@ -116,7 +116,7 @@ def _read_span(row: JsonObject) -> TreeSpan:
         name=string(row.get("name")),
         call_id=string(metadata.get("tool_call_id")),
         arguments=_arguments(parsed(row.get("input"))),
-        result=UNKNOWN if result is None else bodies.told(result),
+        result=UNKNOWN if result is None else bodies.read_result(result),
         fault=failure,
     )
     step: Step | None = tool if kind == "tool" else None
@@ -149,16 +149,20 @@ def _read_span(row: JsonObject) -> TreeSpan:
     )
 
 
-def _arguments(given: Json) -> Json:
+def _arguments(value: Json) -> Json:
     """The arguments of a tool, which a decorated function may have taken under one name (`**kwargs`)."""
-    told = obj(given)
-    if isinstance(text := told.get("input_str"), str):  # of LangChain: what Python shows of the arguments, and these
-        named = rest(told, "input_str")
-        return named if named.keys() - {"input"} else bodies.literal(text)
+    fields = obj(value)
+    if isinstance(text := fields.get("input_str"), str):  # of LangChain: what Python shows of the arguments, and these
+        arguments = rest(fields, "input_str")
+        return arguments if arguments.keys() - {"input"} else bodies.parse_literal(text)
     for name in ("kw", "kwargs"):
-        if name in told and isinstance(told[name], dict) and not any(arr(one) for one in rest(told, name).values()):
-            return {**rest(told, name, "args"), **obj(told[name])}
-    return given
+        if (
+            name in fields
+            and isinstance(fields[name], dict)
+            and not any(arr(other) for other in rest(fields, name).values())
+        ):
+            return {**rest(fields, name, "args"), **obj(fields[name])}
+    return value
 
 
-OPIK = Format("opik", "traces of Opik", 10, _fits, _read)
+OPIK = Format("opik", "traces of Opik", 10, _is_opik, _read_runs)

@@ -45,9 +45,9 @@ def about(root: JsonObject, *others: JsonObject, user: str = "", session: str = 
     return {**subject(root, *others), **own, "metadata": _clean(rest)}
 
 
-def subject(*told: JsonObject) -> dict[str, Any]:
+def subject(*objects_of_run: JsonObject) -> dict[str, Any]:
     """The fields of a `Trace` that say whose it was, by the first of the objects that tells each."""
-    return {field: first_named(told, names) for field, names in NAMES.items()}
+    return {field: find_named(objects_of_run, names) for field, names in NAMES.items()}
 
 
 def _clean(value: Json, depth: int = 0) -> Json:
@@ -55,9 +55,11 @@ def _clean(value: Json, depth: int = 0) -> Json:
     if depth > _DEEPEST:
         return None
     if isinstance(value, dict):
-        kept = {name: one for name, one in value.items() if not (_ENVIRONMENT.match(name) or _SECRET.search(name))}
-        return {name: _clean(one, depth + 1) for name, one in kept.items()}
-    return [_clean(one, depth + 1) for one in value] if isinstance(value, list) else value
+        kept = {
+            name: member for name, member in value.items() if not (_ENVIRONMENT.match(name) or _SECRET.search(name))
+        }
+        return {name: _clean(member, depth + 1) for name, member in kept.items()}
+    return [_clean(item, depth + 1) for item in value] if isinstance(value, list) else value
 
 
 def texts(value: Json) -> tuple[str, ...]:
@@ -65,10 +67,13 @@ def texts(value: Json) -> tuple[str, ...]:
     return tuple(filter(None, map(string, arr(value))))
 
 
-def first_named(told: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
+def find_named(tables: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
     """Return the first of these fields, in any of the objects, that is a text or a whole number; "" for none."""
-    found = (one.get(name) for one in told for name in names)
-    return next((str(one) for one in found if string(one) or (isinstance(one, int) and not isinstance(one, bool))), "")
+    values = (table.get(name) for table in tables for name in names)
+    return next(
+        (str(value) for value in values if string(value) or (isinstance(value, int) and not isinstance(value, bool))),
+        "",
+    )
 
 
 _COUNTS = {
@@ -105,45 +110,51 @@ _INNER = {
 }
 
 
-def usage(*told: Json) -> dict[str, int]:
+def usage(*candidates: Json) -> dict[str, int]:
     """The first of `told` that counts anything."""
-    return next((found for one in told if (found := _counted(obj(one)))), {})
+    return next((tokens for candidate in candidates if (tokens := _count_tokens(obj(candidate)))), {})
 
 
-def restored(reply: JsonObject, told: Json) -> JsonObject:
+def restore_usage(reply: JsonObject, usage: Json) -> JsonObject:
     """Return a reply with the usage that its API would have sent, made of LangChain's `usage_metadata`."""
-    read = _counted(obj(told))
+    read = _count_tokens(obj(usage))
     if "usage" in reply or not {"input_tokens", "output_tokens"} <= read.keys():
         return reply
-    given, made = read["input_tokens"], read["output_tokens"]
+    input_tokens, made = read["input_tokens"], read["output_tokens"]
     cached, thought = read.get("cache_read.input_tokens", 0), read.get("reasoning.output_tokens", 0)
     told_in: JsonObject = {"cached_tokens": cached}
     told_out: JsonObject = {"reasoning_tokens": thought}
     if "choices" in reply:
-        counted: JsonObject = {"prompt_tokens": given, "completion_tokens": made, "total_tokens": given + made}
+        counted: JsonObject = {
+            "prompt_tokens": input_tokens,
+            "completion_tokens": made,
+            "total_tokens": input_tokens + made,
+        }
         counted |= {"prompt_tokens_details": told_in} if cached else {}
         counted |= {"completion_tokens_details": told_out} if thought else {}
     elif reply.get("object") == "response":
-        counted = {"input_tokens": given, "output_tokens": made, "total_tokens": given + made}
+        counted = {"input_tokens": input_tokens, "output_tokens": made, "total_tokens": input_tokens + made}
         counted |= {"input_tokens_details": told_in, "output_tokens_details": told_out}
     else:
         written = read.get("cache_creation.input_tokens", 0)
-        counted = {"input_tokens": given - cached - written, "output_tokens": made}
+        counted = {"input_tokens": input_tokens - cached - written, "output_tokens": made}
         counted |= {"cache_read_input_tokens": cached} if cached else {}
         counted |= {"cache_creation_input_tokens": written} if written else {}
     return {**reply, "usage": counted}
 
 
-def _counted(told: JsonObject) -> dict[str, int]:
-    found = {name: _first_count(told, names) for name, names in _COUNTS.items()}
+def _count_tokens(fields: JsonObject) -> dict[str, int]:
+    tokens = {name: _first_count(fields, names) for name, names in _COUNTS.items()}
     for name, places in _DETAILS:
-        inner = next((obj(told[place]) for place in places if isinstance(told.get(place), dict)), {})
-        found[name] = _first_count(inner, _INNER[name]) if found[name] is None else found[name]
-    return counts((name, value) for name, value in found.items() if value is not None)
+        inner = next((obj(fields[place]) for place in places if isinstance(fields.get(place), dict)), {})
+        tokens[name] = _first_count(inner, _INNER[name]) if tokens[name] is None else tokens[name]
+    return counts((name, value) for name, value in tokens.items() if value is not None)
 
 
-def _first_count(told: JsonObject, names: tuple[str, ...]) -> Json:
-    return next((int(one) for name in names if _is_whole(one := told.get(name)) and isinstance(one, int | float)), None)
+def _first_count(fields: JsonObject, names: tuple[str, ...]) -> Json:
+    return next(
+        (int(value) for name in names if _is_whole(value := fields.get(name)) and isinstance(value, int | float)), None
+    )
 
 
 def _is_whole(value: Json) -> bool:
@@ -163,36 +174,36 @@ _STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
 
 def fault(value: Json) -> TraceFault | None:
     """The error that a field tells; None where it tells none."""
-    told = parsed(value)
-    if isinstance(told, dict):
-        return _of_struct(told) if told else None
-    told = told if isinstance(told, str) else value
-    if not isinstance(told, str) or not told.strip():
+    parsed_value = parsed(value)
+    if isinstance(parsed_value, dict):
+        return _of_struct(parsed_value) if parsed_value else None
+    parsed_value = parsed_value if isinstance(parsed_value, str) else value
+    if not isinstance(parsed_value, str) or not parsed_value.strip():
         return None
-    return _of_text(told.strip())
+    return _of_text(parsed_value.strip())
 
 
-def call_fields(found: TraceFault | None) -> dict[str, Any]:
+def call_fields(failure: TraceFault | None) -> dict[str, Any]:
     """Return the fields of a model call that failed: the error, and the HTTP status that its message names, else 0."""
-    told = _STATUS.search(found.message[:1000]) if found is not None else None
-    return {"fault": found, "status": int(told[1]) if told else 0}
+    match = _STATUS.search(failure.message[:1000]) if failure is not None else None
+    return {"fault": failure, "status": int(match[1]) if match else 0}
 
 
-def _of_struct(told: JsonObject) -> TraceFault:
+def _of_struct(fields: JsonObject) -> TraceFault:
     """A struct under any of the names that platforms give to type, message and traceback."""
-    inner = next((obj(told[name]) for name in ("error", "exception") if isinstance(told.get(name), dict)), told)
+    inner = next((obj(fields[name]) for name in ("error", "exception") if isinstance(fields.get(name), dict)), fields)
     kind = next(filter(None, (string(inner.get(name)) for name in ("type", "exception_type", "name", "class"))), "")
     message = next(filter(None, (string(inner.get(name)) for name in ("message", "error", "detail", "msg"))), "")
     frames = next((inner[name] for name in ("traceback", "stacktrace", "stack_trace", "stack") if inner.get(name)), "")
     text = frames if isinstance(frames, str) else "\n".join(map(_frame, objects(arr(frames))))
-    said = TraceFault("", message) if kind else _of_line(message)
-    return TraceFault(kind.rpartition(".")[2] or said.type, said.message, text)
+    line = TraceFault("", message) if kind else _of_line(message)
+    return TraceFault(kind.rpartition(".")[2] or line.type, line.message, text)
 
 
-def _frame(told: JsonObject) -> str:
-    line = told.get("line_number", told.get("lineno", "?"))
-    where = f'  File "{string(told.get("filename"))}", line {line}, in {string(told.get("function_name")) or "?"}'
-    return f"{where}\n    {string(told.get('text'))}" if told.get("text") else where
+def _frame(fields: JsonObject) -> str:
+    line = fields.get("line_number", fields.get("lineno", "?"))
+    where = f'  File "{string(fields.get("filename"))}", line {line}, in {string(fields.get("function_name")) or "?"}'
+    return f"{where}\n    {string(fields.get('text'))}" if fields.get("text") else where
 
 
 def _of_text(text: str) -> TraceFault:
@@ -200,20 +211,20 @@ def _of_text(text: str) -> TraceFault:
     if mark:
         raised = _RAISED.findall(tail)
         kind, message = raised[-1] if raised else ("", "")
-        said = _of_line(head.strip())
-        return TraceFault(said.type or kind.rpartition(".")[2], said.message or message.strip(), mark + tail)
+        line = _of_line(head.strip())
+        return TraceFault(line.type or kind.rpartition(".")[2], line.message or message.strip(), mark + tail)
     return _of_line(text)
 
 
 def _of_line(text: str) -> TraceFault:
     """`RefundError('no')`, `shop.RefundError: no`, or a message alone."""
     for form in (_REPR, _SAID):
-        if (found := form.match(text)) and _CLASS.search(kind := found[1].rpartition(".")[2]):
-            return TraceFault(kind, _plain(found[2] or ""))
+        if (match := form.match(text)) and _CLASS.search(kind := match[1].rpartition(".")[2]):
+            return TraceFault(kind, _unquote(match[2] or ""))
     return TraceFault("", text)
 
 
-def _plain(message: str) -> str:
+def _unquote(message: str) -> str:
     """Return the message in a repr's parentheses: the text between the quotes, where it is one text."""
     quote = message[:1]
     if quote in {"'", '"'} and len(message) > 1 and message.endswith(quote) and f"{quote}, " not in message:

@@ -64,14 +64,16 @@ def make_run(
     """
     status = "error" if facts.get("fault") else "ok" if is_done else ""
     trace = Trace(**{"source": source, "id": source.id, "status": status, **facts})
-    spans = _recognised(spans)
-    known = {span.id: span for span in spans if span.id}
-    if root in known and known[root].step is not None:
+    spans = _recognise_tools(spans)
+    by_id = {span.id: span for span in spans if span.id}
+    if root in by_id and by_id[root].step is not None:
         trace = replace(trace, input=None, output=None)
     own = [span for span in spans if span.step is not None]
-    around = {span.id: next((above.id for above in _above(span, known) if above.step is not None), "") for span in own}
-    merged, losses = merge_duplicates([_placed(span, known) for span in own], around)
-    steps = _ordered(merged)
+    around = {
+        span.id: next((above.id for above in _list_parents(span, by_id) if above.step is not None), "") for span in own
+    }
+    merged, losses = merge_duplicates([_place_step(span, by_id) for span in own], around)
+    steps = _sort_steps(merged)
     holders = {span.parent for span in spans}
     unused = sum(span.step is None and not span.agent and span.id not in holders for span in spans)
     losses += [f"{unused} records of neither a model nor a tool are left out"] if unused else []
@@ -94,26 +96,26 @@ def make_run(
     )
 
 
-def _recognised(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
+def _recognise_tools(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
     """Return the spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
     calls = [span.step for span in spans if isinstance(span.step, ModelCall)]
     names = {string(tool.get("name")) for call in calls for tool in call.tools}
-    told = (
+    message_parts = (
         part
         for call in calls
         for message in (*call.messages, call.reply or {})
         for part in objects(message.get("parts"))
     )
-    names |= {string(part.get("name")) for part in told if part.get("type") == "tool_call"}
+    names |= {string(part.get("name")) for part in message_parts if part.get("type") == "tool_call"}
     return [
         replace(span, step=span.tool) if span.step is None and span.tool and span.tool.name in names - {""} else span
         for span in spans
     ]
 
 
-def _placed(span: TreeSpan, known: dict[str, TreeSpan]) -> Step:
+def _place_step(span: TreeSpan, by_id: dict[str, TreeSpan]) -> Step:
     assert span.step is not None
-    agent = span.step.agent or next((above.agent for above in _above(span, known) if above.agent), "")
+    agent = span.step.agent or next((above.agent for above in _list_parents(span, by_id) if above.agent), "")
     return replace(span.step, id=span.id, parent=span.parent, agent=agent, started=span.started, ended=span.ended)
 
 
@@ -123,16 +125,16 @@ def _tells(step: Step) -> bool:
     return bool(step.messages) or step.reply is not None
 
 
-def _above(span: TreeSpan, known: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
+def _list_parents(span: TreeSpan, by_id: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
     """Yield the spans in which this one happened, the nearest first."""
     seen = {span.id}
-    while (above := known.get(span.parent)) is not None and above.id not in seen:
+    while (above := by_id.get(span.parent)) is not None and above.id not in seen:
         seen.add(above.id)
         yield above
         span = above
 
 
-def _ordered(steps: list[Step]) -> list[Step]:
+def _sort_steps(steps: list[Step]) -> list[Step]:
     """Return the steps in order of their start, the shorter of two first; as they stand where any has no start."""
     if any(step.started is None for step in steps):
         return steps

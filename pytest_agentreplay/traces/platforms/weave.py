@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import merge_later, obj, rest, string
-from pytest_agentreplay.traces.formats import Format, find_rows, grouped
+from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
@@ -38,21 +38,23 @@ _REFERENCES = (
 )
 
 
-def _fits(opened: Opened) -> bool:
+def _is_weave(opened: Opened) -> bool:
     return bool(_calls(opened.rows[:SNIFFED]))
 
 
 def _calls(rows: Iterable[Json]) -> list[JsonObject]:
     """The calls in whatever holds them; a start and its end, sent apart, are one call."""
     merged: dict[str, JsonObject] = {}
-    for told in find_rows(rows, lambda told: "op_name" in told or ("ended_at" in told and "id" in told), _BATCHES):
-        known = string(told.get("id"))
-        merged[known] = merge_later(merged.get(known, {}), told)
+    for row in find_rows(
+        rows, lambda candidate: "op_name" in candidate or ("ended_at" in candidate and "id" in candidate), _BATCHES
+    ):
+        call_id = string(row.get("id"))
+        merged[call_id] = merge_later(merged.get(call_id, {}), row)
     return [call for call in merged.values() if string(call.get("op_name")).startswith(_MARKS)]
 
 
-def _read(opened: Opened) -> Iterator[Trace]:
-    for trace_id, calls in grouped(_calls(opened.rows), lambda call: string(call.get("trace_id"))).items():
+def _read_runs(opened: Opened) -> Iterator[Trace]:
+    for trace_id, calls in group_by(_calls(opened.rows), lambda call: string(call.get("trace_id"))).items():
         calls.sort(key=lambda call: moment(call.get("started_at")) or 0)
         root = root_of(calls, "id", "parent_id")
         if any(_refers(call.get(side)) for call in calls if _of_model(call) for side in ("inputs", "output")):
@@ -67,8 +69,8 @@ def _read(opened: Opened) -> Iterator[Trace]:
             name=_name(root),
             started=moment(root.get("started_at")),
             ended=moment(root.get("ended_at")),
-            input=bodies.given(_arguments(root)) or None,
-            output=bodies.final(root.get("output")),
+            input=bodies.read_input(_arguments(root)) or None,
+            output=bodies.read_output(root.get("output")),
             fault=span_facts.fault(root.get("exception")),
             losses=_LOST,
             **span_facts.about(
@@ -107,7 +109,7 @@ def _read_span(call: JsonObject) -> TreeSpan:
         name=_name(call),
         call_id=string(obj(call.get("attributes")).get("tool_call_id")),
         arguments=_arguments(call),
-        result=UNKNOWN if is_unknown else bodies.told(output),
+        result=UNKNOWN if is_unknown else bodies.read_result(output),
         fault=failure,
     )
     step: Step | None = tool if kind == "tool" else None
@@ -115,7 +117,7 @@ def _read_span(call: JsonObject) -> TreeSpan:
         step = bodies.model_call(
             _arguments(call),
             rest(obj(output), "request_id") or output,
-            whole=bodies.is_reply(output),
+            keep_bodies=bodies.is_reply(output),
             usage=span_facts.usage(next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)),
             **span_facts.call_fields(failure),
         )
@@ -134,13 +136,13 @@ def _refers(value: Json) -> bool:
     """Whether a value, or anything in it, stands elsewhere and was not fetched."""
     waiting = [rest(value, "self") if isinstance(value, dict) else value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str) and one.startswith(_MARKS):
+        part = waiting.pop()
+        if isinstance(part, str) and part.startswith(_MARKS):
             return True
-        if isinstance(one, dict) and one.get("_type") == "CustomWeaveType":
+        if isinstance(part, dict) and part.get("_type") == "CustomWeaveType":
             return True
-        waiting += one.values() if isinstance(one, dict) else one if isinstance(one, list) else ()
+        waiting += part.values() if isinstance(part, dict) else part if isinstance(part, list) else ()
     return False
 
 
-WEAVE = Format("weave", "calls of Weave", 12, _fits, _read)
+WEAVE = Format("weave", "calls of Weave", 12, _is_weave, _read_runs)

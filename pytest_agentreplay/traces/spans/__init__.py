@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 def _otlp(name: str, title: str, rank: float) -> Format:
-    def fits(opened: Opened) -> bool:
+    def is_family(opened: Opened) -> bool:
         return otlp.family(opened) == name
 
-    return Format(name, f"OTLP JSON, {title}", rank, fits, _reading(otlp.read, name), together="otlp")
+    return Format(name, f"OTLP JSON, {title}", rank, is_family, _reading(otlp.read_file, name), together="otlp")
 
 
-def _listed(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) -> Format:
-    return Format(name, title, rank, fits, _reading(flat_json.read, name), together=name)
+def _list_format(name: str, title: str, rank: float, fits: Callable[[Opened], bool]) -> Format:
+    return Format(name, title, rank, fits, _reading(flat_json.read_rows, name), together=name)
 
 
 def _reading(read: Callable[..., Iterable[Trace]], name: str) -> Callable[..., list[Trace]]:
@@ -53,11 +53,11 @@ FORMATS: tuple[Format, ...] = (
     _otlp(otlp.GENAI, "OpenTelemetry GenAI spans", 2.4),
     _otlp(otlp.EVENTS, "OpenTelemetry GenAI log records", 2.5),
     Format("otlp-protobuf", "OTLP protobuf", 2.9, otlp.is_protobuf, otlp.refuse_protobuf),
-    _listed("phoenix-spans", "spans of Phoenix's REST API", 3.0, flat_json.is_page),
+    _list_format("phoenix-spans", "spans of Phoenix's REST API", 3.0, flat_json.is_page),
     Format("phoenix-traces", "traces of Phoenix's REST API", 3.1, flat_json.is_trace_list, flat_json.refuse_traces),
-    _listed("foundry-spans", "spans of Azure AI Foundry", 3.9, flat_json.is_foundry),
-    _listed("openinference-spans", "a list of OpenInference spans", 4.0, flat_json.is_list),
-    _listed("otel-console", "OpenTelemetry's console exporter", 5.0, flat_json.is_console),
+    _list_format("foundry-spans", "spans of Azure AI Foundry", 3.9, flat_json.is_foundry),
+    _list_format("openinference-spans", "a list of OpenInference spans", 4.0, flat_json.is_list),
+    _list_format("otel-console", "OpenTelemetry's console exporter", 5.0, flat_json.is_console),
     Format("appinsights", "Azure Application Insights", 6.0, flat_json.is_insights, _read_insights, "appinsights"),
 )
 """The formats of this package, by rank."""

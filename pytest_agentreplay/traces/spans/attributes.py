@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, string
-from pytest_agentreplay.traces.platforms.span_facts import NAMES, first_named, usage
+from pytest_agentreplay.traces.platforms.span_facts import NAMES, find_named, usage
 from pytest_agentreplay.traces.wire import without_absent
 
 if TYPE_CHECKING:
@@ -23,44 +23,44 @@ if TYPE_CHECKING:
 
 def flat(attributes: JsonObject) -> JsonObject:
     """The attributes, and whatever objects among them hold under its dotted name, wherever the names are split."""
-    found, waiting = dict(attributes), [*attributes.items()]
+    flattened, waiting = dict(attributes), [*attributes.items()]
     while waiting:
         name, value = waiting.pop()
         if isinstance(value, dict):
-            inner = {f"{name}.{rest}": held for rest, held in value.items()}
+            inner = {f"{name}.{rest}": member for rest, member in value.items()}
             waiting += inner.items()
-            for path, held in inner.items():
-                found.setdefault(path, held)
-    return found
+            for path, member in inner.items():
+                flattened.setdefault(path, member)
+    return flattened
 
 
-def at(attributes: JsonObject, *names: str) -> Json:
+def find_value(attributes: JsonObject, *names: str) -> Json:
     """Return the value of the first name that has one; None for none."""
-    return next((found for name in names if (found := attributes.get(name)) is not None), None)
+    return next((value for name in names if (value := attributes.get(name)) is not None), None)
 
 
 def text(attributes: JsonObject, *names: str) -> str:
     """The first text under `names`; "" for none."""
-    return next((found for name in names if (found := string(attributes.get(name)))), "")
+    return next((value for name in names if (value := string(attributes.get(name)))), "")
 
 
 def tree(attributes: JsonObject, *names: str) -> Json:
     """The value of the first name that has one, JSON in a text parsed; one that is spread over names put together."""
     for name in names:
-        found = attributes.get(name)
-        if found is not None and not (isinstance(found, dict) and all(place[:1].isdigit() for place in found)):
-            return genai.parsed(found)
+        value = attributes.get(name)
+        if value is not None and not (isinstance(value, dict) and all(place[:1].isdigit() for place in value)):
+            return genai.parsed(value)
         start = f"{name}."
-        if spread := {one[len(start) :]: held for one, held in attributes.items() if one.startswith(start)}:
+        if spread := {key[len(start) :]: part for key, part in attributes.items() if key.startswith(start)}:
             return grown(spread)
     return None
 
 
-def under(attributes: JsonObject, prefix: str) -> JsonObject:
+def select_prefixed(attributes: JsonObject, prefix: str) -> JsonObject:
     """Return the attributes under `prefix`, without it; of an object among them only the object itself."""
-    found = {name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)}
-    held = tuple(f"{name}." for name, value in found.items() if isinstance(value, dict))
-    return {name: value for name, value in found.items() if not name.startswith(held)} if held else found
+    selected = {name[len(prefix) :]: value for name, value in attributes.items() if name.startswith(prefix)}
+    prefixes = tuple(f"{name}." for name, value in selected.items() if isinstance(value, dict))
+    return {name: value for name, value in selected.items() if not name.startswith(prefixes)} if prefixes else selected
 
 
 def grown(value: Json) -> Json:
@@ -125,33 +125,35 @@ _NEW_NAMES = {
 _OPENAI_NAMES = {"stop_sequences": "stop", "choice.count": "n"}
 
 
-def named(provider: str) -> str:
+def normalize_provider(provider: str) -> str:
     """Return a provider by its name in the conventions, however it was spelled."""
-    found = provider.lower()
-    return _NEW_NAMES.get(found, found if found in _DIALECTS else provider)
+    name = provider.lower()
+    return _NEW_NAMES.get(name, name if name in _DIALECTS else provider)
 
 
 def dialect(provider: str, api: str = "") -> str:
     """The API that a provider is spoken to in; "" unknown. `api` is the word of an instrumentation for it."""
-    found = _DIALECTS.get(provider.lower(), "")
-    return "openai_responses" if found == "openai_chat" and api.startswith("response") else found
+    dialect_name = _DIALECTS.get(provider.lower(), "")
+    return "openai_responses" if dialect_name == "openai_chat" and api.startswith("response") else dialect_name
 
 
-def parameters(spoken: str, given: JsonObject) -> JsonObject:
+def parameters(spoken: str, fields: JsonObject) -> JsonObject:
     """Parameters of a request under the names of the API."""
     names = _OPENAI_NAMES if spoken in {"", "openai_chat"} else {}
-    return {names.get(name, name): value for name, value in without_absent(given).items() if value is not None}
+    return {names.get(name, name): value for name, value in without_absent(fields).items() if value is not None}
 
 
 def finish_reason(spoken: str, word: str) -> str:
     """A finish reason in the provider's word: the conventions say "tool_call" for all of them."""
-    told = {"openai_chat": "tool_calls", "anthropic": "tool_use", "bedrock": "tool_use"}
-    return told.get(spoken, word) if word == "tool_call" else word
+    words_of_apis = {"openai_chat": "tool_calls", "anthropic": "tool_use", "bedrock": "tool_use"}
+    return words_of_apis.get(spoken, word) if word == "tool_call" else word
 
 
-def usage_under(held: JsonObject, prefix: str) -> dict[str, int]:
+def usage_under(attributes: JsonObject, prefix: str) -> dict[str, int]:
     """The counts of tokens whose names begin with `prefix`."""
-    return usage({name.removeprefix(prefix): number(one) for name, one in held.items() if name.startswith(prefix)})
+    return usage(
+        {name.removeprefix(prefix): number(value) for name, value in attributes.items() if name.startswith(prefix)}
+    )
 
 
 def number(value: Json) -> Json:
@@ -168,31 +170,34 @@ _METADATA = ("langfuse.trace.metadata.", _MARKS, "metadata.")
 _RESOURCE = ("service.name", "service.version", "deployment.environment.name", "deployment.environment")
 
 
-def whose(spans: Sequence[Span]) -> dict[str, Any]:
+def read_subject(spans: Sequence[Span]) -> dict[str, Any]:
     """Return the fields of a `Trace` that say whose it was; the first span that has one wins: the root is first."""
-    held = [
+    tables = [
         # OpenInference keeps JSON under `metadata`.
         span.attributes | {f"metadata.{name}": value for name, value in obj(tree(span.attributes, "metadata")).items()}
         for span in spans
     ]
     resource = next((span.resource for span in spans if span.resource), {})
-    tags = next((found for one in held if (found := tree(one, *_TAGS)) is not None), None)
+    tags = next((value_of_tags for table in tables if (value_of_tags := tree(table, *_TAGS)) is not None), None)
     metadata = {
-        name: value for one in reversed(held) for prefix in _METADATA for name, value in under(one, prefix).items()
+        name: value
+        for table in reversed(tables)
+        for prefix in _METADATA
+        for name, value in select_prefixed(table, prefix).items()
     }
     return {
-        **{field: _word((*held, resource), names) for field, names in _SUBJECT.items()},
+        **{field: _word((*tables, resource), names) for field, names in _SUBJECT.items()},
         "tags": words(tags),
         "metadata": {name: tree({"": value}, "") for name, value in metadata.items()}
         | {name: resource[name] for name in _RESOURCE if name in resource},
     }
 
 
-def _word(held: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
-    word = first_named(held, names)
+def _word(tables: tuple[JsonObject, ...], names: tuple[str, ...]) -> str:
+    word = find_named(tables, names)
     return str(tree({"": word}, "")) if word.startswith('"') else word
 
 
-def words(found: Json) -> tuple[str, ...]:
+def words(value: Json) -> tuple[str, ...]:
     """The texts in a list, or a text alone."""
-    return tuple(filter(None, map(string, arr(found) or [found])))
+    return tuple(filter(None, map(string, arr(value) or [value])))

@@ -18,7 +18,7 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.genai import carries_tools
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.platforms import library_messages
-from pytest_agentreplay.traces.spans.attributes import named, text
+from pytest_agentreplay.traces.spans.attributes import normalize_provider, text
 from pytest_agentreplay.traces.spans.span import Span, SpanEvent
 
 if TYPE_CHECKING:
@@ -30,32 +30,32 @@ REDACTED = "__REDACTED__"
 _ROLES = {"developer": "system", "model": "assistant", "human": "user", "ai": "assistant", "function": "tool"}
 
 
-def messages(found: Json) -> tuple[JsonObject, ...]:
+def messages(value: Json) -> tuple[JsonObject, ...]:
     """A list of messages, a text of one, or a single message."""
-    items = found if isinstance(found, list) else [found] if found else []
-    return genai.joined(message(item) for item in items if item)
+    items = value if isinstance(value, list) else [value] if value else []
+    return genai.join_neighbours(message(item) for item in items if item)
 
 
 def message(item: Json) -> JsonObject:
     """One message, of the conventions' own form or of a provider's."""
-    told = genai.message(_plain(item))
-    role = string(told["role"])
+    neutral = genai.message(_normalize_message(item))
+    role = string(neutral["role"])
     role = _ROLES.get(role, role)
-    return {"role": role, "parts": [_part(role, part) for part in objects(told["parts"])]}
+    return {"role": role, "parts": [_part(role, part) for part in objects(neutral["parts"])]}
 
 
-def instructions(found: Json) -> tuple[JsonObject, ...]:
+def instructions(value: Json) -> tuple[JsonObject, ...]:
     """System instructions, which are a text, parts, or messages of their own."""
-    if isinstance(found, list) and all("role" in one for one in objects(found)):
-        return messages([{**one, "role": "system"} for one in objects(found)])
-    parts = found if isinstance(found, list) else [found] if found else []
+    if isinstance(value, list) and all("role" in item for item in objects(value)):
+        return messages([{**item, "role": "system"} for item in objects(value)])
+    parts = value if isinstance(value, list) else [value] if value else []
     plain: list[Json] = [part if isinstance(part, dict) else {"type": "text", "content": part} for part in parts]
     return messages([{"role": "system", "parts": plain}]) if plain else ()
 
 
-def reply(found: Json, finish: str = "") -> JsonObject | None:
+def reply(value: Json, finish: str = "") -> JsonObject | None:
     """The assistant's message among `found`, with its finish reason; None for one that says nothing."""
-    first = next(iter(messages(found[:1] if isinstance(found, list) else found)), None)
+    first = next(iter(messages(value[:1] if isinstance(value, list) else value)), None)
     if first is None:
         return None
     return {"role": "assistant", "parts": first["parts"], "finish_reason": finish}
@@ -66,22 +66,22 @@ def cut_short(value: Json) -> bool:
     return isinstance(value, str) and value[:1] in {"[", "{"} and isinstance(parse(value), NotJson)
 
 
-def _plain(item: Json) -> Json:
+def _normalize_message(item: Json) -> Json:
     """Return a message as genai reads it: without empty fields, old shapes of tool calls in the usual one."""
-    found = obj(item)
-    if not found:
+    fields = obj(item)
+    if not fields:
         return item
-    told: JsonObject = {name: value for name, value in found.items() if value is not None}
-    if calls := [call for call in objects(told.get("tool_calls")) if "function" not in call and "name" in call]:
-        told["tool_calls"] = [_call(call) for call in calls]
-    if string(told.get("role")) == "tool" and "id" in told and "tool_call_id" not in told:
-        told["tool_call_id"] = told["id"]
-    if any(carries_tools(block) for block in objects(told.get("content"))):
-        return told | {"role": "user"} if told.get("role") == "tool" else told
-    if string(told.get("role")) == "tool" and not {"parts", "tool_call_id", "tool_name", "name"} & told.keys():
-        answer: JsonObject = {"type": "tool_call_response", "response": told.get("content")}
+    filled: JsonObject = {name: value for name, value in fields.items() if value is not None}
+    if calls := [call for call in objects(filled.get("tool_calls")) if "function" not in call and "name" in call]:
+        filled["tool_calls"] = [_call(call) for call in calls]
+    if string(filled.get("role")) == "tool" and "id" in filled and "tool_call_id" not in filled:
+        filled["tool_call_id"] = filled["id"]
+    if any(carries_tools(block) for block in objects(filled.get("content"))):
+        return filled | {"role": "user"} if filled.get("role") == "tool" else filled
+    if string(filled.get("role")) == "tool" and not {"parts", "tool_call_id", "tool_name", "name"} & filled.keys():
+        answer: JsonObject = {"type": "tool_call_response", "response": filled.get("content")}
         return {"role": "tool", "parts": [answer]}
-    return told
+    return filled
 
 
 def _call(call: JsonObject) -> JsonObject:
@@ -92,14 +92,14 @@ def _call(call: JsonObject) -> JsonObject:
 def _part(role: str, part: JsonObject) -> JsonObject:
     kind = string(part.get("type"))
     if kind == "tool_call_response" or (kind == "text" and role == "tool"):
-        given = next((part[name] for name in ("response", "result", "content") if part.get(name) is not None), None)
-        named = {"name": part["name"]} if string(part.get("name")) else {}
+        value = next((part[name] for name in ("response", "result", "content") if part.get(name) is not None), None)
+        name_field = {"name": part["name"]} if string(part.get("name")) else {}
         failed = {"is_error": True} if part.get("is_error") is True else {}
         return {
             "type": "tool_call_response",
             "id": string(part.get("id")),
-            **named,
-            "response": genai.parsed(given),
+            **name_field,
+            "response": genai.parsed(value),
             **failed,
         }
     if kind == "tool_call":
@@ -123,35 +123,40 @@ def tells(event: SpanEvent) -> bool:
     return event.name in {DETAILS, CHOICE, *_MESSAGE, *_CONTENT}
 
 
-def joined(spans: Iterable[Span], records: Iterable[SpanEvent]) -> list[Span]:
+def join_events(spans: Iterable[Span], records: Iterable[SpanEvent]) -> list[Span]:
     """Return the spans with what their events and records say; a record without its span gets a span."""
-    told: defaultdict[tuple[str, str], list[SpanEvent]] = defaultdict(list)
+    by_span: defaultdict[tuple[str, str], list[SpanEvent]] = defaultdict(list)
     for record in records:
         if tells(record):
-            told[record.trace, record.span].append(record)
-    found = []
+            by_span[record.trace, record.span].append(record)
+    joined_spans = []
     for span in spans:
-        own = [*told.pop((span.trace, span.id), ()), *filter(tells, span.events)] or _kept(span.attributes)
-        found.append(replace(span, attributes=_attributes(own) | span.attributes) if own else span)
-    return [*found, *(made for (trace, known), group in told.items() for made in _made(trace, known, group))]
+        own = [*by_span.pop((span.trace, span.id), ()), *filter(tells, span.events)] or _list_kept_events(
+            span.attributes
+        )
+        joined_spans.append(replace(span, attributes=_attributes(own) | span.attributes) if own else span)
+    return [
+        *joined_spans,
+        *(made for (trace, span_id), group in by_span.items() for made in _make_spans(trace, span_id, group)),
+    ]
 
 
-def _made(trace: str, known: str, group: list[SpanEvent]) -> list[Span]:
+def _make_spans(trace: str, span_id: str, group: list[SpanEvent]) -> list[Span]:
     """Return a span for records alone; records that name none are one call each."""
-    if not known:
+    if not span_id:
         details = [event for event in group if event.name == DETAILS]
         return [_alone(trace, f"{number}", [event]) for number, event in enumerate(details, 1)]
-    return [_alone(trace, known, group)]
+    return [_alone(trace, span_id, group)]
 
 
-def _alone(trace: str, known: str, group: list[SpanEvent]) -> Span:
+def _alone(trace: str, span_id: str, group: list[SpanEvent]) -> Span:
     times = [event.at for event in group if event.at is not None]
     plain: JsonObject = {"gen_ai.operation.name": "chat"}
     for event in group:
         plain |= {name: value for name, value in event.attributes.items() if name.startswith("gen_ai.")}
     return Span(
         trace=trace,
-        id=known,
+        id=span_id,
         started=min(times, default=None),
         ended=max(times, default=None),
         attributes=plain | _attributes(group),
@@ -159,23 +164,23 @@ def _alone(trace: str, known: str, group: list[SpanEvent]) -> Span:
 
 
 def _attributes(events: Iterable[SpanEvent]) -> JsonObject:
-    found: JsonObject = {}
-    asked: list[Json] = []
-    told: list[Json] = []
+    attributes: JsonObject = {}
+    input_messages: list[Json] = []
+    output_messages: list[Json] = []
     ordered = sorted(events, key=lambda event: event.at or 0)
     for event in ordered:
         if event.name == DETAILS:
-            found |= event.attributes
+            attributes |= event.attributes
         elif event.name in _CONTENT:
             name = _CONTENT[event.name]
-            found |= {name: event.attributes[name]} if name in event.attributes else {}
+            attributes |= {name: event.attributes[name]} if name in event.attributes else {}
         elif event.name == CHOICE and (message := _choice(_body(event))):
-            told.append(message)
-        elif (role := _MESSAGE.get(event.name)) and (message := _said(_body(event), role)):
-            asked.append(message)
-    found |= {"gen_ai.input.messages": asked} if asked else {}
-    found |= {"gen_ai.output.messages": told} if told else {}
-    return found
+            output_messages.append(message)
+        elif (role := _MESSAGE.get(event.name)) and (message := _read_message(_body(event), role)):
+            input_messages.append(message)
+    attributes |= {"gen_ai.input.messages": input_messages} if input_messages else {}
+    attributes |= {"gen_ai.output.messages": output_messages} if output_messages else {}
+    return attributes
 
 
 def _body(event: SpanEvent) -> JsonObject:
@@ -184,27 +189,27 @@ def _body(event: SpanEvent) -> JsonObject:
     return obj(event.body) or obj(written) or {name: genai.parsed(value) for name, value in event.attributes.items()}
 
 
-def _said(body: JsonObject, role: str) -> JsonObject | None:
+def _read_message(body: JsonObject, role: str) -> JsonObject | None:
     """Return a message; None where content was not captured."""
-    told = {name: body[name] for name in _SAID if body.get(name) is not None}
-    calls = [call for call in objects(told.get("tool_calls")) if "arguments" in obj(call.get("function"))]
-    if not calls and not told.get("content") and not told.get("parts"):
+    fields = {name: body[name] for name in _SAID if body.get(name) is not None}
+    calls = [call for call in objects(fields.get("tool_calls")) if "arguments" in obj(call.get("function"))]
+    if not calls and not fields.get("content") and not fields.get("parts"):
         return None
-    return {"role": role, **told}
+    return {"role": role, **fields}
 
 
 def _choice(body: JsonObject) -> JsonObject | None:
     message = obj(body.get("message")) or {name: body.get(name) for name in ("content", "tool_calls", "parts")}
     if isinstance(body.get("message"), list | str):  # Strands puts the blocks of Converse in its place
         message = {"content": body["message"]}
-    told = _said(message, "assistant")
-    return told and {**told, "finish_reason": string(body.get("finish_reason"))}
+    reply_message = _read_message(message, "assistant")
+    return reply_message and {**reply_message, "finish_reason": string(body.get("finish_reason"))}
 
 
-def _kept(attributes: JsonObject) -> list[SpanEvent]:
+def _list_kept_events(attributes: JsonObject) -> list[SpanEvent]:
     """Return the events that an instrumentation wrote into one attribute of the span."""
-    kept = [one for name in _KEPT for one in objects(genai.parsed(attributes.get(name)))]
-    return [SpanEvent(name=string(one.get("event.name")), body=one) for one in kept]
+    kept = [event for name in _KEPT for event in objects(genai.parsed(attributes.get(name)))]
+    return [SpanEvent(name=string(event.get("event.name")), body=event) for event in kept]
 
 
 _ADK = "gcp.vertex.agent."
@@ -220,47 +225,51 @@ _AI_SDK = {
 }
 
 
-def translated(held: JsonObject) -> JsonObject:
+def translate_names(attributes: JsonObject) -> JsonObject:
     """Return the attributes, with those that a framework has named otherwise under the conventions' names, too."""
-    names = " ".join(held)
-    found = _adk(held) if _ADK in names else _ai_sdk(held) if "ai.operationId" in held else {}
-    return {name: value for name, value in found.items() if value not in (None, "", [])} | held
+    names = " ".join(attributes)
+    own = _adk(attributes) if _ADK in names else _ai_sdk(attributes) if "ai.operationId" in attributes else {}
+    return {name: value for name, value in own.items() if value not in (None, "", [])} | attributes
 
 
-def _adk(held: JsonObject) -> JsonObject:
-    asked = obj(genai.parsed(held.get(f"{_ADK}llm_request")))
-    told = obj(genai.parsed(held.get(f"{_ADK}llm_response")))
-    config = obj(asked.get("config"))
+def _adk(attributes: JsonObject) -> JsonObject:
+    request = obj(genai.parsed(attributes.get(f"{_ADK}llm_request")))
+    reply_body = obj(genai.parsed(attributes.get(f"{_ADK}llm_response")))
+    config = obj(request.get("config"))
     return {
-        "gen_ai.input.messages": asked.get("contents"),
+        "gen_ai.input.messages": request.get("contents"),
         "gen_ai.system_instructions": config.get("system_instruction", config.get("systemInstruction")),
         "gen_ai.tool.definitions": config.get("tools"),
-        "gen_ai.output.messages": [told["content"]] if obj(told.get("content")) else None,
-        "gen_ai.response.finish_reasons": string(told.get("finish_reason", told.get("finishReason"))),
-        "gen_ai.tool.call.arguments": held.get(f"{_ADK}tool_call_args"),
-        "gen_ai.tool.call.result": held.get(f"{_ADK}tool_response"),
-        "gen_ai.conversation.id": held.get(f"{_ADK}session_id"),
+        "gen_ai.output.messages": [reply_body["content"]] if obj(reply_body.get("content")) else None,
+        "gen_ai.response.finish_reasons": string(reply_body.get("finish_reason", reply_body.get("finishReason"))),
+        "gen_ai.tool.call.arguments": attributes.get(f"{_ADK}tool_call_args"),
+        "gen_ai.tool.call.result": attributes.get(f"{_ADK}tool_response"),
+        "gen_ai.conversation.id": attributes.get(f"{_ADK}session_id"),
     }
 
 
-def _ai_sdk(held: JsonObject) -> JsonObject:
-    operation = string(held.get("ai.operationId"))
-    asked = genai.parsed(held.get("ai.prompt.messages")) or obj(genai.parsed(held.get("ai.prompt"))).get("messages")
-    calls = objects(obj(library_messages.ai_sdk_reply(held.get("ai.response.toolCalls"))).get("tool_calls"))
-    words = held.get("ai.response.text")
+def _ai_sdk(attributes: JsonObject) -> JsonObject:
+    operation = string(attributes.get("ai.operationId"))
+    prompt = genai.parsed(attributes.get("ai.prompt.messages")) or obj(genai.parsed(attributes.get("ai.prompt"))).get(
+        "messages"
+    )
+    calls = objects(obj(library_messages.ai_sdk_reply(attributes.get("ai.response.toolCalls"))).get("tool_calls"))
+    words = attributes.get("ai.response.text")
     answer: JsonObject = {"role": "assistant", "content": words, **({"tool_calls": [*calls]} if calls else {})}
-    listed: list[Json] = [one for message in arr(asked) for one in library_messages.ai_sdk_messages(message)]
-    provider, _, api = string(held.get("ai.model.provider")).partition(".")
-    return {name: held[old] for old, name in _AI_SDK.items() if old in held} | {
-        "gen_ai.provider.name": named(provider),
+    listed: list[Json] = [item for message in arr(prompt) for item in library_messages.ai_sdk_messages(message)]
+    provider, _, api = string(attributes.get("ai.model.provider")).partition(".")
+    return {name: attributes[old] for old, name in _AI_SDK.items() if old in attributes} | {
+        "gen_ai.provider.name": normalize_provider(provider),
         "openai.api.type": api,
         "gen_ai.operation.name": next((name for end, name in _OPERATIONS if operation.endswith(end)), None),
-        "gen_ai.input.messages": listed or obj(genai.parsed(held.get("ai.prompt"))).get("prompt"),
+        "gen_ai.input.messages": listed or obj(genai.parsed(attributes.get("ai.prompt"))).get("prompt"),
         "gen_ai.output.messages": [answer] if words or calls else None,
-        "gen_ai.tool.definitions": [_tool(obj(genai.parsed(one))) for one in arr(held.get("ai.prompt.tools"))],
+        "gen_ai.tool.definitions": [
+            _tool(obj(genai.parsed(definition))) for definition in arr(attributes.get("ai.prompt.tools"))
+        ],
     }
 
 
-def _tool(one: JsonObject) -> Json:
-    schema = one.get("inputSchema", one.get("parameters"))
-    return {"name": one.get("name"), "description": one.get("description"), "parameters": schema}
+def _tool(definition: JsonObject) -> Json:
+    schema = definition.get("inputSchema", definition.get("parameters"))
+    return {"name": definition.get("name"), "description": definition.get("description"), "parameters": schema}

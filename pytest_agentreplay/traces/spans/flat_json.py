@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.traces.formats import grouped
+from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.moments import nanoseconds
 from pytest_agentreplay.traces.spans import otlp
-from pytest_agentreplay.traces.spans.attributes import at, flat, number, under
+from pytest_agentreplay.traces.spans.attributes import find_value, flat, number, select_prefixed
 from pytest_agentreplay.traces.spans.runs import runs
 from pytest_agentreplay.traces.spans.span import Span, SpanEvent
 
@@ -32,38 +32,38 @@ _CONTEXT = ("context.span_id", "context.trace_id")
 
 def is_page(opened: Opened) -> bool:
     """Whether it holds pages of Phoenix with spans."""
-    return any(_is_listed(one) or _is_otlp(one) for one in _paged(opened))
+    return any(_is_listed(row) or _is_otlp(row) for row in _list_page(opened))
 
 
 def is_list(opened: Opened) -> bool:
     """Whether it holds spans of Phoenix or OpenInference, without a page around them."""
-    return any(_is_listed(one) for one in _rows(opened))
+    return any(_is_listed(row) for row in _rows(opened))
 
 
 def is_console(opened: Opened) -> bool:
     """Whether it holds what the console exporter prints."""
-    return any({"context", "kind", "attributes", "resource"} <= one.keys() for one in _rows(opened))
+    return any({"context", "kind", "attributes", "resource"} <= row.keys() for row in _rows(opened))
 
 
 def is_foundry(opened: Opened) -> bool:
     """Whether it holds spans of Azure AI Foundry."""
     return any(
-        "context" in one and any(name.startswith("microsoft.foundry") for name in flat(obj(one.get("attributes"))))
-        for one in _rows(opened)
+        "context" in row and any(name.startswith("microsoft.foundry") for name in flat(obj(row.get("attributes"))))
+        for row in _rows(opened)
     )
 
 
 def is_trace_list(opened: Opened) -> bool:
     """Whether it holds Phoenix's list of traces, which says nothing of what is in them."""
-    return any({"trace_id", "project_id", "start_time"} <= one.keys() for one in _paged(opened))
+    return any({"trace_id", "project_id", "start_time"} <= row.keys() for row in _list_page(opened))
 
 
-def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
+def read_rows(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
     """Return the runs in spans that are in no envelope of OTLP, pages or not."""
     files = (opened, *beside)
-    held = [one for file in files for one in (*_paged(file), *_rows(file))]
-    spans = [otlp.span(one) if _is_otlp(one) else span(one) for one in held if "data" not in one and not _is_log(one)]
-    return runs(spans, map(_log, filter(_is_log, held)), called=name, file=opened.file)
+    rows = [row for file in files for row in (*_list_page(file), *_rows(file))]
+    spans = [otlp.span(row) if _is_otlp(row) else span(row) for row in rows if "data" not in row and not _is_log(row)]
+    return runs(spans, map(_log, filter(_is_log, rows)), called=name, file=opened.file)
 
 
 def refuse_traces(opened: Opened) -> Iterable[Trace]:
@@ -76,8 +76,8 @@ def refuse_traces(opened: Opened) -> Iterable[Trace]:
 def span(row: JsonObject) -> Span:
     """A span of Phoenix, of the console exporter, of Foundry, or a row of a data frame."""
     context, status = obj(row.get("context")), row.get("status")
-    attributes = flat(obj(row.get("attributes")) or under(row, "attributes."))
-    told = string(row.get("span_kind"))
+    attributes = flat(obj(row.get("attributes")) or select_prefixed(row, "attributes."))
+    kind = string(row.get("span_kind"))
     return Span(
         id=otlp.identity(context.get("span_id") or row.get("context.span_id")),
         trace=otlp.identity(context.get("trace_id") or row.get("context.trace_id")),
@@ -87,56 +87,58 @@ def span(row: JsonObject) -> Span:
         ended=nanoseconds(row.get("end_time")),
         status=otlp.outcome(row.get("status_code") or obj(status).get("status_code") or status),
         message=string(row.get("status_message")) or string(obj(status).get("description")),
-        attributes=attributes | ({"openinference.span.kind": told} if told else {}),
-        events=tuple(_event(one) for one in objects(genai.parsed(row.get("events")))),
+        attributes=attributes | ({"openinference.span.kind": kind} if kind else {}),
+        events=tuple(_event(event) for event in objects(genai.parsed(row.get("events")))),
         resource=obj(obj(row.get("resource")).get("attributes")),
-        scope=string(obj(row.get("instrumentation_scope")).get("name")) or ("openinference." if told else ""),
+        scope=string(obj(row.get("instrumentation_scope")).get("name")) or ("openinference." if kind else ""),
     )
 
 
-def _event(one: JsonObject) -> SpanEvent:
-    at = nanoseconds(one.get("timestamp"))
-    return SpanEvent(name=string(one.get("name")), attributes=flat(obj(one.get("attributes"))), at=at)
+def _event(event: JsonObject) -> SpanEvent:
+    at = nanoseconds(event.get("timestamp"))
+    return SpanEvent(name=string(event.get("name")), attributes=flat(obj(event.get("attributes"))), at=at)
 
 
-def _is_log(one: JsonObject) -> bool:
+def _is_log(row: JsonObject) -> bool:
     """Whether it is a log record as the console exporter of these prints it."""
-    return "severity_number" in one and "body" in one
+    return "severity_number" in row and "body" in row
 
 
-def _log(one: JsonObject) -> SpanEvent:
-    attributes = flat(obj(one.get("attributes")))
+def _log(row: JsonObject) -> SpanEvent:
+    attributes = flat(obj(row.get("attributes")))
     return SpanEvent(
-        name=string(one.get("event_name")) or string(attributes.get("event.name")),
+        name=string(row.get("event_name")) or string(attributes.get("event.name")),
         attributes=attributes,
-        body=one.get("body"),
-        at=nanoseconds(one.get("timestamp")) or nanoseconds(one.get("observed_timestamp")),
-        trace=otlp.identity(one.get("trace_id")),
-        span=otlp.identity(one.get("span_id")),
+        body=row.get("body"),
+        at=nanoseconds(row.get("timestamp")) or nanoseconds(row.get("observed_timestamp")),
+        trace=otlp.identity(row.get("trace_id")),
+        span=otlp.identity(row.get("span_id")),
     )
 
 
 def _rows(opened: Opened) -> list[JsonObject]:
     """The objects in a file: one after another, in a list, or in lists by name."""
-    found = [one for row in opened.rows for one in (objects(row) if isinstance(row, list) else objects([row]))]
-    grouped = [
-        [one for name, group in row.items() if name != "data" for one in objects(group) if "context" in one]
-        for row in found
+    objects_found = [
+        item for row in opened.rows for item in (objects(row) if isinstance(row, list) else objects([row]))
     ]
-    return [one for row, inner in zip(found, grouped, strict=True) for one in (inner or [row])]
+    grouped = [
+        [item for name, group in row.items() if name != "data" for item in objects(group) if "context" in item]
+        for row in objects_found
+    ]
+    return [item for row, inner in zip(objects_found, grouped, strict=True) for item in (inner or [row])]
 
 
-def _paged(opened: Opened) -> list[JsonObject]:
-    return [one for row in _rows(opened) if "next_cursor" in row or len(row) == 1 for one in objects(row.get("data"))]
+def _list_page(opened: Opened) -> list[JsonObject]:
+    return [item for row in _rows(opened) if "next_cursor" in row or len(row) == 1 for item in objects(row.get("data"))]
 
 
-def _is_listed(one: JsonObject) -> bool:
-    framed = _CONTEXT[0] in one
-    return "span_kind" in one and (framed or {"context", "parent_id", "attributes"} <= one.keys())
+def _is_listed(row: JsonObject) -> bool:
+    framed = _CONTEXT[0] in row
+    return "span_kind" in row and (framed or {"context", "parent_id", "attributes"} <= row.keys())
 
 
-def _is_otlp(one: JsonObject) -> bool:
-    return {"trace_id", "span_id"} <= one.keys() and isinstance(one.get("attributes"), list)
+def _is_otlp(row: JsonObject) -> bool:
+    return {"trace_id", "span_id"} <= row.keys() and isinstance(row.get("attributes"), list)
 
 
 _OPERATION = ("operation_Id", "OperationId")
@@ -148,70 +150,75 @@ _MILLISECOND = 1_000_000
 
 def is_insights(opened: Opened) -> bool:
     """Whether it holds rows of Application Insights, or of its tables in Log Analytics."""
-    return any(at(row, *_OPERATION) is not None and at(row, *_HELD) is not None for row in _insight_rows(opened))
+    return any(
+        find_value(row, *_OPERATION) is not None and find_value(row, *_HELD) is not None
+        for row in _insight_rows(opened)
+    )
 
 
 def read_insights(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
     """The runs in the rows of any of the tables."""
     rows = [row for file in (opened, *beside) for row in _insight_rows(file)]
     events = [_insight_event(row) for row in rows if not _is_span(row)]
-    raised = grouped(events, lambda event: (event.trace, event.span))
+    raised = group_by(events, lambda event: (event.trace, event.span))
     spans = [_insight_span(row, raised) for row in rows if _is_span(row)]
     return runs(spans, events, called=name, file=opened.file)
 
 
 def _insight_rows(opened: Opened) -> Iterator[JsonObject]:
     """The rows: a list, lines, or the tables of a query's answer."""
-    for held in opened.rows:
-        for one in objects(held) if isinstance(held, list) else objects([held]):
-            tables = objects(one.get("tables"))
+    for value in opened.rows:
+        for item in objects(value) if isinstance(value, list) else objects([value]):
+            tables = objects(item.get("tables"))
             for table in tables:
                 names = [string(column.get("name")) for column in objects(table.get("columns"))]
                 yield from (dict(zip(names, arr(row), strict=False)) for row in arr(table.get("rows")))
             if not tables:
-                yield one
+                yield item
 
 
 def _is_span(row: JsonObject) -> bool:
-    return at(row, "id", "Id") is not None and at(row, "duration", "DurationMs") is not None
+    return find_value(row, "id", "Id") is not None and find_value(row, "duration", "DurationMs") is not None
 
 
 def _insight_span(row: JsonObject, raised: dict[tuple[str, str], list[SpanEvent]]) -> Span:
-    started = nanoseconds(at(row, *_TIME))
-    took = number(at(row, "duration", "DurationMs"))
-    known, trace = otlp.identity(at(row, "id", "Id")), otlp.identity(at(row, *_OPERATION))
+    started = nanoseconds(find_value(row, *_TIME))
+    took = number(find_value(row, "duration", "DurationMs"))
+    span_id, trace = otlp.identity(find_value(row, "id", "Id")), otlp.identity(find_value(row, *_OPERATION))
     lasted = int(took * _MILLISECOND) if isinstance(took, int | float) and 0 <= took < 1e12 else 0
-    failed = str(at(row, "success", "Success")).lower() == "false"
+    failed = str(find_value(row, "success", "Success")).lower() == "false"
     return Span(
-        id=known,
+        id=span_id,
         trace=trace,
-        parent=otlp.identity(at(row, *_PARENT)),
-        name=string(at(row, "name", "Name")),
+        parent=otlp.identity(find_value(row, *_PARENT)),
+        name=string(find_value(row, "name", "Name")),
         started=started,
         ended=started + lasted if started is not None else None,
         status="error" if failed else "ok",
         attributes=_dimensions(row),
-        events=tuple(raised.get((trace, known), ())),
-        resource={"service.name": at(row, "cloud_RoleName", "AppRoleName")},
+        events=tuple(raised.get((trace, span_id), ())),
+        resource={"service.name": find_value(row, "cloud_RoleName", "AppRoleName")},
     )
 
 
 def _insight_event(row: JsonObject) -> SpanEvent:
     """A log record, or an exception, by the span that it names as its parent."""
-    held = _dimensions(row)
-    kind = string(at(row, "type", "ExceptionType", "problemId"))
-    message = string(at(row, "outerMessage", "OuterMessage", "message", "Message"))
+    dimensions = _dimensions(row)
+    kind = string(find_value(row, "type", "ExceptionType", "problemId"))
+    message = string(find_value(row, "outerMessage", "OuterMessage", "message", "Message"))
     is_exception = "outerMessage" in row or "OuterMessage" in row or row.get("itemType") == "exception"
-    told: JsonObject = {"exception.type": kind, "exception.message": message} if is_exception else {}
+    fields: JsonObject = {"exception.type": kind, "exception.message": message} if is_exception else {}
     return SpanEvent(
-        name="exception" if is_exception else string(held.get("event.name")) or string(held.get("_MS.event.name")),
-        attributes=held | told,
+        name="exception"
+        if is_exception
+        else string(dimensions.get("event.name")) or string(dimensions.get("_MS.event.name")),
+        attributes=dimensions | fields,
         body=genai.parsed(message),
-        at=nanoseconds(at(row, *_TIME)),
-        trace=otlp.identity(at(row, *_OPERATION)),
-        span=otlp.identity(at(row, *_PARENT)),
+        at=nanoseconds(find_value(row, *_TIME)),
+        trace=otlp.identity(find_value(row, *_OPERATION)),
+        span=otlp.identity(find_value(row, *_PARENT)),
     )
 
 
 def _dimensions(row: JsonObject) -> JsonObject:
-    return flat(obj(genai.parsed(at(row, *_HELD))))
+    return flat(obj(genai.parsed(find_value(row, *_HELD))))

@@ -15,19 +15,19 @@ from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
 from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import (
-    at,
     dialect,
+    find_value,
     finish_reason,
-    named,
+    normalize_provider,
     number,
     parameters,
+    select_prefixed,
     text,
     tree,
-    under,
     usage_under,
     words,
 )
-from pytest_agentreplay.traces.spans.span import Family, placed
+from pytest_agentreplay.traces.spans.span import Family, read_step_fields
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 
 if TYPE_CHECKING:
@@ -49,89 +49,90 @@ _FINGERPRINT = (
 
 def kind(span: Span) -> Kind:
     """By the operation; before there was one, by the attributes that only one kind has."""
-    held = span.attributes
-    operation = text(held, "gen_ai.operation.name", "llm.request.type")
+    attributes = span.attributes
+    operation = text(attributes, "gen_ai.operation.name", "llm.request.type")
     if operation:
         return _KINDS.get(operation, "other")
-    if text(held, "gen_ai.tool.name"):
+    if text(attributes, "gen_ai.tool.name"):
         return "tool"
-    if text(held, "gen_ai.request.model") and text(held, *_PROVIDER):
+    if text(attributes, "gen_ai.request.model") and text(attributes, *_PROVIDER):
         return "model"
-    return "agent" if text(held, "gen_ai.agent.name", "gen_ai.workflow.name") else ""
+    return "agent" if text(attributes, "gen_ai.agent.name", "gen_ai.workflow.name") else ""
 
 
 def model_call(span: Span) -> ModelCall:
     """A model call; its messages are empty where capturing them was off."""
-    held = span.attributes
-    provider = named(text(held, *_PROVIDER))
-    spoken = dialect(provider, text(held, "openai.api.type", "gen_ai.openai.api.type"))
-    told = _whole(tree(held, "gen_ai.output.messages", "gen_ai.completion"))
-    reasons = _finish_reasons(held, told, spoken)
-    asked = _whole(tree(held, "gen_ai.input.messages", "gen_ai.prompt"))
+    attributes = span.attributes
+    provider = normalize_provider(text(attributes, *_PROVIDER))
+    spoken = dialect(provider, text(attributes, "openai.api.type", "gen_ai.openai.api.type"))
+    output = _drop_cut_short(tree(attributes, "gen_ai.output.messages", "gen_ai.completion"))
+    reasons = _finish_reasons(attributes, output, spoken)
+    request = _drop_cut_short(tree(attributes, "gen_ai.input.messages", "gen_ai.prompt"))
     return ModelCall(
         provider=provider,
         dialect=spoken,
-        operation=text(held, "gen_ai.operation.name", "llm.request.type") or "chat",
-        model=text(held, "gen_ai.request.model", "gen_ai.response.model"),
-        parameters=parameters(spoken, _parameters(held)),
-        messages=genai.joined(
-            (*content.instructions(tree(held, "gen_ai.system_instructions")), *content.messages(asked))
+        operation=text(attributes, "gen_ai.operation.name", "llm.request.type") or "chat",
+        model=text(attributes, "gen_ai.request.model", "gen_ai.response.model"),
+        parameters=parameters(spoken, _parameters(attributes)),
+        messages=genai.join_neighbours(
+            (*content.instructions(tree(attributes, "gen_ai.system_instructions")), *content.messages(request))
         ),
-        tools=tools(tree(held, "gen_ai.tool.definitions", "gen_ai.request.tools", "llm.request.functions")),
-        reply=content.reply(told, next(iter(reasons), "")),
-        response_model=text(held, "gen_ai.response.model"),
-        response_id=text(held, "gen_ai.response.id"),
-        fingerprint=text(held, *_FINGERPRINT),
+        tools=tools(tree(attributes, "gen_ai.tool.definitions", "gen_ai.request.tools", "llm.request.functions")),
+        reply=content.reply(output, next(iter(reasons), "")),
+        response_model=text(attributes, "gen_ai.response.model"),
+        response_id=text(attributes, "gen_ai.response.id"),
+        fingerprint=text(attributes, *_FINGERPRINT),
         finish_reasons=reasons,
-        usage=usage_under(held, "gen_ai.usage."),
-        stream=str(at(held, "gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")).lower() == "true",
-        **placed(span),
+        usage=usage_under(attributes, "gen_ai.usage."),
+        stream=str(find_value(attributes, "gen_ai.request.stream", "gen_ai.is_streaming", "llm.is_streaming")).lower()
+        == "true",
+        **read_step_fields(span),
     )
 
 
-def tools(found: Json) -> tuple[JsonObject, ...]:
+def tools(value: Json) -> tuple[JsonObject, ...]:
     """Tool definitions, a list or each in a text of its own."""
-    read = [obj(genai.parsed(one)) for one in arr(found)]
-    defined = genai.tools([{name: genai.parsed(value) for name, value in one.items()} for one in read])
+    read = [obj(genai.parsed(item)) for item in arr(value)]
+    defined = genai.tools([{name: genai.parsed(value) for name, value in definition.items()} for definition in read])
     return tuple(tool for tool in defined if tool["name"])
 
 
 def tool_run(span: Span) -> ToolRun:
     """The execution of a tool. Arguments and result are there only where capturing them was on."""
-    held = span.attributes
-    result = at(held, "gen_ai.tool.call.result", "gen_ai.tool.output", "tool_response")
-    result = _in_events(held, "gen_ai.output.messages") if result is None else result
-    named = text(held, "gen_ai.tool.name") or span.name.removeprefix("execute_tool").strip()
+    attributes = span.attributes
+    result = find_value(attributes, "gen_ai.tool.call.result", "gen_ai.tool.output", "tool_response")
+    result = _in_events(attributes, "gen_ai.output.messages") if result is None else result
+    name = text(attributes, "gen_ai.tool.name") or span.name.removeprefix("execute_tool").strip()
     return ToolRun(
-        name=named,
-        call_id=text(held, "gen_ai.tool.call.id"),
-        arguments=tree(held, "gen_ai.tool.call.arguments", "gen_ai.tool.input", "tool_arguments")
-        or _in_events(held, "gen_ai.input.messages"),
+        name=name,
+        call_id=text(attributes, "gen_ai.tool.call.id"),
+        arguments=tree(attributes, "gen_ai.tool.call.arguments", "gen_ai.tool.input", "tool_arguments")
+        or _in_events(attributes, "gen_ai.input.messages"),
         result=UNKNOWN if result is None else genai.parsed(result),
-        **placed(span),
+        **read_step_fields(span),
     )
 
 
-def _in_events(held: JsonObject, name: str) -> Json:
+def _in_events(attributes: JsonObject, name: str) -> Json:
     """What a tool was asked, or gave, where it is told as messages are: Strands does so."""
-    first = next(iter(objects(tree(held, name))), {})
+    first = next(iter(objects(tree(attributes, name))), {})
     part = next(iter(objects(first.get("parts"))), first)
-    told = next((part[one] for one in ("arguments", "response", "content") if part.get(one) is not None), None)
-    only = objects(told)[0] if isinstance(told, list) and len(objects(told)) == 1 else {}
-    return genai.parsed(next((only[one] for one in ("text", "json", "content") if one in only), told))
+    value = next((part[field] for field in ("arguments", "response", "content") if part.get(field) is not None), None)
+    only = objects(value)[0] if isinstance(value, list) and len(objects(value)) == 1 else {}
+    return genai.parsed(next((only[field] for field in ("text", "json", "content") if field in only), value))
 
 
 def ends(span: Span) -> tuple[Json, Json]:
     """The text with which an agent was asked, and that of its answer."""
-    asked = content.messages(tree(span.attributes, "gen_ai.input.messages"))
-    told = content.reply(tree(span.attributes, "gen_ai.output.messages"))
-    final = genai.parsed(at(span.attributes, "final_result"))
-    return _only_text(asked[-1:]), _only_text([told] if told else []) or final
+    asked_messages = content.messages(tree(span.attributes, "gen_ai.input.messages"))
+    reply = content.reply(tree(span.attributes, "gen_ai.output.messages"))
+    final = genai.parsed(find_value(span.attributes, "final_result"))
+    return _only_text(asked_messages[-1:]), _only_text([reply] if reply else []) or final
 
 
-def _whole(found: Json) -> Json:
+def _drop_cut_short(value: Json) -> Json:
     """Return messages, unless an exporter cut them short."""
-    return None if content.cut_short(found) else found
+    return None if content.cut_short(value) else value
 
 
 def _only_text(messages: tuple[JsonObject, ...] | list[JsonObject]) -> Json:
@@ -141,14 +142,18 @@ def _only_text(messages: tuple[JsonObject, ...] | list[JsonObject]) -> Json:
     return "\n".join(string(part["content"]) for part in spoken if part["type"] == "text") or None
 
 
-def _parameters(held: JsonObject) -> JsonObject:
-    given = under(held, "gen_ai.request.") | under(held, "gen_ai.openai.request.") | under(held, "openai.request.")
-    return {name: number(value) for name, value in given.items() if name not in _NO_PARAMETER}
+def _parameters(attributes: JsonObject) -> JsonObject:
+    fields = (
+        select_prefixed(attributes, "gen_ai.request.")
+        | select_prefixed(attributes, "gen_ai.openai.request.")
+        | select_prefixed(attributes, "openai.request.")
+    )
+    return {name: number(value) for name, value in fields.items() if name not in _NO_PARAMETER}
 
 
-def _finish_reasons(held: JsonObject, told: Json, spoken: str) -> tuple[str, ...]:
-    listed = words(tree(held, "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"))
-    listed = listed or tuple(string(one.get("finish_reason")) for one in arr(told) if isinstance(one, dict))
+def _finish_reasons(attributes: JsonObject, output: Json, spoken: str) -> tuple[str, ...]:
+    listed = words(tree(attributes, "gen_ai.response.finish_reasons", "gen_ai.response.finish_reason"))
+    listed = listed or tuple(string(choice.get("finish_reason")) for choice in arr(output) if isinstance(choice, dict))
     return unique(finish_reason(spoken, word) for word in listed)
 
 
@@ -168,53 +173,53 @@ _OLD = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.", "llm.usage.")
 
 def _traceloop_kind(span: Span) -> Kind:
     """Return the kind that the span says it is; that of a model call by its attributes."""
-    told = text(span.attributes, "traceloop.span.kind")
-    if told:
-        return _TRACELOOP_KINDS.get(told, "other")
+    kind_name = text(span.attributes, "traceloop.span.kind")
+    if kind_name:
+        return _TRACELOOP_KINDS.get(kind_name, "other")
     ours = any(name.startswith(("traceloop.", *_OLD)) for name in span.attributes)
     return kind(span) if ours else ""
 
 
 def _traceloop_tool_run(span: Span) -> ToolRun:
     """The execution of a tool: the arguments that were given by name, or those that the model asked with."""
-    held = span.attributes
-    if at(held, "traceloop.entity.input", "traceloop.entity.output", "traceloop.span.kind") is None:
+    attributes = span.attributes
+    if find_value(attributes, "traceloop.entity.input", "traceloop.entity.output", "traceloop.span.kind") is None:
         return tool_run(span)
-    given = obj(genai.parsed(at(held, "traceloop.entity.input")))
-    result = genai.parsed(at(held, "traceloop.entity.output"))
-    known = tool_run(span)
+    entity_input = obj(genai.parsed(find_value(attributes, "traceloop.entity.input")))
+    result = genai.parsed(find_value(attributes, "traceloop.entity.output"))
+    standard = tool_run(span)
     return replace(
-        known,
-        name=text(held, "traceloop.entity.name", "gen_ai.tool.name") or span.name.removesuffix(".tool"),
-        arguments=_traceloop_arguments(given) if given else known.arguments,
-        result=known.result if result is None else _traceloop_result(result),
-        **placed(span),
+        standard,
+        name=text(attributes, "traceloop.entity.name", "gen_ai.tool.name") or span.name.removesuffix(".tool"),
+        arguments=_traceloop_arguments(entity_input) if entity_input else standard.arguments,
+        result=standard.result if result is None else _traceloop_result(result),
+        **read_step_fields(span),
     )
 
 
 def _traceloop_ends(span: Span) -> tuple[Json, Json]:
     """What the workflow was called with, and what it returned."""
-    held = span.attributes
-    given = genai.parsed(at(held, "traceloop.entity.input"))
-    told = genai.parsed(at(held, "traceloop.entity.output"))
-    return bodies.given(given), bodies.final(told)
+    attributes = span.attributes
+    entity_input = genai.parsed(find_value(attributes, "traceloop.entity.input"))
+    entity_output = genai.parsed(find_value(attributes, "traceloop.entity.output"))
+    return bodies.read_input(entity_input), bodies.read_output(entity_output)
 
 
-def _traceloop_arguments(given: JsonObject) -> Json:
+def _traceloop_arguments(fields: JsonObject) -> Json:
     """The arguments, without what callbacks of LangChain put around them."""
-    if isinstance(given.get("inputs"), dict):
-        return given["inputs"]
-    if "input_str" in given:
-        return genai.parsed(given["input_str"])
-    return given
+    if isinstance(fields.get("inputs"), dict):
+        return fields["inputs"]
+    if "input_str" in fields:
+        return genai.parsed(fields["input_str"])
+    return fields
 
 
-def _traceloop_result(told: Json) -> Json:
+def _traceloop_result(output: Json) -> Json:
     """What a tool gave; LangChain's callbacks wrap it in a message."""
-    if isinstance(told, dict) and "output" in told and told.keys() <= {"output", "kwargs"}:
-        told = genai.parsed(told["output"])
-    inner = obj(obj(told).get("kwargs"))
-    return genai.parsed(inner["content"]) if obj(told).get("lc") and "content" in inner else told
+    if isinstance(output, dict) and "output" in output and output.keys() <= {"output", "kwargs"}:
+        output = genai.parsed(output["output"])
+    inner = obj(obj(output).get("kwargs"))
+    return genai.parsed(inner["content"]) if obj(output).get("lc") and "content" in inner else output
 
 
 OPENLLMETRY = Family(
@@ -238,40 +243,47 @@ _LANGFUSE = "langfuse.observation"
 
 def _langfuse_kind(span: Span) -> Kind:
     """By the type of the observation."""
-    told = text(span.attributes, f"{_LANGFUSE}.type").lower()
-    return _LANGFUSE_KINDS.get(told, "other") if told else ""
+    kind_name = text(span.attributes, f"{_LANGFUSE}.type").lower()
+    return _LANGFUSE_KINDS.get(kind_name, "other") if kind_name else ""
 
 
 def _langfuse_model_call(span: Span) -> ModelCall:
     """A generation: its input is a list of messages, the arguments of a call, or a text."""
-    held = span.attributes
-    model, used = text(held, f"{_LANGFUSE}.model.name"), span_facts.usage(tree(held, f"{_LANGFUSE}.usage_details"))
-    given = rest(obj(tree(held, f"{_LANGFUSE}.model.parameters")), "model")
-    asked, told = tree(held, f"{_LANGFUSE}.input"), tree(held, f"{_LANGFUSE}.output")
+    attributes = span.attributes
+    model, used = (
+        text(attributes, f"{_LANGFUSE}.model.name"),
+        span_facts.usage(tree(attributes, f"{_LANGFUSE}.usage_details")),
+    )
+    fields = rest(obj(tree(attributes, f"{_LANGFUSE}.model.parameters")), "model")
+    request, output = tree(attributes, f"{_LANGFUSE}.input"), tree(attributes, f"{_LANGFUSE}.output")
     spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}
-    read = bodies.model_call(asked, told, parameters=given, usage=used, response_model=model, **spoken, **placed(span))
+    read = bodies.model_call(
+        request, output, parameters=fields, usage=used, response_model=model, **spoken, **read_step_fields(span)
+    )
     return replace(read, model=read.model or model)
 
 
 def _langfuse_tool_run(span: Span) -> ToolRun:
     """The execution of a tool."""
-    held = span.attributes
-    result = at(held, f"{_LANGFUSE}.output")
-    known = tree(held, f"{_LANGFUSE}.metadata.tool_call_id")
+    attributes = span.attributes
+    result = find_value(attributes, f"{_LANGFUSE}.output")
+    call_id = tree(attributes, f"{_LANGFUSE}.metadata.tool_call_id")
     return ToolRun(
         name=span.name,
-        call_id=known if isinstance(known, str) else "",
-        arguments=tree(held, f"{_LANGFUSE}.input"),
+        call_id=call_id if isinstance(call_id, str) else "",
+        arguments=tree(attributes, f"{_LANGFUSE}.input"),
         result=UNKNOWN if result is None else genai.parsed(result),
-        **placed(span),
+        **read_step_fields(span),
     )
 
 
 def _langfuse_ends(span: Span) -> tuple[Json, Json]:
     """What went into the observation and came out; the trace's own word wins."""
-    held = span.attributes
-    asked = tree(held, "langfuse.trace.input", f"{_LANGFUSE}.input")
-    return bodies.given(asked), bodies.final(tree(held, "langfuse.trace.output", f"{_LANGFUSE}.output"))
+    attributes = span.attributes
+    request = tree(attributes, "langfuse.trace.input", f"{_LANGFUSE}.input")
+    return bodies.read_input(request), bodies.read_output(
+        tree(attributes, "langfuse.trace.output", f"{_LANGFUSE}.output")
+    )
 
 
 LANGFUSE = Family(

@@ -13,9 +13,18 @@ from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
 from pytest_agentreplay.traces.spans import content
-from pytest_agentreplay.traces.spans.attributes import at, dialect, grown, named, parameters, text, tree, usage_under
+from pytest_agentreplay.traces.spans.attributes import (
+    dialect,
+    find_value,
+    grown,
+    normalize_provider,
+    parameters,
+    text,
+    tree,
+    usage_under,
+)
 from pytest_agentreplay.traces.spans.genai import tools
-from pytest_agentreplay.traces.spans.span import Family, placed
+from pytest_agentreplay.traces.spans.span import Family, read_step_fields
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 from pytest_agentreplay.traces.wire import json_call
 
@@ -29,112 +38,116 @@ _NO_PARAMETER = {"model", "model_name", "messages", "tools", "stream", "_type"}
 
 def kind(span: Span) -> Kind:
     """By the kind that the span says it is."""
-    told = text(span.attributes, "openinference.span.kind").upper()
-    own = told == "LLM" and "._prepare" in span.name  # LlamaIndex marks its method that makes a request as a call
-    return _KINDS.get("" if own else told, "other") if told else ""
+    kind_name = text(span.attributes, "openinference.span.kind").upper()
+    own = kind_name == "LLM" and "._prepare" in span.name  # LlamaIndex marks its method that makes a request as a call
+    return _KINDS.get("" if own else kind_name, "other") if kind_name else ""
 
 
 def model_call(span: Span) -> ModelCall:
     """A model call, from its whole bodies where the span holds them."""
-    held = span.attributes
-    body, told = tree(held, "input.value"), tree(held, "output.value")
+    attributes = span.attributes
+    body, output = tree(attributes, "input.value"), tree(attributes, "output.value")
     spread = _spread(span)
-    spoken = _spoken(body, told)
+    spoken = _spoken(body, output)
     if not spoken:
         return spread
-    whole = json_call(spoken, body, told, **placed(span))
+    body_call = json_call(spoken, body, output, **read_step_fields(span))
     return replace(
-        whole,
-        provider=spread.provider or whole.provider,
-        response_model=whole.response_model or spread.response_model,
-        usage=whole.usage or spread.usage,
-        status=200 if whole.response else 0,
-        stream=whole.stream or spread.stream,
+        body_call,
+        provider=spread.provider or body_call.provider,
+        response_model=body_call.response_model or spread.response_model,
+        usage=body_call.usage or spread.usage,
+        status=200 if body_call.response else 0,
+        stream=body_call.stream or spread.stream,
     )
 
 
 def tool_run(span: Span) -> ToolRun:
     """The execution of a tool."""
-    held = span.attributes
-    given = _value(held, "input")
-    arguments = given if isinstance(given, dict) else tree(held, "tool.parameters")
-    if isinstance(arguments, dict) and "properties" in arguments and arguments is not given:
+    attributes = span.attributes
+    value = _value(attributes, "input")
+    arguments = value if isinstance(value, dict) else tree(attributes, "tool.parameters")
+    if isinstance(arguments, dict) and "properties" in arguments and arguments is not value:
         arguments = None  # the schema of the parameters: instrumentations differ
-    result = _value(held, "output")
-    said = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
-    failed = span_facts.fault(bodies.told(result)) if said.get("status") == "error" else None
+    result = _value(attributes, "output")
+    message = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
+    failed = span_facts.fault(bodies.read_result(result)) if message.get("status") == "error" else None
     return ToolRun(
-        name=text(held, "tool.name", "tool_call.function.name") or span.name,
-        call_id=text(held, "tool_call.id", "tool.id") or string(said.get("tool_call_id")),
-        arguments=given if arguments is None else arguments,
-        result=UNKNOWN if result is None else bodies.told(result) if said else result,
-        **placed(span) | {"fault": span.fault or failed},
+        name=text(attributes, "tool.name", "tool_call.function.name") or span.name,
+        call_id=text(attributes, "tool_call.id", "tool.id") or string(message.get("tool_call_id")),
+        arguments=value if arguments is None else arguments,
+        result=UNKNOWN if result is None else bodies.read_result(result) if message else result,
+        **read_step_fields(span) | {"fault": span.fault or failed},
     )
 
 
 def ends(span: Span) -> tuple[Json, Json]:
     """What went into the agent and came out, as its span says."""
-    return bodies.given(_value(span.attributes, "input")), bodies.final(_value(span.attributes, "output"))
+    return bodies.read_input(_value(span.attributes, "input")), bodies.read_output(_value(span.attributes, "output"))
 
 
-def _value(held: JsonObject, which: str) -> Json:
+def _value(attributes: JsonObject, which: str) -> Json:
     """A value that is JSON where its type says so, or where nothing is said and it is an object or a list."""
-    found = at(held, f"{which}.value")
-    if found == content.REDACTED:
+    value = find_value(attributes, f"{which}.value")
+    if value == content.REDACTED:
         return None
-    parsed = genai.parsed(found)
-    said = text(held, f"{which}.mime_type")
-    return parsed if "json" in said or (not said and isinstance(parsed, dict | list)) else found
+    parsed = genai.parsed(value)
+    mime_type = text(attributes, f"{which}.mime_type")
+    return parsed if "json" in mime_type or (not mime_type and isinstance(parsed, dict | list)) else value
 
 
 def _spread(span: Span) -> ModelCall:
     """The call by the attributes that stand apart."""
-    held = span.attributes
-    provider = named(text(held, "llm.provider", "llm.system"))
+    attributes = span.attributes
+    provider = normalize_provider(text(attributes, "llm.provider", "llm.system"))
     spoken = dialect(provider)
-    given = obj(tree(held, "llm.invocation_parameters"))
-    reason = text(held, "llm.finish_reason")
-    asked = [_message(one) for one in _listed(held, "llm.input_messages", "message")]
-    told = [_message(one) for one in _listed(held, "llm.output_messages", "message")]
+    invocation = obj(tree(attributes, "llm.invocation_parameters"))
+    reason = text(attributes, "llm.finish_reason")
+    input_messages = [_message(message) for message in _list_members(attributes, "llm.input_messages", "message")]
+    output_messages = [_message(message) for message in _list_members(attributes, "llm.output_messages", "message")]
     return ModelCall(
         provider=provider,
         dialect=spoken,
-        model=text(held, "llm.request.model_name") or string(given.get("model")) or text(held, "llm.model_name"),
-        parameters=parameters(spoken, {name: given[name] for name in given if name not in _NO_PARAMETER}),
-        messages=content.messages([*asked] if asked else _plainly(_value(held, "input"))),
-        tools=tools([one.get("json_schema") for one in _listed(held, "llm.tools", "tool")]),
-        reply=content.reply([*told] if told else _plainly(_value(held, "output"), role="assistant"), reason),
-        response_model=text(held, "llm.model_name"),
-        response_id=string(obj(tree(held, "output.value")).get("id")),
+        model=text(attributes, "llm.request.model_name")
+        or string(invocation.get("model"))
+        or text(attributes, "llm.model_name"),
+        parameters=parameters(spoken, {name: invocation[name] for name in invocation if name not in _NO_PARAMETER}),
+        messages=content.messages([*input_messages] if input_messages else _plainly(_value(attributes, "input"))),
+        tools=tools([tool.get("json_schema") for tool in _list_members(attributes, "llm.tools", "tool")]),
+        reply=content.reply(
+            [*output_messages] if output_messages else _plainly(_value(attributes, "output"), role="assistant"), reason
+        ),
+        response_model=text(attributes, "llm.model_name"),
+        response_id=string(obj(tree(attributes, "output.value")).get("id")),
         finish_reasons=(reason,) if reason else (),
-        usage=usage_under(held, "llm.token_count."),
-        stream=given.get("stream") is True,
-        **placed(span),
+        usage=usage_under(attributes, "llm.token_count."),
+        stream=invocation.get("stream") is True,
+        **read_step_fields(span),
     )
 
 
-def _plainly(found: Json, role: str = "user") -> Json:
+def _plainly(value: Json, role: str = "user") -> Json:
     """What the span has as its whole input or output, where no messages stand apart."""
-    messages = obj(found).get("messages", found)
+    messages = obj(value).get("messages", value)
     if isinstance(messages, str):
         return {"role": role, "content": messages}
-    return messages if objects(messages) and all("role" in one for one in objects(messages)) else None
+    return messages if objects(messages) and all("role" in message for message in objects(messages)) else None
 
 
-def _listed(held: JsonObject, name: str, inner: str) -> list[JsonObject]:
-    return [obj(obj(grown(one)).get(inner)) for one in objects(tree(held, name))]
+def _list_members(attributes: JsonObject, name: str, inner: str) -> list[JsonObject]:
+    return [obj(obj(grown(member)).get(inner)) for member in objects(tree(attributes, name))]
 
 
-def _message(one: JsonObject) -> JsonObject | None:
+def _message(fields: JsonObject) -> JsonObject | None:
     """A message of the attributes as one of a chat; None for one that was hidden."""
-    blocks = [obj(block.get("message_content")) for block in objects(one.get("contents"))]
-    calls = [obj(call.get("tool_call")) for call in objects(one.get("tool_calls"))]
-    said = one.get("content") or [block for block in map(_block, blocks) if block] or None
-    if not calls and said in (None, content.REDACTED):
+    blocks = [obj(block.get("message_content")) for block in objects(fields.get("contents"))]
+    calls = [obj(call.get("tool_call")) for call in objects(fields.get("tool_calls"))]
+    content_value = fields.get("content") or [block for block in map(_block, blocks) if block] or None
+    if not calls and content_value in (None, content.REDACTED):
         return None
     return {
-        **{name: one[name] for name in ("role", "tool_call_id", "name") if one.get(name)},
-        "content": said,
+        **{name: fields[name] for name in ("role", "tool_call_id", "name") if fields.get(name)},
+        "content": content_value,
         **({"tool_calls": [*calls]} if calls else {}),
     }
 
@@ -146,20 +159,20 @@ def _block(block: JsonObject) -> Json:
     return {"type": "text", "text": words} if isinstance(words, str) else block or None
 
 
-def _spoken(body: Json, told: Json) -> str:
+def _spoken(body: Json, output: Json) -> str:
     """The API whose whole request and reply these are; "" where they are something else."""
-    asked, answered = obj(body), obj(told)
-    if told is not None and not answered:
+    request, answered = obj(body), obj(output)
+    if output is not None and not answered:
         return ""
-    if isinstance(asked.get("contents"), list) and ("candidates" in answered or not answered):
-        return "gemini" if string(asked.get("model")) else ""
-    if not string(asked.get("model")):
+    if isinstance(request.get("contents"), list) and ("candidates" in answered or not answered):
+        return "gemini" if string(request.get("model")) else ""
+    if not string(request.get("model")):
         return ""
-    if answered.get("object") == "response" or ("input" in asked and not answered):
+    if answered.get("object") == "response" or ("input" in request and not answered):
         return "openai_responses"
-    if not all("role" in one for one in objects(asked.get("messages"))) or not arr(asked.get("messages")):
+    if not all("role" in message for message in objects(request.get("messages"))) or not arr(request.get("messages")):
         return ""
-    if isinstance(answered.get("choices"), list) or (not answered and "max_tokens" not in asked):
+    if isinstance(answered.get("choices"), list) or (not answered and "max_tokens" not in request):
         return "openai_chat"
     return "anthropic" if answered.get("type") == "message" else ""
 

@@ -43,10 +43,10 @@ _ERROR = (2, "STATUS_CODE_ERROR", "ERROR")
 def batches(rows: Iterable[Json], names: Iterable[str]) -> Iterator[JsonObject]:
     """The resource spans_of, or logs_of, in the rows of a file: on the top, in a list, or under `trace`."""
     for row in rows:
-        for one in objects(row) if isinstance(row, list) else [obj(row)]:
-            held = obj(one.get("trace")) or one
+        for item in objects(row) if isinstance(row, list) else [obj(row)]:
+            envelope = obj(item.get("trace")) or item
             for name in names:
-                yield from objects(held.get(name))
+                yield from objects(envelope.get(name))
 
 
 def spans_of(rows: Iterable[Json]) -> Iterator[Span]:
@@ -57,10 +57,10 @@ def spans_of(rows: Iterable[Json]) -> Iterator[Span]:
 
 def names(rows: Iterable[Json]) -> set[str]:
     """The names of all attributes of spans_of in the rows of a file."""
-    found: set[str] = set()
+    attribute_names: set[str] = set()
     for _, _, record in _records(batches(rows, SPANS)):
-        found.update(flat(values(record.get("attributes"))))
-    return found
+        attribute_names.update(flat(values(record.get("attributes"))))
+    return attribute_names
 
 
 def logs_of(rows: Iterable[Json]) -> Iterator[SpanEvent]:
@@ -109,9 +109,9 @@ def outcome(code: Json) -> Literal["ok", "error", ""]:
     return "ok" if code in _OK else "error" if code in _ERROR else ""
 
 
-def identity(found: Json) -> str:
+def identity(raw: Json) -> str:
     """An id in lower-case hex, from hex or base64; any other as it is, "" for none."""
-    text = string(found).removeprefix("0x")
+    text = string(raw).removeprefix("0x")
     lowered = text.lower()
     if len(lowered) not in (2 * size for size in _ID_BYTES) or not _HEX.fullmatch(lowered):
         lowered = _of_base64(text) or text
@@ -123,40 +123,42 @@ def values(pairs: Json) -> JsonObject:
     return {string(pair.get("key")): value(pair.get("value")) for pair in objects(pairs)}
 
 
-def value(found: Json) -> Json:
+def value(wrapped: Json) -> Json:
     """One value of the protocol as plain JSON."""
-    kind, held = next(((_camel(name), one) for name, one in obj(found).items() if one is not None), ("", None))
+    kind, content = next(
+        ((_camel(name), member) for name, member in obj(wrapped).items() if member is not None), ("", None)
+    )
     match kind:
         case "kvlistValue":
-            return values(obj(held).get("values"))
+            return values(obj(content).get("values"))
         case "arrayValue":
-            return [value(one) for one in arr(obj(held).get("values"))]
+            return [value(item) for item in arr(obj(content).get("values"))]
         case "intValue":
-            return _whole(held)
+            return _parse_integer(content)
         case "doubleValue":
-            return held if isinstance(held, int | float) and math.isfinite(held) else None
+            return content if isinstance(content, int | float) and math.isfinite(content) else None
         case _:
-            return held
+            return content
 
 
-def _whole(held: Json) -> Json:
-    text = str(held)
-    return int(text) if len(text) <= 20 and re.fullmatch(r"-?[0-9]+", text) else held
+def _parse_integer(number: Json) -> Json:
+    text = str(number)
+    return int(text) if len(text) <= 20 and re.fullmatch(r"-?[0-9]+", text) else number
 
 
-def _records(found: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject, JsonObject]]:
-    for batch in found:
+def _records(resource_batches: Iterable[JsonObject]) -> Iterator[tuple[JsonObject, JsonObject, JsonObject]]:
+    for batch in resource_batches:
         resource = values(obj(batch.get("resource")).get("attributes"))
-        for scoped in (one for name in _SCOPES for one in objects(batch.get(name))):
+        for scoped in (scope_batch for name in _SCOPES for scope_batch in objects(batch.get(name))):
             scope = obj(scoped.get("scope")) or obj(scoped.get("instrumentationLibrary"))
-            for record in (one for name in _RECORDS for one in objects(scoped.get(name))):
+            for record in (item for name in _RECORDS for item in objects(scoped.get(name))):
                 yield resource, scope, record
 
 
 def _field(record: JsonObject, name: str) -> Json:
     """A field by its name, or by the same in snake case."""
-    found = record.get(name)
-    return found if found is not None else record.get(_snake(name))
+    field = record.get(name)
+    return field if field is not None else record.get(_snake(name))
 
 
 @cache
@@ -192,17 +194,17 @@ _FAMILIES = (
 
 def family(opened: Opened) -> str:
     """The name of the format of an OTLP file, by the attributes in it; "" for a file that is none."""
-    if not any(_enveloped(row) for row in opened.rows[:50]):
+    if not any(_is_enveloped(row) for row in opened.rows[:50]):
         return ""
-    found = names(opened.rows)
+    attribute_names = names(opened.rows)
     for mark, name in _FAMILIES:
-        if any(one.startswith(mark) for one in found):
+        if any(name_of_attribute.startswith(mark) for name_of_attribute in attribute_names):
             return name
-    logs = not found and any(tells(event) for event in logs_of(opened.rows))
+    logs = not attribute_names and any(tells(event) for event in logs_of(opened.rows))
     return EVENTS if logs else GENAI
 
 
-def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
+def read_file(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]:
     """Return the runs in an OTLP file, and in those that were given with it."""
     files = (opened, *beside)
     if name == PROMPTLAYER:
@@ -211,16 +213,16 @@ def read(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterable[Trace]
             "PromptLayer (the bodies of /track-request, or its REST API) instead",
             file=opened.file,
         )
-    spans = [span for one in files for span in spans_of(one.rows)]
-    events = [event for one in files for event in logs_of(one.rows)]
-    found = runs(spans, events, called=name, file=opened.file)
-    return found if spans else [replace(run, losses=(*run.losses, _ALONE)) for run in found]
+    spans = [span for file in files for span in spans_of(file.rows)]
+    events = [event for file in files for event in logs_of(file.rows)]
+    traces = runs(spans, events, called=name, file=opened.file)
+    return traces if spans else [replace(run, losses=(*run.losses, _ALONE)) for run in traces]
 
 
 def is_protobuf(opened: Opened) -> bool:
     """Whether the bytes look like an OTLP body in protobuf."""
-    held = opened.data
-    return not opened.rows and not opened.members and held[:1] == b"\n" and _MARK in held[:4096]
+    data = opened.data
+    return not opened.rows and not opened.members and data[:1] == b"\n" and _MARK in data[:4096]
 
 
 def refuse_protobuf(opened: Opened) -> Iterable[Trace]:
@@ -232,7 +234,7 @@ def refuse_protobuf(opened: Opened) -> Iterable[Trace]:
     )
 
 
-def _enveloped(row: object) -> bool:
+def _is_enveloped(row: object) -> bool:
     names = {*SPANS, *LOGS}
-    held = objects(row) if isinstance(row, list) else [obj(row)]
-    return any(names & one.keys() or names & obj(one.get("trace")).keys() for one in held[:50])
+    items = objects(row) if isinstance(row, list) else [obj(row)]
+    return any(names & item.keys() or names & obj(item.get("trace")).keys() for item in items[:50])

@@ -15,13 +15,13 @@ from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.providers.lenient import unique
 from pytest_agentreplay.traces.assembling import conversations, fidelity, whole
 from pytest_agentreplay.traces.chains import merge_duplicates
-from pytest_agentreplay.traces.formats import grouped
+from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.spans import content
-from pytest_agentreplay.traces.spans.attributes import text, whose
-from pytest_agentreplay.traces.spans.content import joined, translated
+from pytest_agentreplay.traces.spans.attributes import read_subject, text
+from pytest_agentreplay.traces.spans.content import join_events, translate_names
 from pytest_agentreplay.traces.spans.genai import GENAI, LANGFUSE, OPENLLMETRY
 from pytest_agentreplay.traces.spans.openinference import OPENINFERENCE
-from pytest_agentreplay.traces.spans.span import merged
+from pytest_agentreplay.traces.spans.span import merge_exports
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
         f"with {_CAPTURE}=true, and give the log records (gen_ai.* events) together with the spans",
     ),
     (r"opentelemetry\.instrumentation\.(?!genai\.)[\w.]+|traceloop\.tracer", "with TRACELOOP_TRACE_CONTENT=true"),
-    (r"openinference\.", f"with {', '.join(f'OPENINFERENCE_HIDE_{one}=false' for one in _HIDDEN)}"),
+    (r"openinference\.", f"with {', '.join(f'OPENINFERENCE_HIDE_{name}=false' for name in _HIDDEN)}"),
     (r"langfuse", "without `mask`, and with LANGFUSE_OBSERVE_DECORATOR_IO_CAPTURE_ENABLED=true"),
     (r"pydantic[-_.]ai", "with InstrumentationSettings(include_content=True)"),
     (r"ai$", "with experimental_telemetry: { isEnabled: true, recordInputs: true, recordOutputs: true }"),
@@ -63,7 +63,7 @@ _ELSE = (
 def _advice(spans: Iterable[Span]) -> str:
     """What to set so that spans like these hold messages, by the library that made them."""
     scopes = [span.scope for span in spans]
-    how = next((how for scope in scopes for known, how in _SETTINGS if re.match(known, scope)), _ELSE)
+    how = next((how for scope in scopes for pattern, how in _SETTINGS if re.match(pattern, scope)), _ELSE)
     return f"record again {how}"
 
 
@@ -75,32 +75,32 @@ _NAMES = ("gen_ai.agent.name", "gen_ai.workflow.name", "traceloop.entity.name", 
 
 def runs(spans: Iterable[Span], events: Iterable[SpanEvent], *, called: str, file: str) -> list[Trace]:
     """Every run of an agent in the spans. Spans of other work are left out; TraceIncomplete where nothing was said."""
-    named = (replace(span, attributes=translated(span.attributes)) for span in joined(spans, events))
-    known = [_SpanTree(group) for group in grouped(named, lambda span: span.trace).values()]
-    known = [tree for tree in known if tree.steps]
-    if not known:
+    translated = (replace(span, attributes=translate_names(span.attributes)) for span in join_events(spans, events))
+    trees = [_SpanTree(group) for group in group_by(translated, lambda span: span.trace).values()]
+    trees = [tree for tree in trees if tree.steps]
+    if not trees:
         raise TraceError("holds no model call and no tool: none of its spans is of an agent", file=file)
-    told = [tree for tree in known if tree.told]
-    if not told:
-        raise TraceIncomplete(f"its spans hold no messages: {_advice(known[0].modelling)}", file=file)
-    found = [tree.trace(called) for tree in told if not tree.bare] + _chained(
-        [tree for tree in told if tree.bare], called
+    filled = [tree for tree in trees if tree.has_content]
+    if not filled:
+        raise TraceIncomplete(f"its spans hold no messages: {_advice(trees[0].modelling)}", file=file)
+    traces = [tree.trace(called) for tree in filled if not tree.is_single_call] + _chain_runs(
+        [tree for tree in filled if tree.is_single_call], called
     )
-    if len(told) < len(known):
-        lost = f"{len(known) - len(told)} further runs in the file hold no messages"
-        found[0] = replace(found[0], losses=(*found[0].losses, lost))
-    return sorted(found, key=lambda trace: trace.started or 0)
+    if len(filled) < len(trees):
+        lost = f"{len(trees) - len(filled)} further runs in the file hold no messages"
+        traces[0] = replace(traces[0], losses=(*traces[0].losses, lost))
+    return sorted(traces, key=lambda trace: trace.started or 0)
 
 
 class _SpanTree:
     """The spans of one trace, with what each of them is."""
 
     def __init__(self, spans: Sequence[Span]) -> None:
-        known: dict[str, Span] = {}
+        by_id: dict[str, Span] = {}
         for span in spans:
-            known[span.id] = merged(known[span.id], span) if span.id in known else span
+            by_id[span.id] = merge_exports(by_id[span.id], span) if span.id in by_id else span
         # Of two that began at once the longer is outside; what two clocks make one is put in order with the steps.
-        self.spans = sorted(known.values(), key=lambda span: (span.started or 0, -(span.ended or 0)))
+        self.spans = sorted(by_id.values(), key=lambda span: (span.started or 0, -(span.ended or 0)))
         self._by_id = {span.id: span for span in self.spans}
         self._kinds: dict[str, tuple[Family | None, Kind]] = {
             span.id: next(((family, kind) for family in FAMILIES if (kind := family.kind(span))), (None, ""))
@@ -111,7 +111,7 @@ class _SpanTree:
         self.modelling = [span for span in self.spans if self._kinds[span.id][1] == "model"] or self.spans
 
     @property
-    def told(self) -> bool:
+    def has_content(self) -> bool:
         """Whether any content of messages or tools was captured."""
         calls = [step for step in self.steps if isinstance(step, ModelCall)]
         if calls:
@@ -121,7 +121,7 @@ class _SpanTree:
         )
 
     @property
-    def bare(self) -> bool:
+    def is_single_call(self) -> bool:
         """Whether it is a model call alone: nothing was built around the calls, so each of them is a trace."""
         return len(self.spans) == 1 and isinstance(self.steps[0], ModelCall)
 
@@ -130,7 +130,7 @@ class _SpanTree:
         roots = [span for span in self.spans if span.parent not in self._by_id]
         agents = [span for kind in ("agent", "chain") for span in self.spans if self._kinds[span.id][1] == kind]
         root = next((span for span in roots if span in agents), roots[0]) if roots else self.spans[0]
-        asked, told = self._ends(root, agents)
+        run_input, run_output = self._ends(root, agents)
         first = self.modelling[0]
         return whole(
             Trace(
@@ -141,16 +141,16 @@ class _SpanTree:
                     fidelity=fidelity(self.steps),
                 ),
                 id=root.trace or root.id,
-                name=_called(root if root in agents or not agents else agents[0]),
+                name=_name_span(root if root in agents or not agents else agents[0]),
                 status=_status(root),
                 started=min((span.started for span in self.spans if span.started), default=None),
                 ended=max((span.ended for span in self.spans if span.ended), default=None),
-                input=asked,
-                output=told,
+                input=run_input,
+                output=run_output,
                 fault=root.fault if self._kinds[root.id][1] not in {"model", "tool"} else None,
                 steps=tuple(self.steps),
                 losses=self._losses(),
-                **whose([root, *(span for span in self.spans if span is not root)]),
+                **read_subject([root, *(span for span in self.spans if span is not root)]),
             )
         )
 
@@ -158,9 +158,9 @@ class _SpanTree:
         for span in (root, *agents[:1]):
             family, kind = self._kinds[span.id]
             if kind in {"agent", "chain"} and family is not None:
-                asked, told = family.ends(span)
-                if asked is not None or told is not None:
-                    return asked, told
+                run_input, run_output = family.ends(span)
+                if run_input is not None or run_output is not None:
+                    return run_input, run_output
         return None, None
 
     def _steps(self) -> tuple[list[Step], list[str]]:
@@ -176,19 +176,19 @@ class _SpanTree:
 
     def _nearest(self, kinds: set[str]) -> dict[str, str]:
         """For each span the nearest around it of these kinds, "" for none; each span is passed once."""
-        found: dict[str, str] = {}
+        nearest: dict[str, str] = {}
         for span in self.spans:
             path, at = {span.id}, span.parent
-            while at in self._by_id and self._kinds[at][1] not in kinds and at not in found and at not in path:
+            while at in self._by_id and self._kinds[at][1] not in kinds and at not in nearest and at not in path:
                 path.add(at)
                 at = self._by_id[at].parent
-            inside = at if at in self._by_id and self._kinds[at][1] in kinds else found.get(at, "")
-            found.update((one, inside) for one in path if one not in found)
-        return found
+            inside = at if at in self._by_id and self._kinds[at][1] in kinds else nearest.get(at, "")
+            nearest.update((span_id, inside) for span_id in path if span_id not in nearest)
+        return nearest
 
     def _agent(self, span: Span) -> str:
         around = self._agents[span.id]
-        return text(span.attributes, "gen_ai.agent.name") or (_called(self._by_id[around]) if around else "")
+        return text(span.attributes, "gen_ai.agent.name") or (_name_span(self._by_id[around]) if around else "")
 
     def _losses(self) -> tuple[str, ...]:
         families = [family for family, kind in self._kinds.values() if family and kind in {"model", "tool"}]
@@ -216,22 +216,22 @@ def _status(root: Span) -> Any:
     return "ok" if root.ended and root.name and not root.parent else ""
 
 
-def _called(span: Span) -> str:
+def _name_span(span: Span) -> str:
     return text(span.attributes, *_NAMES) or span.name
 
 
-def _chained(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
+def _chain_runs(trees: Sequence[_SpanTree], called: str) -> list[Trace]:
     """Return runs of model calls that nothing was built around: each goes on from the one whose messages it resends."""
     ordered = sorted(trees, key=lambda tree: tree.spans[0].started or 0)
     calls = [step for tree in ordered for step in tree.steps if isinstance(step, ModelCall)]
     homes = {id(step): tree for tree in ordered for step in tree.steps}
-    return [_one([homes[id(call)].trace(called) for call in chain]) for chain in conversations(calls)]
+    return [_join_traces([homes[id(call)].trace(called) for call in chain]) for chain in conversations(calls)]
 
 
-def _one(told: Sequence[Trace]) -> Trace:
+def _join_traces(traces: Sequence[Trace]) -> Trace:
     """Return the run that goes on over several traces, each of one call."""
-    first, last = told[0], told[-1]
-    steps = tuple(call for trace in told for call in trace.model_calls)
-    status: Any = "error" if any(trace.status == "error" for trace in told) else first.status
+    first, last = traces[0], traces[-1]
+    steps = tuple(call for trace in traces for call in trace.model_calls)
+    status: Any = "error" if any(trace.status == "error" for trace in traces) else first.status
     bare = replace(first, steps=steps, ended=last.ended, status=status, input=None, output=None, missing=())
     return whole(bare)

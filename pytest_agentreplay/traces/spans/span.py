@@ -80,12 +80,12 @@ class Family:
     losses: tuple[str, ...] = ()
 
 
-def placed(span: Span) -> dict[str, Any]:
+def read_step_fields(span: Span) -> dict[str, Any]:
     """Return the fields of a step that every span has."""
     return {"started": span.started, "ended": span.ended, "id": span.id, "parent": span.parent, "fault": span.fault}
 
 
-def merged(one: Span, other: Span) -> Span:
+def merge_exports(span: Span, other: Span) -> Span:
     """Return one span of two exports of it, the first of which was made when it began."""
-    first, last = (one, other) if (other.ended or 0) >= (one.ended or 0) else (other, one)
+    first, last = (span, other) if (other.ended or 0) >= (span.ended or 0) else (other, span)
     return replace(last, attributes=first.attributes | last.attributes, events=last.events or first.events)

@@ -3,7 +3,7 @@
 import pytest
 
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.snapshots.kit import Grade, kit_of
+from pytest_agentreplay.snapshots.kit import Grade, make_kit
 from tests.support.small_projects import edited, runs
 
 AGENT = """
@@ -54,7 +54,7 @@ def test_answers_of_two_threads_at_once_are_told(threads):
     assert "at_the_same_time" in racy
     assert "two threads had their answers within a millisecond" in racy
     for name, run in runs(threads.project).items():
-        kit = kit_of(run, READER)
+        kit = make_kit(run, READER)
         chance = name == "program[at_the_same_time]"
         assert bool(run.header.kit["order"].get("racy")) == chance
         assert any("within a millisecond" in why for why in kit.reasons) == chance

@@ -114,7 +114,7 @@ def intact(project, done, code):
 
 
 def journals(project):
-    return [journal.read(file.read_bytes()) for file in project.root.rglob("*.jsonl")]
+    return [journal.read_journal(file.read_bytes()) for file in project.root.rglob("*.jsonl")]
 
 
 @pytest.mark.real_process

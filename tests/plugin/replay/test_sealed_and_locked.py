@@ -108,7 +108,7 @@ def swap(project):
     """The content of one snapshot under another test's name, as somebody would who wants it green."""
     one, two = snapshot(project, "one"), snapshot(project, "two")
     test = codec.loads(two.read_bytes(), file="f").run.header.test
-    two.write_text(codec.restated(one.read_bytes(), test, file="f"), encoding="utf-8")
+    two.write_text(codec.restate(one.read_bytes(), test, file="f"), encoding="utf-8")
     return two.relative_to(project.root).as_posix()
 
 

@@ -94,9 +94,9 @@ def test_without_syrupy_the_fixture_says_so(project):
 
 
 def lines(recorded, now):
-    from pytest_agentreplay.plugin.transcript import difference  # syrupy is loaded with it
+    from pytest_agentreplay.plugin.transcript import describe_difference  # syrupy is loaded with it
 
-    return list(difference(recorded, now))
+    return list(describe_difference(recorded, now))
 
 
 def test_the_difference_of_two_transcripts(monkeypatch):

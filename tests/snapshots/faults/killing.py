@@ -65,7 +65,7 @@ def found(root, path):
     text = path.read_text(encoding="utf-8")
     temporary = [file for file in root.rglob(".ar-*") if file.suffix == ".tmp"]
     journals = [*root.rglob("*.jsonl")]
-    runs = [journal.read(file.read_bytes())[0] for file in journals]
+    runs = [journal.read_journal(file.read_bytes())[0] for file in journals]
     read = [run is None or run.exchanges == RUNS["new "].exchanges[: len(run.exchanges)] for run in runs]
     record(root, "old ")
     left = [file.name for file in root.rglob("*") if file.is_file() and file.name not in {path.name, ".gitignore"}]

@@ -101,7 +101,7 @@ def test_a_writer_waits_for_one_that_is_alive(tmp_path):
 
 def test_a_lock_that_somebody_committed_is_taken_over(tmp_path):
     path = tmp_path / "x"
-    with files.locked(path) as token:
+    with files.hold_lock(path) as token:
         lock = tmp_path / f"{token}.lock"
     lock.write_text("1\nanother machine\n", encoding="utf-8")
     files.write_whole(path, "new")
@@ -145,7 +145,7 @@ def test_where_the_file_system_knows_no_locks_the_content_still_decides(tmp_path
     with pytest.raises(CannotWrite, match="changed underneath"):
         files.write_if_unchanged(path, "second", None)
     assert os.listdir(tmp_path) == ["x"]
-    with files.locked(path) as token:
+    with files.hold_lock(path) as token:
         (tmp_path / f"{token}-1.tmp").write_text("perhaps somebody is writing it", encoding="utf-8")
     files.write_whole(path, "second")
     assert len(os.listdir(tmp_path)) == 2, "nobody can tell, so it waits until it is old"
