@@ -65,7 +65,7 @@ def test_every_key_word_and_rule_has_its_row():
     assert set(rows("What is served")) == {"strict", "position", "arguments", "live"}
     files = ("cases/linting.py", "runs/case_files/case_linting.py")
     code = "".join((ROOT / "pytest_agentreplay" / name).read_text("utf-8") for name in files)
-    used = re.findall(r'LintProblem\(\s*"(\w+)"|yield "(\w+)", \w+,|_at\(case, "\w+", "(\w+)"', code)
+    used = re.findall(r'LintProblem\(\s*"(\w+)"|yield "(\w+)", \w+,|_make_problem\(\s*case, "\w+", "(\w+)"', code)
     named = {*re.findall(r'^[A-Z]+ = "(\w+)"$', code, re.MULTILINE), *filter(None, sum(used, ()))}
     assert set(rows("What lint says")) == named
     source = model.model().model_json_schema()["$defs"]["Source"]["properties"]

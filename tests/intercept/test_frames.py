@@ -150,7 +150,7 @@ def test_a_reader_is_woken_by_the_agents_own_close():
         line.waits()
         line.closes(1000, "enough")
         line.waits_no_more()
-        line.closed(Closed(1006))
+        line.note_closed(Closed(1006))
 
     async def act(line):
         await line.receive()
@@ -171,7 +171,7 @@ def test_a_reader_is_woken_by_the_agents_own_close():
 def test_the_end_comes_after_the_last_frame(end):
     def act(line, _interception):
         line.came(b"hello")
-        line.closed(end)
+        line.note_closed(end)
         line.came(b"too late")
 
     with replayed(recorded(act)) as (line, _backend):

@@ -902,7 +902,7 @@ def test_of_an_object_that_holds_a_function_the_function_is_frozen(made):
         return noted("A-1"), counted("A-1")
 
     with redirected(first) as (one,), redirected(second) as (two,):
-        assert (one.held(), two.held()) == (noted, counted), "two objects of one class are two tools"
+        assert (one.get_function(), two.get_function()) == (noted, counted), "two objects of one class are two tools"
     given, again, written, _ = both(agent, first, second)
     assert (given, again, written) == (("noted A-1", 3), ("noted A-1", 3), 2)
 

@@ -184,7 +184,7 @@ def test_the_store_alone_walks_folders():
         if walk in file.read_text(encoding="utf-8") and file.parent.name not in {"demo", "shop"}
     }
     walking = {
-        "intercept/network": ["in_process.py: os.listdir(", "sandbox.py: .iterdir("],
+        "intercept/network": ["in_process.py: os.listdir("],
         "runs/case_files": ["case_linting.py: os.walk("],
         "cli/project_setup": ["project_modules.py: os.walk("],
         "snapshots/store": ["locks.py: os.walk(", "projects.py: .glob("]
