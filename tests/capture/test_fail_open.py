@@ -243,9 +243,7 @@ def is_bare(code):
 
 def is_reading(code):
     """Whether a function looks at values of the service, whose own faults there are no faults of a capture."""
-    return any(
-        room in code.co_filename for room in ("/core/serialize/", "/tools/argument", "/tools/state", "/iterators")
-    )
+    return any(room in code.co_filename for room in ("/values/", "/tools/argument"))
 
 
 def test_a_planted_fault_changes_nothing():
