@@ -57,7 +57,7 @@ def replayed(schedule, dice):
     """Hand everything over as a server does, asking in any order that the recorded readings allow."""
     came, asked = [], set()
     while True:
-        event = schedule.next()
+        event = schedule.next_event()
         while (missing := schedule.to_be_asked(event.reading if event else END)) is not None:
             assert missing.start not in asked
             asked.add(missing.start)
@@ -70,8 +70,8 @@ def replayed(schedule, dice):
             continue
         if missing is not None:
             continue
-        assert schedule.asked(event.start)
-        schedule.come(event)
+        assert schedule.is_asked(event.start)
+        schedule.mark_released(event)
         came.append(event)
 
 

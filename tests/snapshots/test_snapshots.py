@@ -45,7 +45,7 @@ def test_a_run_comes_back_with_chunks_that_redaction_emptied(store, path):
     loaded = store.load(path, NODE)
     assert loaded.run == tool_run(NODE, "hi")
     assert loaded.sealed
-    assert store.edited(path) == []
+    assert store.list_edits(path) == []
     emptied = reply(b"ab", (1, 0, 1), headers=(("Content-Type", "text/plain"),))
     sealed = run_of((post(), emptied), test=NODE)
     store.save(path, codec.dumps(sealed))
