@@ -9,11 +9,14 @@ import pytest
 from tests.support.finished import ended
 
 pytestmark = pytest.mark.env("main")
+by_name = pytest.mark.real_process
+"""A plugin that is loaded by the name of its entry point has its package rewritten, and pytest warns where that is loaded."""
 
 OURS = "pytest_agentreplay"  # by its entry point
 SAID = "another plugin has --replay here; say --agentreplay-mode=model"
 
 
+@by_name
 @pytest.mark.parametrize("theirs", ["replay", pytest.param("cassetteai", marks=pytest.mark.exhaustive)])
 def test_a_flag_that_another_plugin_has_is_left_to_it(project, theirs):
     for order in [(theirs, OURS), (OURS, theirs)]:
@@ -27,6 +30,7 @@ def test_a_flag_that_another_plugin_has_is_left_to_it(project, theirs):
     ended(project.run("--agentreplay-mode=model"))
 
 
+@by_name
 def test_pytest_replay_takes_its_files_beside_us(project):
     project.plugins = (OURS, "replay")
     test = (project.root / "test_shop.py").read_text(encoding="utf-8")
@@ -71,6 +75,7 @@ def rival(project):
     return project
 
 
+@by_name
 def test_a_test_that_gets_the_fixture_of_another_plugin_fails_and_says_whose_it_is(rival):
     rival.plugins = (OURS, "agentreplay")
     for start in (rival.record, rival.replay):

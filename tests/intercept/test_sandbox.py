@@ -108,7 +108,7 @@ def test_threads_from_before_are_closed_too_and_what_stays_inside_works():
                 told.append("refused")
         thread = threading.Thread(target=late)
         thread.start()
-        assert sandbox.close() == sandbox.close() == "" and sandbox.closed()
+        assert sandbox.close() == sandbox.close() == "" and sandbox.is_closed()
         go.set(), thread.join()
         async def work():
             return await asyncio.to_thread(abs, -3)

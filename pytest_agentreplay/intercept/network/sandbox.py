@@ -186,7 +186,7 @@ SOCKET_EVENTS: dict[str, Act] = {
 }
 """Audit events of sockets; `connect_ex` raises "socket.connect" too."""
 
-LIBRARY = "pytest_agentreplay.unmet"
+LIBRARY = "pytest_agentreplay.unintercepted"
 """Our own audit event: a library that raises none is about to reach out. Its argument is the library's name."""
 
 MADE = "socket.__new__"

@@ -32,7 +32,7 @@ NODE = "test_a.py::test_b"
 HOLDS = """
 import pathlib, sys
 from pytest_agentreplay.snapshots.store import files
-with files.locked(pathlib.Path(sys.argv[1])) as token:
+with files.hold_lock(pathlib.Path(sys.argv[1])) as token:
     (pathlib.Path(sys.argv[1]).parent / f"{token}-0.tmp").write_text("half of a fi")
     print("held", flush=True)
     sys.stdin.read()
