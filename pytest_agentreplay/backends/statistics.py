@@ -3,9 +3,9 @@
 A live run passes when it did what the recorded run did, within its tolerances. Runs are taken to be independent.
 
 A verdict says what the live runs of one test prove together, and which layer moved. It is plain data: "test", "word"
-(`result.Word`), "layer", "calls", "tokens", "cost" (dollars or None), "evidence" (changes at the provider and in SDKs),
-and by the name of a cell in "cells" what its runs prove: "word", "passes", "runs", "stopped" and the "interval" of the
-pass rate.
+(`live_result.Word`), "layer", "calls", "tokens", "cost" (dollars or None), "evidence" (changes at the provider and in
+SDKs), and by the name of a cell in "cells" what its runs prove: "word", "passes", "runs", "stopped" and the
+"interval" of the pass rate.
 """
 
 from __future__ import annotations

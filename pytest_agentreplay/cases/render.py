@@ -1,6 +1,6 @@
 """The files of a case as people read and edit them: the case, its fixtures, and notes on what happened in its run.
 
-`schema.parse.read` of the case that is written here returns the same case.
+`schema.parse.read_case` of the case that is written here returns the same case.
 """
 
 from __future__ import annotations

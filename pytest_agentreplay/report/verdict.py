@@ -55,7 +55,7 @@ class Checked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListResult:
-    """What one list of checks comes to. `state` is its column in `runs.cases.verdict_table`, `text` says it in words.
+    """What one list of checks comes to. `state` is its column in `runs.cases.verdict_rules`, `text` says it in words.
 
     `served` is the policy, or FROZEN; `answers` counts the answers by kind. `finding` says where the run left its
     recording. `network`, `unheard` and `live` are as in `CaseEvidence`.

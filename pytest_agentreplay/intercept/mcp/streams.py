@@ -76,7 +76,7 @@ class Messages:
 
 
 class MessageLog:
-    """How the messages of one MCP connection belong together: a `dialogue.Tongue`."""
+    """How the messages of one MCP connection belong together: a `dialogue.MessageProtocol`."""
 
     def __init__(self) -> None:
         """Nothing was said yet."""

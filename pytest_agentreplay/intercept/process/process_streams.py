@@ -47,7 +47,7 @@ async def open_program(interception: Interception, command: Any, start: Callable
 
 
 class Lines:
-    """How the lines of one child belong together: a `dialogue.Tongue`."""
+    """How the lines of one child belong together: a `dialogue.MessageProtocol`."""
 
     def __init__(self) -> None:
         """Nothing was said yet."""

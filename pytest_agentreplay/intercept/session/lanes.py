@@ -2,7 +2,7 @@
 
 asyncio and trio copy the context into a new task, so a context variable does it there. A thread begins with an empty
 context, so `carry` takes it over, with the agent's name (`thread_starts` calls it). A thread that no test started has
-no stamp; it works for the test that is running (`interception.current`).
+no stamp; it works for the test that is running (`find_interception`).
 
 Which of several threads calls first is chance, and in which order they were started is not. So the lane of a thread,
 job or task is known by its label: what it runs, and how many its starter had begun of that before. The label goes into
