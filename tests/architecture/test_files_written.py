@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from tests.support.package_sources import trees
+from tests.support.package_sources import nodes_of, trees
 from tests.support.tables import words
 
 FOLDER = {"tempfile.TemporaryDirectory"}
@@ -59,9 +59,9 @@ OPENS = {"open", "fdopen", "FileIO"}
 def writes(tree: ast.AST) -> list[tuple[int, str]]:
     """What writes to the file system, or is a way to it: (line, what)."""
     found = []
-    imported = [alias for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
+    imported = [alias for node in nodes_of(tree, ast.Import) for alias in node.names]
     library = {alias.asname or alias.name: alias.name for alias in imported}
-    for node in ast.walk(tree):
+    for node in nodes_of(tree, ast.Import, ast.ImportFrom, ast.Attribute, ast.Call):
         match node:
             case ast.Import(names):
                 found += [(node.lineno, f"import {alias.name}") for alias in names if alias.name in KEEPERS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.support.package_sources import ROOT, trees
+from tests.support.package_sources import ROOT, nodes_of, trees
 
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"}
 OWN_CLOCKS = {"clocks.py", "intercept/ordering/virtual_time.py"}  # the second puts the time of the run in their place
@@ -32,17 +32,18 @@ IMPORTERS = {
 
 def clock_readings(tree):
     """The lines on which a function of `time` that only we need is named."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and node.module == "time":
+    for node in nodes_of(tree, ast.ImportFrom):
+        if node.module == "time":
             yield node.lineno
-        if isinstance(node, ast.Attribute) and node.attr in CLOCKS and ast.unparse(node.value) == "time":
+    for node in nodes_of(tree, ast.Attribute):
+        if node.attr in CLOCKS and ast.unparse(node.value) == "time":
             yield node.lineno
 
 
 def without_encoding(tree):
     """The lines of calls that read or write text without saying in which encoding."""
-    for node in ast.walk(tree):
-        if not isinstance(node, ast.Call) or any(word.arg in {"encoding", None} for word in node.keywords):
+    for node in nodes_of(tree, ast.Call):
+        if any(word.arg in {"encoding", None} for word in node.keywords):
             continue
         name = getattr(node.func, "attr", getattr(node.func, "id", ""))
         if name in {"read_text", "write_text"}:
@@ -58,7 +59,7 @@ def without_encoding(tree):
 
 def executions(tree):
     """What in a module could make something act."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree, ast.Import, ast.ImportFrom, ast.Call):
         match node:
             case ast.Import(names=aliases):
                 yield from (alias.name for alias in aliases if alias.name.partition(".")[0] in DOORS)
@@ -72,11 +73,10 @@ def executions(tree):
 
 def imports_by_name(tree):
     """Whether a module imports by a name that it does not write out."""
-    calls = (node for node in ast.walk(tree) if isinstance(node, ast.Call))
     return any(
         getattr(call.func, "attr", getattr(call.func, "id", "")) == "import_module"
         and not (call.args and isinstance(call.args[0], ast.Constant))
-        for call in calls
+        for call in nodes_of(tree, ast.Call)
     )
 
 

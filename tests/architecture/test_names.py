@@ -6,12 +6,13 @@ Each figure is a ceiling that only falls: lower it when you rename, never raise 
 from __future__ import annotations
 
 import ast
+import functools
 from collections import Counter
 from pathlib import PurePosixPath
 
 import pytest
 
-from tests.support.package_sources import NAME, trees
+from tests.support.package_sources import NAME, nodes_of, trees
 from tests.support.tables import words
 
 VAGUE = words("found one told said known given held asked wanted shown whole named")
@@ -51,20 +52,18 @@ STEMS_TWICE = 35
 ALIASES = 22
 
 
-def identifiers(tree: ast.AST) -> list[str]:
-    """Return every name, attribute, argument and definition in a module."""
-    names = []
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name) | ast.Attribute(attr=name) | ast.arg(arg=name):
-                names.append(name)
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names.append(name)
-    return names
+@functools.cache
+def identifiers(tree: ast.AST) -> Counter[str]:
+    """Return how often each name stands in a module: as a name, attribute, argument or definition."""
+    names = [node.id for node in nodes_of(tree, ast.Name)]
+    names += [node.attr for node in nodes_of(tree, ast.Attribute)]
+    names += [node.arg for node in nodes_of(tree, ast.arg)]
+    names += [node.name for node in nodes_of(tree, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)]
+    return Counter(names)
 
 
 def test_vague_words_become_fewer_and_the_former_vocabulary_is_gone():
-    counts = Counter(name for tree in trees().values() for name in identifiers(tree))
+    counts = sum((identifiers(tree) for tree in trees().values()), Counter())
     rate = 10_000 * sum(counts[word] for word in VAGUE) / counts.total()
     assert rate <= VAGUE_PER_10_000, {word: counts[word] for word in sorted(VAGUE)}
     assert not {word for word in GONE if counts[word]}
@@ -72,15 +71,13 @@ def test_vague_words_become_fewer_and_the_former_vocabulary_is_gone():
 
 @pytest.mark.parametrize("package", VAGUE_IN)
 def test_a_room_keeps_its_names(package):
-    counts = Counter(name for path, tree in trees().items() if path.startswith(package) for name in identifiers(tree))
+    counts = sum((identifiers(tree) for path, tree in trees().items() if path.startswith(package)), Counter())
     rate = 10_000 * sum(counts[word] for word in VAGUE) / counts.total()
     assert rate <= VAGUE_IN[package], {word: counts[word] for word in sorted(VAGUE)}
 
 
 def test_no_class_name_stands_twice():
-    classes = Counter(
-        node.name for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.ClassDef)
-    )
+    classes = Counter(node.name for tree in trees().values() for node in nodes_of(tree, ast.ClassDef))
     assert {name for name, count in classes.items() if count > 1} <= CLASSES_TWICE
 
 
@@ -96,8 +93,8 @@ def test_few_imports_hide_the_name_of_a_module():
     hidden = [
         f"{path}:{node.lineno} {alias.name} as {alias.asname}"
         for path, tree in trees().items()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(NAME)
+        for node in nodes_of(tree, ast.ImportFrom)
+        if (node.module or "").startswith(NAME)
         for alias in node.names
         if alias.asname and alias.name in modules
     ]

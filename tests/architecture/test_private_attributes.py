@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 import pytest
 
-from tests.support.package_sources import PACKAGE, trees
+from tests.support.package_sources import PACKAGE, nodes_of, trees
 
 PACKAGES = (
     "backends/", "compare/diagnose/", "intercept/environment/", "intercept/ordering/", "intercept/session/", "plugin/",
@@ -18,11 +19,12 @@ ABOVE, BELOW = 6, 2
 """Lines around the use in which the link stands."""
 
 
+@functools.cache
 def own_names():
     """Return every private name that the package itself defines."""
     names = set()
     for tree in trees().values():
-        for node in ast.walk(tree):
+        for node in nodes_of(tree, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Attribute, ast.Name):
             match node:
                 case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
                     names.add(name)
@@ -35,7 +37,7 @@ def own_names():
 
 def private_uses(tree):
     """Yield the line and name of each private attribute or import in a module, those by `getattr` too."""
-    for node in ast.walk(tree):
+    for node in nodes_of(tree, ast.Attribute, ast.Call, ast.ImportFrom):
         match node:
             case ast.Attribute(attr=name):
                 yield node.lineno, name

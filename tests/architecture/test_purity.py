@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from tests.support.package_sources import NAME, trees
+from tests.support.package_sources import NAME, nodes_of, trees
 from tests.support.tables import words
 
 PURE = (
@@ -47,7 +47,7 @@ PATH_ACTS = words(
 def impurities(tree: ast.AST) -> list[tuple[int, str]]:
     """Everything in a module that reaches out of it: (line, what)."""
     found = []
-    for node in ast.walk(tree):
+    for node in nodes_of(tree, ast.Import, ast.ImportFrom, ast.Call, ast.Attribute):
         match node:
             case ast.Import(names):
                 allowed = VALUES | {"urllib.parse", "collections.abc", NAME}
@@ -84,8 +84,8 @@ def test_a_pure_package_reaches_for_nothing():
 
 def test_yaml_is_read_in_one_place():
     for path, tree in trees().items():
-        imports = [alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names]
-        imports += [node.module or "" for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+        imports = [alias.name for node in nodes_of(tree, ast.Import) for alias in node.names]
+        imports += [node.module or "" for node in nodes_of(tree, ast.ImportFrom)]
         assert ("yaml" in imports) == (path == "snapshots/codec/strict_yaml.py"), path
 
 

@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from pytest_agentreplay.cli.demo.server import ModelServer
+from tests.support import forking
 
 pytestmark = pytest.mark.env("main", "lowest")
 
@@ -93,16 +94,18 @@ sys.exit(status)
 
 def modules_of_a_session(folder, url, *words):
     """Run the test in a fresh process; return the names of the modules that were loaded at its end."""
-    environment = {
-        key: value
-        for key, value in os.environ.items()
-        if not key.startswith(("COV_", "PYTEST_", "AGENTREPLAY", "PYTHONDONTWRITEBYTECODE", "CI"))
-    }
-    environment |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "MODEL": url}
+    environment = surroundings(url)
     command = [sys.executable, "session.py", "-p", "no:cacheprovider", "-q", *words]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return set(json.loads((folder / "modules.json").read_text(encoding="utf-8")))
+
+
+def surroundings(url):
+    """Return the environment of a session: nothing of our caller's settings."""
+    ours = ("COV_", "PYTEST_", "AGENTREPLAY", "PYTHONDONTWRITEBYTECODE", "CI")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    return kept | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "MODEL": url}
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +117,9 @@ def replayed(tmp_path_factory):
     with ModelServer(lambda _, number: f"hello {number}") as server:
         ours = ("-p", "pytest_agentreplay.plugin", "-o", "agentreplay_paths=.")
         bare = modules_of_a_session(folder, server.url)
-        modules_of_a_session(folder, server.url, *ours, "--snapshot-record")
+        words = ("-p", "no:cacheprovider", "-q", *ours, "--snapshot-record", "-o", "agentreplay_prove=false")
+        recorded = forking.run("pytest", *words, cwd=folder, env=surroundings(server.url))
+        assert recorded.returncode == 0, recorded.stdout + recorded.stderr
         return modules_of_a_session(folder, server.url, *ours, "--replay=model"), bare
 
 

@@ -6,6 +6,7 @@ Files and lines are ceilings, comments a floor. A new ability may raise a ceilin
 from __future__ import annotations
 
 import ast
+import functools
 import io
 import tokenize
 
@@ -45,6 +46,7 @@ NO_CODE = {
 }  # fmt: skip
 
 
+@functools.cache
 def measure_module(path: str, tree: ast.Module) -> tuple[int, int]:
     """Return how many lines of a module hold code, and how many comments it has."""
     docstrings: set[int] = set()

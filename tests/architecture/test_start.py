@@ -19,26 +19,30 @@ OURS = {f"pytest_agentreplay{module}" for module in ("", ".settings", ".errors",
 STDLIB: set[str] = {"email.feedparser", "email.parser"} if pytest.version_tuple < (9,) else set()
 """Modules of the standard library that pytest loads for us alone: 8.4 reads the metadata of a plugin that is named."""
 
+PLAIN = "def test_plain():\n    assert 1 + 1 == 2\n"
 SESSION = """
-import json, sys, time
+import json, sys
 import pytest
 
-began = time.perf_counter()
 status = pytest.main(sys.argv[1:])
-took = time.perf_counter() - began
 with open("modules.json", "w") as out:
     json.dump({"status": int(status), "modules": sorted(sys.modules)}, out)
 """
 
-IMPORT = """
-import time
-from _pytest.config import get_config
-get_config()
-began = time.perf_counter()
-import pytest_agentreplay.plugin
-print(f"{(time.perf_counter() - began) * 1000:.2f}")
-"""
+WITHOUT_AND_WITH = """
+import json, sys
+import pytest
 
+modules = []
+for ours in [], ["-p", "pytest_agentreplay"]:
+    status = pytest.main([*sys.argv[1:], *ours])
+    modules.append(sorted(sys.modules))
+    if status:
+        sys.exit(status)
+with open("modules.json", "w") as out:
+    json.dump(modules, out)
+"""
+"""The same suite without the plugin and then with it, in one process."""
 
 CLASHES = [word for name in ("replay", "cassetteai", "snapshot", "agentreplay") for word in ("-p", f"no:{name}")]
 """What of tests/envs cannot be loaded beside the rest."""
@@ -62,23 +66,28 @@ def fresh(folder, *command, autoload=False):
 def session(folder, *arguments, autoload=False):
     """Run a suite of one test in a fresh process; gives the names of the modules that were loaded at its end."""
     (folder / "session.py").write_text(SESSION, encoding="utf-8")
-    (folder / "test_plain.py").write_text("def test_plain():\n    assert 1 + 1 == 2\n", encoding="utf-8")
+    (folder / "test_plain.py").write_text(PLAIN, encoding="utf-8")
     done = fresh(folder, "session.py", "-p", "no:cacheprovider", *arguments, "test_plain.py", autoload=autoload)
     result = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
     assert result["status"] == 0, done.stdout + done.stderr
     return set(result["modules"])
 
 
-def test_a_suite_that_does_not_use_the_plugin_loads_only_the_plugin(tmp_path):
-    new = session(tmp_path, "-p", "pytest_agentreplay") - session(tmp_path)
-    took = sorted(float(fresh(tmp_path, "-c", IMPORT).stdout) for _ in range(3))[1]
-    print(f"import of the plugin: {took} ms")
-    held(new)
+@pytest.fixture(scope="module")
+def suite(tmp_path_factory):
+    """The folder of a suite, which holds the byte code of all its processes too."""
+    folder = tmp_path_factory.mktemp("suite")
+    (folder / "both.py").write_text(WITHOUT_AND_WITH, encoding="utf-8")
+    (folder / "test_plain.py").write_text(PLAIN, encoding="utf-8")
+    return folder
 
 
-@pytest.mark.parametrize("words", [["--co", "-q"], ["--help"]], ids=["collect", "help"])
-def test_collecting_and_helping_load_only_the_plugin(tmp_path, words):
-    held(session(tmp_path, "-p", "pytest_agentreplay", *words) - session(tmp_path, *words))
+@pytest.mark.parametrize("words", [[], ["--co", "-q"], ["--help"]], ids=["run", "collect", "help"])
+def test_a_suite_that_does_not_use_the_plugin_loads_only_the_plugin(suite, words):
+    done = fresh(suite, "both.py", "-p", "no:cacheprovider", *words, "test_plain.py")
+    assert done.returncode == 0, done.stdout + done.stderr
+    without, beside = json.loads((suite / "modules.json").read_text(encoding="utf-8"))
+    held({*beside} - {*without})
 
 
 def held(new):

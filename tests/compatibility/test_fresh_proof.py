@@ -193,6 +193,7 @@ def test_nothing_that_the_session_has_written_is_written_again(project):
     assert (project.root / "log.txt").read_text(encoding="utf-8").count("mode record") == 1
     assert (project.root / "temporary" / "test_first0" / "kept.txt").exists()
     assert '"agent.py"' in (project.root / "coverage.json").read_text(encoding="utf-8")
+    project.plugins = project.plugins[:-1]
     stopped = project.record("-x", COLUMNS="200")
     assert "1 failed, 1 passed" in stopped.stdout
     assert lines_by_test(stopped) == {"first": "replays", "second": FAILED}, "what was recorded before it stopped"

@@ -36,13 +36,15 @@ SAID = "Failed: a hypothesis test cannot be recorded or replayed: it is one test
 
 def test_a_property_is_refused_with_advice(shop):
     project = shop(TESTS, "_hypothesis_pytestplugin", COLUMNS="160")
-    for start in (project.record, project.replay):
-        done = ended(start("-W", "ignore::pytest.PytestWarning"), 1)
-        assert done.stdout.count(f" - {SAID}") == 2, done.stdout
+    project.write(test_folder=FOLDER)
+    folder = ("test_folder.py", "-o", "agentreplay_paths=.")
+    for start, words, refused in [(project.record, (), 2), (project.replay, folder, 3)]:
+        done = ended(start("-W", "ignore::pytest.PytestWarning", "test_shop.py", *words), 1)
+        assert done.stdout.count(f" - {SAID}") == refused, done.stdout
         assert "@pytest.mark.parametrize" in done.stdout
         assert '@pytest.mark.agentreplay(mode="off")' in done.stdout
-        assert "2 passed, 2 errors" in done.stdout.splitlines()[-1], "an ordinary test beside it, and the one left out"
+        assert f"2 passed, {refused} errors" in done.stdout.splitlines()[-1], (
+            "an ordinary test beside it, and the one left out"
+        )
     assert project.ledger.count("lookup A-17") == 1, "no example was run"
     assert project.run("--replay=off", "-k", "opted_in or left_out").returncode == 0
-    project.write(test_folder=FOLDER)
-    assert SAID in project.replay("test_folder.py", "-o", "agentreplay_paths=.").stdout

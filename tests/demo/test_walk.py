@@ -1,7 +1,6 @@
 """`agentreplay demo` in an environment whose plugins cannot live together: theirs is not the demo's matter."""
 
 import os
-import subprocess
 import sys
 from importlib.metadata import entry_points
 
@@ -9,6 +8,7 @@ import pytest
 
 from pytest_agentreplay import cli
 from pytest_agentreplay.cli.demo.walk import LOCAL_SHOP, NEW_LINE, OLD_LINE, SHOP, lay_out
+from tests.support import forking
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]
 
@@ -17,9 +17,7 @@ def test_the_demo_walks_where_other_plugins_clash(tmp_path):
     installed = {plugin.name for plugin in entry_points(group="pytest11")}
     assert installed >= {"syrupy", "snapshot"}, "nothing clashes here, so this test says nothing"
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("PYTEST", "AGENTREPLAY", "COV"))}
-    command = [sys.executable, "-m", "pytest_agentreplay", "demo", "--dir", str(tmp_path / "shop")]
-    said = {"capture_output": True, "encoding": "utf-8", "timeout": 120}
-    walked = subprocess.run(command, cwd=tmp_path, env=environ, check=False, **said)
+    walked = forking.run("pytest_agentreplay", "demo", "--dir", str(tmp_path / "shop"), cwd=tmp_path, env=environ)
     assert walked.returncode == 0, walked.stdout + walked.stderr
     assert "[AR-PROMPT] turn" in walked.stdout
 

@@ -59,6 +59,8 @@ PLUGINS = ("pytest_agentreplay.plugin", "syrupy", "anyio.pytest_plugin")
 FOREIGN = words(". cat cd cp env export gh git grep head ip pip python python3 rm sed unshare")
 MODULES = {"pytest": "pytest", "agentreplay": "pytest_agentreplay"}
 """Programs that are forked, where nothing in the command needs a shell."""
+VERDICT = re.compile(r"^recorded .*\)   \S", re.MULTILINE)
+"""What a recording says of its proof. Where `-q` says "all replay", `PlayedPage.plain` leaves it out."""
 LIVE = ("--snapshot-record", "--record-mode", "--replay=off", "--replay=live", "AGENTREPLAY=record")
 
 
@@ -260,7 +262,7 @@ class PlayedPage:
         for command, expected in commands_of(block):
             hits = self.server.hits
             self.server._replies = drifting if block.drifts else model
-            proves = block.checkout or "replay" in expected.replace(", all replay)", ")")
+            proves = block.checkout or bool(VERDICT.search(expected))
             code, told = self.run(command, checkout=block.checkout, proves=proves)
             if "pytest" in command:
                 # A command runs the test files that it names, or all.
