@@ -45,6 +45,6 @@ def agent(backend, *, seconds):
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
 def test_a_call_after_the_end_of_a_loop_is_waited_for_while_its_thread_computes(stage, backend):
     recorded = stage.record(functools.partial(agent, backend, seconds=0))
-    replayed = stage.replay(functools.partial(agent, backend, seconds=0.7))
+    replayed = stage.replay(functools.partial(agent, backend, seconds=0.6))
     assert replayed.finding is None, "\n".join(map(str, replayed.finding.lines))
     assert replayed.result == recorded.result

@@ -26,8 +26,8 @@ MISSING = Divergence(Kind.MISSING, "tool look was not called")
 @pytest.fixture
 def watched(monkeypatch):
     """Return a function that runs a body under the watch, whose `missing` is given, and returns what it was ended with."""
-    monkeypatch.setattr(stall_watch, "QUIET", 0.3)
-    monkeypatch.setattr(stall_watch, "LONGER", 1.2)
+    monkeypatch.setattr(stall_watch, "QUIET", 0.15)
+    monkeypatch.setattr(stall_watch, "LONGER", 0.6)
     monkeypatch.setattr(stall_watch, "BEAT", 0.05)
 
     def run(act, missing=(MISSING, 0.0)):
@@ -78,13 +78,13 @@ def waits_in_trio():
 def test_what_nothing_can_end_is_ended(watched, act):
     began = time.monotonic()
     assert watched(act).summary == "tool look was not called"
-    assert 0.3 < time.monotonic() - began < 5
+    assert 0.15 < time.monotonic() - began < 5
 
 
 def test_a_recorded_pause_is_waited_for(watched):
     began = time.monotonic()
-    assert watched(waits_for_an_item, missing=(MISSING, 0.2)) is not None
-    assert time.monotonic() - began > 1
+    assert watched(waits_for_an_item, missing=(MISSING, 0.1)) is not None
+    assert time.monotonic() - began > 0.5
 
 
 def test_a_child_process_has_longer(watched):
@@ -95,7 +95,7 @@ def test_a_child_process_has_longer(watched):
     finally:
         child.kill()
         child.communicate()
-    assert time.monotonic() - began > 1.2
+    assert time.monotonic() - began > 0.6
 
 
 def test_who_reads_the_pipe_of_a_child_has_longer(watched):
@@ -106,11 +106,11 @@ def test_who_reads_the_pipe_of_a_child_has_longer(watched):
     finally:
         child.kill()
         child.communicate()
-    assert time.monotonic() - began > 1.2
+    assert time.monotonic() - began > 0.6
 
 
 def sleeps():
-    time.sleep(0.8)
+    time.sleep(0.4)
 
 
 def waits_for_one_at_work():
@@ -118,17 +118,17 @@ def waits_for_one_at_work():
 
 
 def computes():
-    until = time.monotonic() + 0.8
+    until = time.monotonic() + 0.4
     while time.monotonic() < until:
         pass
 
 
 def waits_with_a_timeout():
-    threading.Event().wait(0.8)
+    threading.Event().wait(0.4)
 
 
 def waits_for_a_timer():
-    asyncio.run(asyncio.sleep(0.8))
+    asyncio.run(asyncio.sleep(0.4))
 
 
 @pytest.mark.parametrize("act", [sleeps, waits_for_one_at_work, computes, waits_with_a_timeout, waits_for_a_timer])
@@ -138,5 +138,5 @@ def test_what_goes_on_by_itself_is_left_alone(watched, act):
 
 def test_a_test_that_has_made_all_its_calls_is_left_alone(watched):
     event = threading.Event()
-    threading.Timer(0.8, event.set).start()
+    threading.Timer(0.4, event.set).start()
     assert watched(event.wait, missing=None) is None

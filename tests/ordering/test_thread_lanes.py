@@ -11,7 +11,7 @@ import pytest
 from tests.ordering import shapes
 from tests.ordering.programs import DICE
 
-COUNT, REPLAYS = 5, 8
+COUNT, REPLAYS = 5, 5
 
 
 def roll(question):

@@ -11,7 +11,9 @@ from __future__ import annotations
 import _posixsubprocess
 import _socket
 import asyncio
+import atexit
 import ctypes
+import gc
 import importlib
 import importlib.util
 import json
@@ -546,9 +548,11 @@ class Listener:
         connections: list[socket.socket] = []
         while True:
             ready, _, _ = select.select([self._end, self.tcp, self.udp, self.unix, *connections], [], [])
-            if self._end in ready:
+            if ready == [self._end]:  # all that was sent before the end is here
                 break
             for one in ready:
+                if one == self._end:
+                    continue
                 if one in (self.tcp, self.unix):
                     connections.append(one.accept()[0])
                     self.heard += 1
@@ -612,13 +616,9 @@ class Prober:
                 self._process.stdin.write(json.dumps([name, level, place]) + "\n")
                 self._process.stdin.flush()
                 status = self._process.stdout.readline().strip()
-                for _ in range(20):  # what was sent last may still be on its way
-                    if listener.heard:
-                        break
-                    time.sleep(0.005)
-                lines = (folder / "said").read_text().strip().splitlines()
-                if status != "0" or not lines:
-                    raise RuntimeError(f"{name} at {level} ended with {status}: {(folder / 'errors').read_text()}")
+            lines = (folder / "said").read_text().strip().splitlines()
+            if status != "0" or not lines:
+                raise RuntimeError(f"{name} at {level} ended with {status}: {(folder / 'errors').read_text()}")
             said = json.loads(lines[-1])
             opened = name == "a connection from before"  # which was made before anything was closed
             came = listener.heard > opened or (folder / "touched").exists() or "through" in said.values()
@@ -637,6 +637,7 @@ def main():
     """Fork a process for each probe that is asked for, and tell how it ended."""
     import trio  # noqa: F401  what most of them need
 
+    gc.freeze()
     for line in sys.stdin:
         name, level, folder = json.loads(line)
         child = os.fork()
@@ -647,7 +648,9 @@ def main():
             os.dup2(os.open(f"{folder}/{file}", os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
         print(json.dumps(tried(name, level, Place(Path(folder)))), flush=True)
-        sys.exit()
+        threading._shutdown()
+        atexit._run_exitfuncs()  # which end the servers of multiprocessing
+        os._exit(0)  # to take the interpreter down would cost more than most probes
 
 
 def waited(child):

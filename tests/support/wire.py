@@ -34,7 +34,7 @@ REPLIES = {
     "gone in a chunk": Raw(
         headers=[("Transfer-Encoding", "chunked")], chunks=(b"1\r\na\r\n", b"5\r\nbc"), break_after=2
     ),
-    "reset in the body": Raw(chunks=(b"a",), break_after=1, reset=True, delay=0.1),
+    "reset in the body": Raw(chunks=(b"a",), break_after=1, reset=True, delay=0.04),
     "not http": Raw(head=b"NONSENSE\r\n\r\n"),
     "malformed chunk": Raw(headers=[("Transfer-Encoding", "chunked")], chunks=(b"1\r\na\r\n", b"zz\r\n")),
     "silent": Raw(status=0, hang=True),
@@ -44,7 +44,7 @@ REPLIES = {
 
 def reply_comes_back(name, get, exchanges=1):
     """`get(url, timeout)` gives the same bare, recorded and replayed; returns that, and the exchanges."""
-    timeout = 0.3 if REPLIES[name].hang else 5.0
+    timeout = 0.2 if REPLIES[name].hang else 5.0
     with ModelServer([REPLIES[name]] * 4) as server:
         bare = get(server.url, timeout)
         live, made = both(server, lambda: get(server.url, timeout))

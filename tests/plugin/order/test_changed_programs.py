@@ -18,7 +18,7 @@ import pytest
 import trio
 
 from pytest_agentreplay.cli.demo.server import ModelServer
-from pytest_agentreplay.intercept.ordering import stall_watch
+from pytest_agentreplay.intercept.ordering import quiet, stall_watch
 from pytest_agentreplay.snapshots import codec
 from tests.ordering.driving import Stage
 
@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.env("main"), pytest.mark.process]  # nothing in it dep
 TAKES = {"a": 0.4, "b": 0.05, "c": 0.2, "endless": 60}
 CAME = []
 TODAY = {"now": False}
-SLEEP = "import time; time.sleep(0.8)"
+SLEEP = "import time; time.sleep(0.25)"
 
 
 async def ask(name):
@@ -55,7 +55,7 @@ async def look(name):
 
 async def look_slowly(name):
     """Runs for real where tools are verified, longer than a stall takes there."""
-    await asyncio.sleep(1.5 if TODAY["now"] else 0.005)
+    await asyncio.sleep(1.2 if TODAY["now"] else 0.005)
     return name.upper()
 
 
@@ -225,6 +225,8 @@ TOLD = {
 }
 LOOSE = {"read_tools", "gets", "sequence"}
 """What may change places where the order is loose: look-ups, and what was under way at once."""
+HURRIED = {"dropped_and_polled": (stall_watch, "QUIET", 0.75), "slow_child": (quiet, "SILENCE", 0.12)}
+"""Programs that wait for a limit of ours to run out, and the length that it has here."""
 
 
 def script(body, number):
@@ -264,7 +266,9 @@ def headline(played):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_a_change_is_told_and_what_has_not_changed_replays(play, name):
+def test_a_change_is_told_and_what_has_not_changed_replays(play, name, monkeypatch):
+    if name in HURRIED:
+        monkeypatch.setattr(*HURRIED[name])
     play(name, "record")
     assert headline(play(name, "replay")) == ""
     if name == "not_made":
@@ -285,7 +289,8 @@ def test_a_change_is_told_and_what_has_not_changed_replays(play, name):
     ],
 )
 def test_a_wait_that_never_ends_is_reported_where_no_order_is_kept(play, name, settings, monkeypatch):
-    monkeypatch.setattr(stall_watch, "LONGER", 6.0)  # an outside that could still bring something is given 30 s
+    monkeypatch.setattr(stall_watch, "QUIET", 0.75)
+    monkeypatch.setattr(stall_watch, "LONGER", 1.0)  # an outside that could still bring something is given 30 s
     play(name, "record")
     told = play(name, "replay", now=True, **settings)
     assert headline(told)[: len(TOLD[name])] == TOLD[name]

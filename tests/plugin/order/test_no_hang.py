@@ -139,7 +139,7 @@ WAITS = {
 HURRIED = """
 from pytest_agentreplay.intercept.ordering import overtime
 
-overtime.QUIET, overtime.LONGEST, overtime.AGAIN = 0.4, 0.8, 0.4
+overtime.QUIET, overtime.LONGEST, overtime.AGAIN = 0.2, 0.5, 0.2
 """
 """What is waited for is given up sooner."""
 
@@ -182,7 +182,7 @@ import os, signal, threading
 import agent
 
 def test_event(agentreplay):
-    threading.Timer(1, os.kill, [os.getpid(), signal.SIGINT]).start()
+    threading.Timer(0.4, os.kill, [os.getpid(), signal.SIGINT]).start()
     agent.event()
 """
 
@@ -203,7 +203,7 @@ import agent
 
 class Thinks(io.StringIO):
     def readline(self, *size):
-        time.sleep(3)
+        time.sleep(1.5)
         return "c\\n"
 
 def test_event(agentreplay):

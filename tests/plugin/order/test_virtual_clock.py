@@ -67,7 +67,7 @@ async def aretries():
 async def at_the_wall():
     import datetime
     first = datetime.datetime.now()
-    await asyncio.sleep(1.5)
+    await asyncio.sleep(0.3)
     return asked(f"{first.isoformat()} {datetime.datetime.now().isoformat()}")
 """
 
@@ -88,8 +88,8 @@ def test_ways(name, agentreplay):
 def test_an_sdk_that_tries_again(way, agentreplay):
     began, shown = real(), time.monotonic()
     assert way() == "It is late."
-    assert time.monotonic() - shown >= 2
-    assert (real() - began < 2) == (agentreplay.mode == "replay")
+    assert time.monotonic() - shown >= 1.2
+    assert (real() - began < 1.2) == (agentreplay.mode == "replay")
 
 @pytest.mark.asyncio
 async def test_pytest_asyncio(agentreplay):
@@ -121,10 +121,10 @@ def test_everything_is_as_before():
 
 @pytest.fixture(scope="module")
 def under(shared_project):
-    """Makes a project under a clock, beside a model that refuses each call twice, for a second each time."""
+    """Makes a project under a clock, beside a model that refuses each call twice, for 0.6 s each time."""
 
     def script(body, number):
-        wait = [("content-type", "application/json"), ("retry-after-ms", "1000")]
+        wait = [("content-type", "application/json"), ("retry-after-ms", "600")]
         return Raw(429, wait, [b"{}"], "Too Many Requests") if number % 3 else "It is late."
 
     def make(clock, tools, **files):
