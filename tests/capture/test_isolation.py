@@ -15,9 +15,9 @@ from pytest_agentreplay import capture
 from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import answered, asked, started
+from tests.support.exhaustive import rare
 from tests.support.voice import WebSocketServer
 
-RUNS = 200
 ADD = "tests.capture.tools_of_a_service.add"
 
 
@@ -32,22 +32,26 @@ def server():
         yield server
 
 
-def check_own(taken, calls):
+MANY = pytest.mark.parametrize("runs", [60, *rare(200)])
+
+
+def check_own(taken, calls, runs):
     """Each run has all of its calls, and each answer is that to its own number."""
-    assert len(taken) == RUNS
+    assert len(taken) == runs
     for ended in taken:
         number = ended.input.native["n"]
         assert ended.cold == ""
         assert len(ended.exchanges) == calls, asked(ended)
         answers = [body for body in answered(ended) if isinstance(body, bytes)]
         assert set(answers) == {f'"{number}"'.encode()}, (number, answers)
-    assert sorted(ended.input.native["n"] for ended in taken) == [*range(RUNS)]
-    assert len({ended.id for ended in taken}) == RUNS
+    assert sorted(ended.input.native["n"] for ended in taken) == [*range(runs)]
+    assert len({ended.id for ended in taken}) == runs
 
 
-def test_of_200_runs_in_tasks_each_has_its_own_calls_and_no_other(server):
+@MANY
+def test_of_many_runs_in_tasks_each_has_its_own_calls_and_no_other(runs, server):
     async def serve(number, client, session):
-        async with capture.run("service", input={"n": number}), few:  # 200 runs are open, and not 200 connections
+        async with capture.run("service", input={"n": number}), few:  # all runs are open, and not as many connections
             await ask(number, client, session)
 
     async def ask(number, client, session):
@@ -63,17 +67,18 @@ def test_of_200_runs_in_tasks_each_has_its_own_calls_and_no_other(server):
 
     async def run():
         async with httpx.AsyncClient(timeout=60) as client, aiohttp.ClientSession() as session:
-            await asyncio.gather(*(serve(number, client, session) for number in range(RUNS)))
+            await asyncio.gather(*(serve(number, client, session) for number in range(runs)))
 
     few = asyncio.Semaphore(8)
     with started(ADD) as taken:
         asyncio.run(run())
-        assert capture.stats() == {"kept": RUNS, "captured": RUNS, "faults": 0, "late_calls": 0}
-    check_own(taken, 6)
+        assert capture.stats() == {"kept": runs, "captured": runs, "faults": 0, "late_calls": 0}
+    check_own(taken, 6, runs)
     assert {asked(ended).count("add") for ended in taken} == {1}
 
 
-def test_of_200_runs_in_threads_each_has_its_own_calls_and_no_other(server):
+@MANY
+def test_of_many_runs_in_threads_each_has_its_own_calls_and_no_other(runs, server):
     def get(number):
         return client.post(server.url, json={"run": number})
 
@@ -87,8 +92,8 @@ def test_of_200_runs_in_threads_each_has_its_own_calls_and_no_other(server):
             thread.join()
 
     with started(ADD) as taken, httpx.Client() as client, ThreadPoolExecutor(4) as jobs, ThreadPoolExecutor(20) as pool:
-        list(pool.map(serve, range(RUNS)))
-    check_own(taken, 4)
+        list(pool.map(serve, range(runs)))
+    check_own(taken, 4, runs)
 
 
 def test_what_a_run_starts_belongs_to_it(server):

@@ -114,7 +114,7 @@ def test_what_an_agent_in_a_process_of_its_own_comes_to(docket):
 
 
 TROUBLE = {
-    "hangs": ("import time; time.sleep(60)", r"was still running after 1 s and was ended; raise agentreplay_timeout, or --timeout"),
+    "hangs": ("import time; time.sleep(60)", r"was still running after 0.5 s and was ended; raise agentreplay_timeout, or --timeout"),
     "crashes": ("raise ValueError('no customer')", r"ended with 1 and wrote no result\n(  .*\n)+  ValueError: no customer\n"),
     "nothing": ("print('done')", r"wrote no result: write \{.*\} to the file that AGENTREPLAY_OUTPUT_PATH names"),
     "empty": ("out.write_text('')", r"runner-output.json: the runner wrote an empty file"),
@@ -138,7 +138,7 @@ def test_each_command_that_tells_nothing_is_told_in_its_own_words(docket):
         odd=f"import os, pathlib\nout, case = (pathlib.Path(os.environ[f'AGENTREPLAY_{{word}}_PATH']) for word in ('OUTPUT', 'CASE'))"
         f"\nexec({programs}[case.parent.name])\n"
     )
-    for troubles, words in ((["hangs"], ["--timeout", "1"]), ([*TROUBLE][1:], [])):
+    for troubles, words in ((["hangs"], ["--timeout", "0.5"]), ([*TROUBLE][1:], [])):
         done = ended(docket.replay(*(f"cases/{name}" for name in troubles), *words, "--runner-cmd", ODD), 125)
         assert "Traceback" not in done.stderr.replace("  Traceback (most recent", "")
         told = re.split(r"^agentreplay: ", done.stderr, flags=re.MULTILINE)[1:]
@@ -258,7 +258,7 @@ def test_a_runner_of_this_process_that_hangs_keeps_nobody(docket):
     assert "\n  left behind: thread worker" in done.stdout
     assert "During handling of" not in done.stdout
     assert "1 failed" in done.stdout, "the session goes on after it"
-    done = ended(docket.replay("cases/refund", "--timeout", "1", agent="stuck"), 125)
+    done = ended(docket.replay("cases/refund", "--timeout", "0.5", agent="stuck"), 125)
     assert "and nothing can end it but the end of this process" in done.stderr
 
 

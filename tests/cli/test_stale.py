@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tests.support.kept_files import contents, put_back
 from tests.support.small_projects import edited, furnished, passed, recorded
 
 AGENT = """
@@ -33,10 +34,18 @@ def test_gone(agentreplay):
 INI = "agentreplay_tools =\n    agent.refund\n"
 
 
+@pytest.fixture(scope="module")
+def original(shared_project):
+    project = shared_project(lambda body, number: "yes")
+    recorded(furnished(project, INI, agent=AGENT, test_shop=TESTS))
+    project.kept = contents(project.root)
+    return project
+
+
 @pytest.fixture
-def shop(project):
-    project.server._replies = lambda body, number: "yes"
-    return recorded(furnished(project, INI, agent=AGENT, test_shop=TESTS))
+def shop(original):
+    put_back(original.root, original.kept)
+    return original
 
 
 def stale(shop, *words, code):

@@ -80,9 +80,9 @@ def command(shop, *words, code):
 
 
 def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_and_its_case(shop):
-    said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "20", code=0)
+    said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "9", code=0)
     assert re.fullmatch(r"test_shop\.py::test_answer: (\d+) neighbours, \1 hold", said)
-    said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "20", "--dir", "kept", code=1)
+    said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "4", "--dir", "kept", code=1)
     assert 'repeated effect: refund(order="A-1") was called 2 times, recorded 1 (' in said
     (file,) = (shop.root / "kept").glob("*/case.yaml")
     text = file.read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_
     assert text.count("operator") == 1
     assert "expect: reproduces" in text
     file.write_text(text + "# mine\n", encoding="utf-8")
-    command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "20", "--dir", "kept", code=1)
+    command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "4", "--dir", "kept", code=1)
     assert file.read_text(encoding="utf-8").endswith("# mine\n")
     loaded = " ".join(shop.options)
     done = shop.run("kept", "-rp", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
@@ -148,23 +148,13 @@ def test_the_users_invariants_are_functions_that_the_ini_file_names(shop):
         ini.write_text(before, encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("name", "message"),
-    [
-        ("checks", "the invariant checks is no function: write module:function"),
-        (":answered", "the invariant :answered is no function: write module:function"),
-        ("checks:gone", "the invariant checks:gone cannot be imported: AttributeError: module 'checks' has no"),
-        ("absent:f", "the invariant absent:f cannot be imported: ModuleNotFoundError: No module named 'absent'"),
-        ("damaged:f", "the invariant damaged:f cannot be imported: SyntaxError: invalid syntax (damaged.py, line 1)"),
-        ("checks:__name__", "the invariant checks:__name__ is str, and no function"),
-    ],
-)
-def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fault_of_the_agent(shop, name, message):
+def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fault_of_the_agent(shop):
     ini = shop.root / "pytest.ini"
     before = ini.read_text(encoding="utf-8")
+    message = "the invariant damaged:f cannot be imported: SyntaxError: invalid syntax (damaged.py, line 1)"
     (shop.root / "damaged.py").write_text("def f(:\n", encoding="utf-8")
     try:
-        ini.write_text(before + f"agentreplay_invariants =\n    {name}\n", encoding="utf-8")
+        ini.write_text(before + "agentreplay_invariants =\n    damaged:f\n", encoding="utf-8")
         said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "3", code=125)
         assert f"pytest ran no neighbour of it: test_shop.py: {message}" in said
         done = shop.run("test_shop.py", "--agentreplay-fuzz=1", MODEL_URL=NOBODY)
@@ -247,8 +237,8 @@ def test_the_flags_of_the_project_end_no_session_and_its_cache_is_left_alone(sho
     before = ini.read_text(encoding="utf-8")
     ini.write_text(before + "addopts = -x --strict-markers\n", encoding="utf-8")
     try:
-        said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "12", "--dir", "kept", code=1)
-        assert "test_shop.py::test_settle: 12 neighbours, " in said
+        said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "5", "--dir", "kept", code=1)
+        assert "test_shop.py::test_settle: 5 neighbours, " in said
         assert not (shop.root / ".pytest_cache").exists()
     finally:
         ini.write_text(before, encoding="utf-8")

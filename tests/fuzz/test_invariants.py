@@ -10,6 +10,7 @@ import pytest
 from pytest_agentreplay.backends.backend import Moment, Refused
 from pytest_agentreplay.backends.perturbation import Perturbation
 from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER, RULES, encode
 from pytest_agentreplay.runs.fuzz import invariants
@@ -17,7 +18,7 @@ from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
 from pytest_agentreplay.runs.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
 from pytest_agentreplay.runs.fuzz.neighbour_backend import CALLS, TIMES, NeighbourBackend
 from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, find_cause, group_failures, shrink
-from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, judge
+from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, find_invariant, judge
 from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
 from tests.support import exchanges
 
@@ -322,6 +323,28 @@ def test_operators_that_show_the_same_violation_by_themselves_are_causes_of_thei
     assert groups == {(wrong,): 1, (cut,): 2, (reset,): 2, (piece,): 2}
     crashes = [TrialResult(Trial(number, neighbour), (crash,)) for number, neighbour in enumerate(shown)]
     assert [failure.shown_by for failure in group_failures(crashes)] == [len(shown)]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("checks", "the invariant checks is no function: write module:function"),
+        (":answered", "the invariant :answered is no function: write module:function"),
+        ("checks:gone", "the invariant checks:gone cannot be imported: AttributeError: module 'checks' has no"),
+        ("absent:f", "the invariant absent:f cannot be imported: ModuleNotFoundError: No module named 'absent'"),
+        ("damaged:f", "the invariant damaged:f cannot be imported: SyntaxError: invalid syntax (damaged.py, line 1)"),
+        ("checks:__name__", "the invariant checks:__name__ is str, and no function"),
+    ],
+)
+def test_an_invariant_of_the_user_that_is_no_function_is_refused(name, message, tmp_path, monkeypatch):
+    (tmp_path / "checks.py").write_text("", encoding="utf-8")
+    (tmp_path / "damaged.py").write_text("def f(:\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "checks", raising=False)
+    with pytest.raises(SettingsError) as caught:
+        find_invariant(name)
+    monkeypatch.delitem(sys.modules, "checks", raising=False)
+    assert message in str(caught.value)
 
 
 def test_hypothesis_and_pytest_are_not_needed_to_judge():

@@ -36,9 +36,9 @@ def examples(project):
 
 
 def test_the_fixed_agents_hold_on_their_neighbours_and_no_case_is_vacuous(examples):
-    done = examples.run("cases", "-o", "agentreplay_neighbours=12", MODEL_URL=NOBODY)
+    done = examples.run("cases", "-o", "agentreplay_neighbours=6", MODEL_URL=NOBODY)
     assert done.returncode == 0, done.stdout
-    assert "60 neighbours of fixes, 60 hold" in done.stdout
+    assert "30 neighbours of fixes, 30 hold" in done.stdout
     for name in RUNNERS:
         done = examples.command("vacuity", f"cases/{name}", MODEL_URL=NOBODY)
         assert done.returncode == 0, done.stdout + done.stderr

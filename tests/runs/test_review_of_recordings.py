@@ -2,10 +2,10 @@
 
 import re
 import subprocess
-import sys
 
 import pytest
 
+from tests.support import forking
 from tests.support.pages import ROOT
 from tests.support.project import refunds
 
@@ -85,7 +85,8 @@ def test_what_a_reviewer_sees_of_recordings(project):
     assert project.record().returncode == 0
     (project.root / ".gitattributes").write_text("*.snapshot.json diff=agentreplay\n", encoding="utf-8")
     git(project, "init", "-q")
-    command = f'"{sys.executable}" -m pytest_agentreplay show --textconv'.replace("\\", "/")
+    words = [*forking.command_of("pytest_agentreplay"), "show", "--textconv"]
+    command = " ".join(f'"{word}"' for word in words).replace("\\", "/")
     git(project, "config", "diff.agentreplay.textconv", command)
     git(project, "add", "-A")
     git(project, "commit", "-qm", "recorded")

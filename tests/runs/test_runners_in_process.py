@@ -159,7 +159,8 @@ async def in_a_thread():
 
 
 @pytest.mark.parametrize("runner", [spins, waits_in_vain, never, in_a_thread])
-def test_one_that_hangs_is_ended_and_what_it_leaves_behind_is_told(runner, tmp_path):
+def test_one_that_hangs_is_ended_and_what_it_leaves_behind_is_told(runner, tmp_path, monkeypatch):
+    monkeypatch.setattr(overtime, "QUIET", 0.2)
     RELEASED.clear()
     try:
         with pytest.raises(RunnerError) as told:

@@ -1,12 +1,16 @@
 """Faults in our own functions: which of them a block runs, and each of them made to raise where it begins."""
 
 from __future__ import annotations
+import __future__
 
 import ast
+import copy
 import gc
 import sys
 import threading
+import weakref
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import CodeType, FunctionType
 
@@ -31,8 +35,7 @@ class Planted(ast.NodeTransformer):
         self.code = code
 
     def visit_FunctionDef(self, node):
-        first = min([node.lineno, *(each.lineno for each in node.decorator_list)])
-        if (first, node.name) == (self.code.co_firstlineno, self.code.co_name):
+        if (first_line(node), node.name) == (self.code.co_firstlineno, self.code.co_name):
             node.body[:0] = ast.parse(RAISE).body
         return self.generic_visit(node)
 
@@ -64,21 +67,62 @@ def list_run(block):
     return codes
 
 
+def compile_with_fault(code):
+    """Compile the statement of the module that holds the function of `code`, with the fault in it."""
+    tree = parse_file(code.co_filename)
+    statement = next(each for each in reversed(tree.body) if first_line(each) <= code.co_firstlineno)
+    alone = ast.Module([Planted(code).visit(copy.deepcopy(statement))], [])
+    future = __future__.annotations.compiler_flag if _postpones(tree) else 0
+    return compile(ast.fix_missing_locations(alone), code.co_filename, "exec", future, dont_inherit=True)
+
+
+@cache
+def parse_file(file):
+    """Return the syntax tree of a file of ours, which nobody changes."""
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
+
+
+def first_line(node):
+    """Return the line of a statement where its code begins: that of its first decorator."""
+    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+
+
+def _postpones(tree):
+    return any(isinstance(each, ast.ImportFrom) and each.module == "__future__" for each in tree.body)
+
+
+def list_functions():
+    """Yield our functions that there are: those of the first call are remembered, and later calls look at what is new."""
+    yield from (function for reference in freeze_functions() if (function := reference()) is not None)
+    yield from (each for each in gc.get_objects() if is_ours(each))
+
+
+@cache
+def freeze_functions():
+    """Return references to our functions, and leave what there is now out of `gc.get_objects`: that takes 40 ms."""
+    references = [weakref.ref(each) for each in gc.get_objects() if is_ours(each)]
+    gc.freeze()
+    return references
+
+
+def is_ours(thing):
+    """Whether it is a function of the package."""
+    return type(thing) is FunctionType and thing.__code__.co_filename.startswith(PACKAGE)
+
+
 @contextmanager
 def planted(code):
     """A block in which the function of `code` raises as soon as it is called."""
-    file = Path(code.co_filename)
     gc.disable()  # a finalizer in the middle of it is more than the parser of CPython 3.11 takes
-    tree = ast.fix_missing_locations(Planted(code).visit(ast.parse(file.read_text(encoding="utf-8"))))
-    new = {_key(each): each for each in _walk(compile(tree, str(file), "exec", dont_inherit=True))}
+    new = {_key(each): each for each in _walk(compile_with_fault(code))}
     gc.enable()
     around = code.co_qualname.split(".<locals>.")
     chain = {".<locals>.".join(around[: number + 1]) for number in range(len(around))}
     swapped = []
-    for function in gc.get_objects():
-        if type(function) is FunctionType:
+    for function in list_functions():
+        if function.__code__.co_filename == code.co_filename:
             old = function.__code__
-            if old.co_filename == str(file) and old.co_qualname in chain and _key(old) in new:
+            if old.co_qualname in chain and _key(old) in new:
                 swapped.append((function, old))
                 function.__code__ = new[_key(old)]
     try:
