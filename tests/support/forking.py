@@ -39,7 +39,7 @@ itself, before or after what it intercepts, as a process does. A test of what is
 UNFROZEN = ("httpcore", "httpcore2")
 """What httpx imports at its first request, trio with it: 0.07 of the 0.37 s of CPU of a short replay. Hypothesis asks
 the garbage collector who refers to trio's generator, and what is frozen is not seen by it."""
-READ_LATER = {"PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
+READ_LATER = {"PYTHONBREAKPOINT", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
 """Variables of Python that a fork can honour after its start."""
 ADDRESS = sys.argv[1] if __name__ == "__main__" else ""
 """Where the server listens; its forks know it."""

@@ -36,13 +36,11 @@ def without_prompt():
 """
 
 CHILD = """
-import json, os, urllib.request
+import os
+import httpx
 
-body = json.dumps({"model": "m-1", "instructions": "Be kind.", "input": "hi"}).encode()
-url = os.environ["MODEL_URL"] + "/v1/responses"
-asked = urllib.request.Request(url, body, {"content-type": "application/json"})
-with urllib.request.urlopen(asked, timeout=20) as reply:
-    print(reply.read().decode())
+body = {"model": "m-1", "instructions": "Be kind.", "input": "hi"}
+print(httpx.post(os.environ["MODEL_URL"] + "/v1/responses", json=body).text)
 """
 
 TESTS = """

@@ -177,7 +177,7 @@ def made(shared_project):
     project.plugins = ("pytest_agentreplay.plugin",)
     planted = {f"PLANT_{name}": value for name, value in zip("ABCD", (HEADER, PASSWORD, SAID, WIDE), strict=True)}
     project.environ = planted | {"OPENAI_API_KEY": KEY, "SHOP_TOKEN": PARAMETER, "COLUMNS": "100"}
-    project.words = ("-W", "default")
+    project.words, project.forked_proofs = ("-W", "default"), True
     return recorded(project, *project.words, *PROVED, "-v", "--junitxml=junit.xml", "-rA")
 
 
@@ -293,6 +293,7 @@ def test_another_error(agentreplay):
 
 def test_a_test_that_reads_a_claim_of_a_redacted_token_is_told_so_and_a_policy_keeps_the_claim(shared_project):
     project = furnished(shared_project(), test_token=TOKEN_TESTS)
+    project.forked_proofs = True
     test = "test_token.py::test_claims"
     done = project.record(test, *PROVED)
     assert "does not replay: redacted: its calls replay, but the test looks at a secret: KeyError: 'sub'" in done.stdout
