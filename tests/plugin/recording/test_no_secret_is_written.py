@@ -177,7 +177,7 @@ def made(shared_project):
     project.plugins = ("pytest_agentreplay.plugin",)
     planted = {f"PLANT_{name}": value for name, value in zip("ABCD", (HEADER, PASSWORD, SAID, WIDE), strict=True)}
     project.environ = planted | {"OPENAI_API_KEY": KEY, "SHOP_TOKEN": PARAMETER, "COLUMNS": "100"}
-    project.words, project.forked_proofs = ("-W", "default"), True
+    project.words = ("-W", "default")
     return recorded(project, *project.words, *PROVED, "-v", "--junitxml=junit.xml", "-rA")
 
 
