@@ -11,12 +11,12 @@ from tests.support.project import Project
 from tests.support.written_runs import Writing
 
 
-def processes_of(node):
-    """Return how the processes of a test or module are started, by its marks."""
-    return {
-        "proves": node.get_closest_marker("proves") is not None,
-        "forks": node.get_closest_marker("real_process") is None,
-    }
+def make_project(folder, server, node):
+    """Make a project whose processes are started as the marks of the test or module say."""
+    proves = node.get_closest_marker("proves")
+    made = Project(folder, server, proves=proves is not None, forks=node.get_closest_marker("real_process") is None)
+    made.forked_proofs = proves is not None and proves.kwargs.get("forked", False)
+    return made
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def writing():
 @pytest.fixture
 def project(tmp_path, server, request):
     """The refund agent, its test and its ini."""
-    made = Project(tmp_path, server, **processes_of(request.node))
+    made = make_project(tmp_path, server, request.node)
     made.furnish()
     return made
 
@@ -53,7 +53,7 @@ def shared_project(tmp_path_factory, request):
 
         def make(script=None, *, environ=None):
             server = stack.enter_context(ModelServer(script))
-            made = Project(tmp_path_factory.mktemp("project"), server, **processes_of(request.node))
+            made = make_project(tmp_path_factory.mktemp("project"), server, request.node)
             made.environ |= environ or {}
             return made
 

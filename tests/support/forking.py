@@ -39,20 +39,23 @@ itself, before or after what it intercepts, as a process does. A test of what is
 UNFROZEN = ("httpcore", "httpcore2")
 """What httpx imports at its first request, trio with it: 0.07 of the 0.37 s of CPU of a short replay. Hypothesis asks
 the garbage collector who refers to trio's generator, and what is frozen is not seen by it."""
-READ_LATER = {"PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
+READ_LATER = {"PYTHONBREAKPOINT", "PYTHONDONTWRITEBYTECODE", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
 """Variables of Python that a fork can honour after its start."""
 ADDRESS = sys.argv[1] if __name__ == "__main__" else ""
 """Where the server listens; its forks know it."""
 
 
-def run(module, *words, cwd, env, given=None, timeout=180.0):
-    """Run `python -m module words` to its end; return the finished process, its output decoded as UTF-8."""
+def run(module, *words, cwd, env, given=None, timeout=180.0, forked_proofs=False):
+    """Run `python -m module words` to its end; return the finished process, its output decoded as UTF-8.
+
+    With `forked_proofs` the pytest that proves recordings is a fork too, whose hash seed is not another one.
+    """
     if not forkable(env):
         return run_process(module, *words, cwd=cwd, env=env, given=given, timeout=timeout)
     with tempfile.TemporaryFile() as streams_in, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         streams_in.write((given or "").encode())
         streams_in.seek(0)
-        request = {"module": module, "words": words, "cwd": str(cwd), "env": env}
+        request = {"module": module, "words": words, "cwd": str(cwd), "env": env, "forked_proofs": forked_proofs}
         code = ForkServer.get().fork(request, (streams_in, out, err), timeout=timeout)
         texts = []
         for stream in (out, err):
@@ -208,27 +211,28 @@ def become(streams):
     sys.argv = ["-m", *words] if module != "-c" else ["-c", *words[1:]]
     sys.orig_argv = [sys.executable, *(["-m"] if module != "-c" else []), module, *words]
     sys.path[0] = request["cwd"] if module != "-c" else ""
-    fork_children(module)
+    fork_children(module, request.get("forked_proofs", False))
     return module
 
 
-def fork_children(module):
-    """Have this fork start the pytest of a command, and the workers of xdist, as forks of the same interpreter."""
+def fork_children(module, forked_proofs=False):
+    """Have this fork start the pytest of a command or proof, and the workers of xdist, as forks of the interpreter."""
     started_with = dict(os.environ)
     can_fork, command, address = forkable, fork_of, ADDRESS
-    if module == "pytest_agentreplay":
+    if module == "pytest_agentreplay" or forked_proofs:
         execute = subprocess.Popen._execute_child
 
         def execute_child(self, args, *more):  # executable, preexec_fn, close_fds, pass_fds, cwd, env ...
             plain = isinstance(args, list) and args[:3] == [sys.executable, "-m", "pytest"] and not any(more[:2])
-            if plain and not more[3] and can_fork(more[5] or os.environ, started_with):
+            proof = forked_proofs and plain and any(word.startswith("--agentreplay-proof=") for word in args)
+            if plain and not more[3] and (proof or can_fork(more[5] or os.environ, started_with)):
                 args = command(address, "pytest", *args[3:])
             return execute(self, args, *more)
 
         # The network guard knows a probe of the standard library by the modules on its stack: this one is `subprocess`.
         code, cells = execute_child.__code__, execute_child.__closure__
         subprocess.Popen._execute_child = types.FunctionType(code, vars(subprocess), closure=cells)
-    elif "execnet.gateway_io" in sys.modules:
+    if module != "pytest_agentreplay" and "execnet.gateway_io" in sys.modules:
         bootstrap = sys.modules["execnet.gateway_io"].popen_bootstrapline
         sys.modules["execnet.gateway_io"].popen_args = lambda spec: fork_of(ADDRESS, "-c", bootstrap)
 

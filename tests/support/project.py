@@ -81,8 +81,11 @@ class Project:
 
     `plugins` are words of `-p`; with `autoload` every plugin of the environment comes by itself. New recordings are not
     proved, which would double their cost, but in modules and tests that are marked `proves`; processes are forks of a
-    warm interpreter, but where the mark is `real_process`.
+    warm interpreter, but where the mark is `real_process`. Proofs are forks where it is `proves(forked=True)`: there
+    neither their hash seed nor their start is the subject.
     """
+
+    forked_proofs = False
 
     def __init__(self, root: Path, server: ModelServer, *, proves: bool = False, forks: bool = True):
         self.root = root
@@ -134,8 +137,10 @@ class Project:
     def child(self, module, *words, cwd=None, given=None, **environ):
         """The finished process of `python -m module`; `given` is what somebody typed."""
         env = self.surroundings(**environ)
-        run = forking.run if self.forks else forking.run_process
-        return run(module, *map(str, words), cwd=cwd or self.root, env=env, given=given)
+        where = {"cwd": cwd or self.root, "env": env, "given": given}
+        if self.forks:
+            return forking.run(module, *map(str, words), **where, forked_proofs=self.forked_proofs)
+        return forking.run_process(module, *map(str, words), **where)
 
     def surroundings(self, **environ):
         """The environment of a child: nothing of ours but what is said."""

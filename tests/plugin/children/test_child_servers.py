@@ -89,12 +89,21 @@ def test_shared_again(agentreplay, of_module):
 """
 
 
+CONFTEST = """
+import os
+
+if os.environ.get("IMPATIENT"):
+    # Nothing comes: how long it is waited for is not the subject.
+    from pytest_agentreplay.intercept.process import child_server
+    child_server.PATIENCE = 0.5
+"""
+
+
 @pytest.fixture(scope="module")
 def project(shared_project):
     made = shared_project(lambda body, number: f"answer {number}")
-    furnished(
-        made, "agentreplay_tools = shop_tools.lookup_order\n", shop_tools=TOOLS, shop_server=SERVER, test_shop=TESTS
-    )
+    files = {"shop_tools": TOOLS, "shop_server": SERVER, "test_shop": TESTS, "conftest": CONFTEST}
+    furnished(made, "agentreplay_tools = shop_tools.lookup_order\n", **files)
     made.environ |= {"MODEL_URL": made.server.url, "COLUMNS": "200"}
     recorded(made)
     return made
@@ -115,6 +124,6 @@ def test_the_recording_says_which_request_each_call_of_the_server_was_for(projec
 
 
 def test_what_the_server_does_by_itself_is_expected(project):
-    found = summary(project.replay(LAZY="1"))
+    found = summary(project.replay(LAZY="1", IMPATIENT="1"))
     assert len(found) == 3
     assert all("[AR-MISSING]" in text and "model m-1 was not called" in text for text in found.values())

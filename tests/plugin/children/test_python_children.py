@@ -121,7 +121,7 @@ print(json.dumps([threads, asyncio.run(tasks())]))
 GRAND = """
 import json, subprocess, sys
 command = [sys.executable, "agent_child.py"]
-print(json.dumps([json.loads(subprocess.check_output([*command, words])) for words in "ab"]))
+print(json.dumps(json.loads(subprocess.check_output([*command, "a"]))))
 """
 
 TESTS = """
@@ -146,7 +146,7 @@ def by_asyncio():
         process = await asyncio.create_subprocess_exec(*SCRIPT, words, stdout=subprocess.PIPE)
         return json.loads((await process.communicate())[0])
     async def main():
-        return await asyncio.gather(*(child("same") for _ in range(3)))
+        return await asyncio.gather(*(child("same") for _ in range(2)))
     return asyncio.run(main())
 
 def by_fork():
@@ -160,7 +160,7 @@ def by_fork():
     assert os.waitpid(process, 0)[1] == 0
     return found
 
-def in_an_executor(method, jobs=4, workers=2):
+def in_an_executor(method, jobs=3, workers=1):
     with ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context(method)) as pool:
         return list(pool.map(agent_child.work, [f"job {number % 3}" for number in range(jobs)]))
 
@@ -250,6 +250,15 @@ def test_worker(agentreplay):
     agent_child.ask("after it")
 """
 
+CONFTEST = """
+import os
+
+if os.environ.get("IMPATIENT"):
+    # Nothing comes: how long it is waited for is not the subject.
+    from pytest_agentreplay.intercept.process import child_server
+    child_server.PATIENCE = 0.5
+"""
+
 INI = """agentreplay_allow = program:sh
 agentreplay_tools =
     agent_tools.refund
@@ -270,7 +279,7 @@ def script(body, number):
 def project(shared_project):
     """The project with its recordings, and what each child said then, as `said`."""
     made = shared_project(script)
-    tests = {"test_children": TESTS, "test_pools": POOLS, "test_killed": KILLED}
+    tests = {"test_children": TESTS, "test_pools": POOLS, "test_killed": KILLED, "conftest": CONFTEST}
     furnished(made, INI, agent_tools=TOOLS, agent_child=CHILD, beside=BESIDE, grand=GRAND, **tests)
     made.environ |= {"MODEL_URL": made.server.url, "OPENAI_BASE_URL": made.server.url + "/v1"}
     assert "not recorded" not in recorded(made).recording.stdout
@@ -322,6 +331,6 @@ def test_a_secret_that_only_the_child_knows_is_not_stored(project):
 
 
 def test_a_child_that_survives_a_call_without_an_answer_ends_with_a_report(project):
-    done = project.offline("test_killed.py", "-k", "script", SURVIVES="1", COLUMNS="200")
+    done = project.offline("test_killed.py", "-k", "script", SURVIVES="1", IMPATIENT="1", COLUMNS="200")
     (told,) = summary(done).values()
     assert told.startswith("[AR-EXTRA] no answer had come when the recorded run ended")

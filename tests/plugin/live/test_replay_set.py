@@ -1,4 +1,4 @@
-"""`--replay=live --replay-set`: real SDKs send the changed request, here and in Python children; the run is judged by it."""
+"""`--replay=live --replay-set`: real SDKs send the changed request, and so do Python children; the run is judged by it."""
 
 import json
 
@@ -9,7 +9,7 @@ from tests.support.small_projects import flat, furnished, passed, recorded, sect
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
 
 AGENT = """
-import os, pathlib, subprocess, sys
+import os, pathlib
 
 import anthropic, openai
 
@@ -33,9 +33,14 @@ def without_prompt():
             return client.responses.create(model="m-1", input="hi").output_text
         except Exception:
             return "nobody is there"
+"""
 
-if __name__ == "__main__":
-    print(by_openai())
+CHILD = """
+import os
+import httpx
+
+body = {"model": "m-1", "instructions": "Be kind.", "input": "hi"}
+print(httpx.post(os.environ["MODEL_URL"] + "/v1/responses", json=body).text)
 """
 
 TESTS = """
@@ -52,7 +57,7 @@ def test_anthropic():
     assert "Dear" in agent.by_anthropic()
 
 def test_child():
-    done = subprocess.run([sys.executable, "agent.py"], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "agent_child.py"], capture_output=True, text=True)
     assert "Dear" in done.stdout, done.stderr
 
 def test_plain():
@@ -77,7 +82,7 @@ def model(body, number):
 
 @pytest.fixture(scope="module")
 def shop(shared_project):
-    project = furnished(shared_project(model), agent=AGENT, test_shop=TESTS, conftest=CONFTEST)
+    project = furnished(shared_project(model), agent=AGENT, agent_child=CHILD, test_shop=TESTS, conftest=CONFTEST)
     (project.root / "prompt.txt").write_text("Be kind.", encoding="utf-8")
     (project.root / "brief.txt").write_text("Be brief.", encoding="utf-8")
     return recorded(project)

@@ -10,6 +10,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.snapshots import codec
+from tests.support.exhaustive import rare
 from tests.support.project import refunds
 from tests.support.small_projects import edited, furnished, passed, recorded, summary
 
@@ -33,8 +34,8 @@ def taken(project):
     return passed(project.offline(COLUMNS="250"))
 
 
-@pytest.mark.parametrize("turn", ["3", "-1"])
-@pytest.mark.proves
+@pytest.mark.parametrize("turn", ["3", *rare("-1")])
+@pytest.mark.proves(forked=True)
 def test_a_word_of_the_prompt_costs_the_last_model_call_alone(project, turn):
     recorded(project)
     (before,) = project.snapshots

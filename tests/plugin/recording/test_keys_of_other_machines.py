@@ -293,7 +293,7 @@ def test_credentials_in_files_are_hidden_from_the_proof_and_supplied_in_replays(
         reading=READING,
         test_read=READ,
     )
-    project.environ, project.proves = {"COLUMNS": "200"}, True
+    project.environ, project.proves, project.forked_proofs = {"COLUMNS": "200"}, True, True
     (tmp_path / "desk" / ".aws").mkdir(parents=True)
     (tmp_path / "desk" / ".aws" / "credentials").write_text(AWS_FILE, encoding="utf-8")
     (project.root / "az").write_text("#!/bin/sh\n", encoding="utf-8")

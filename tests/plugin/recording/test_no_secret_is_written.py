@@ -293,6 +293,7 @@ def test_another_error(agentreplay):
 
 def test_a_test_that_reads_a_claim_of_a_redacted_token_is_told_so_and_a_policy_keeps_the_claim(shared_project):
     project = furnished(shared_project(), test_token=TOKEN_TESTS)
+    project.forked_proofs = True
     test = "test_token.py::test_claims"
     done = project.record(test, *PROVED)
     assert "does not replay: redacted: its calls replay, but the test looks at a secret: KeyError: 'sub'" in done.stdout

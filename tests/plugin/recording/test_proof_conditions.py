@@ -6,7 +6,7 @@ import pytest
 
 from tests.support.small_projects import flat, furnished, passed
 
-pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
+pytestmark = [pytest.mark.env("main"), pytest.mark.proves(forked=True)]
 
 ASKS = """
 import functools, os, httpx

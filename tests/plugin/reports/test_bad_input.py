@@ -188,7 +188,7 @@ def test_fails(agentreplay):
 """
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_a_value_that_cannot_be_frozen_fails_with_the_line_that_mends_it(project):
     project.write(odd=ODD, test_shop=ODD_TESTS)
     text = told(project.record(COLUMNS="200"))

@@ -29,7 +29,7 @@ def test_a_snapshot_larger_than_wanted_is_told(project):
     assert "agentreplay_max_bytes" not in project.record("-o", "agentreplay_max_bytes=0").stdout
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_a_tool_that_ran_unseen_is_told_with_what_to_add_and_no_proof_runs_it_again(project):
     project.edit("pytest.ini", "    agent.refund\n", "")
     done = project.record()
@@ -87,7 +87,7 @@ def test_recorded_alone(agentreplay):
 """
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_quiet_counts_those_that_replay_and_names_those_that_do_not(project):
     project.furnish(MIXED)
     done = project.record("-q")
@@ -124,7 +124,7 @@ def test_nothing(agentreplay):
 """
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_a_test_whose_only_contact_no_boundary_takes_is_listed_and_shown_not_to_replay(project):
     project.write(test_shop=UNSEEN)
     done = passed(project.record("-q"))

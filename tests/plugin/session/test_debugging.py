@@ -146,7 +146,7 @@ def test_a_refusal_that_the_agent_caught_says_why_there_is_no_frame_to_look_at(r
     assert "called from   agent.py:" in done.stdout
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_trace_steps_through_the_test_once_even_while_recording(project):
     done = passed(project.record("--trace", given="n\nc\n"))
     assert done.stdout.count("PDB runcall") == 1
@@ -154,7 +154,7 @@ def test_trace_steps_through_the_test_once_even_while_recording(project):
     assert "(created, 5 calls, test passed)   replays" in done.stdout, "the proof stops nowhere"
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_a_recording_that_does_not_replay_asks_nobody(project):
     changing = "    import os\n    agent.PROMPT += str(os.getpid() * len(agentreplay.mode))\n    assert"
     project.edit("test_shop.py", "    assert", changing)
@@ -163,7 +163,7 @@ def test_a_recording_that_does_not_replay_asks_nobody(project):
     assert "entering PDB" not in done.stdout
 
 
-@pytest.mark.proves
+@pytest.mark.proves(forked=True)
 def test_a_custom_breakpoint_hook_is_called_and_its_output_passes_with_s(project):
     project.write(mine="def stop():\n    print('my debugger was here')\n")
     stop_in(project, "ask")

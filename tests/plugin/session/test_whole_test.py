@@ -152,6 +152,7 @@ def made(shared_project):
         shared_project(), INI + MORE, agent=AGENT, conftest=CONFTEST, test_fixtures=FIXTURES, test_async=ASYNC
     )
     project.plugins += ("pytest_asyncio.plugin", "anyio.pytest_plugin")
+    project.forked_proofs = True
     project.write(auto__conftest=AUTOUSE, auto__answers=DOCTEST)
     project.write(auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n")
     (project.root / "auto" / "__init__.py").touch()
