@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cli.project_setup.project_modules import read_project
 from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
-from pytest_agentreplay.compare.retired_models import RETIRED
-from pytest_agentreplay.compare.staleness import StaleFact, find_stale, read_facts
+from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import is_model
