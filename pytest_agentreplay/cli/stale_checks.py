@@ -63,10 +63,7 @@ def stale(options: argparse.Namespace) -> int:
     lines, file = ini_lines(root, "agentreplay_stale")
     limits = stale_of(lines, f"{file}: agentreplay_stale")
     staleness = find_stale_snapshots(
-        root,
-        dict.fromkeys(snapshots),
-        days=limits["stale_days"],
-        retired={**RETIRED, **dict(limits["retired_models"])},
+        root, dict.fromkeys(snapshots), days=limits["stale_days"], retired={**RETIRED, **dict(limits["retired_models"])}
     )
     facts = staleness.facts | find_dead_fixtures(root, paths)
     if options.json:
