@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.backends.reply_separators import Separator
+    from pytest_agentreplay.backends.order_permutations import Separator
     from pytest_agentreplay.cli.project_setup.project_modules import Function
     from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
