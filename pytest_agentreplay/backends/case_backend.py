@@ -251,10 +251,7 @@ class CaseBackend(ReplayBackend):
 
     def _refuse_exhausted(self, call: Call, moment: Moment) -> Divergence:
         return refusals.explain_exhausted(
-            self._make_current_progress(),
-            call,
-            self._lane(moment),
-            self._positions.count_recorded(call, moment),
+            self._make_current_progress(), call, self._lane(moment), self._positions.count_recorded(call, moment)
         )
 
     def _note_served(self, verdict: Verdict, call: Call, moment: Moment, sort: Sort, how: str) -> Verdict:

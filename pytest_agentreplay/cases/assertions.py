@@ -136,10 +136,7 @@ def find_tool_mismatch(turn: TurnView, want: ToolExpectation) -> list[str]:
     if any(want.grants(call.name, call.arguments) for call in calls):
         return []
     there = ", ".join(dict.fromkeys(call.name for call in calls)) or "no tool"
-    return [
-        f"turn {turn.number} neither asked for tool {want.name} nor called it so",
-        *sides(want, there, calls),
-    ]
+    return [f"turn {turn.number} neither asked for tool {want.name} nor called it so", *sides(want, there, calls)]
 
 
 def find_jsonpath_mismatch(turn: TurnView, jsonpath: str, equals: object) -> list[str]:

@@ -24,8 +24,7 @@ from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
-from pytest_agentreplay.runs.fuzz.plan import run_trials
-from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, confirm, group_failures, shrink
+from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, confirm, group_failures, run_trials, shrink
 from pytest_agentreplay.runs.fuzz.trials import Trial
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots

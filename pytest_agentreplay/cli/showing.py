@@ -14,8 +14,7 @@ from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import run_view, transcript
 from pytest_agentreplay.report.escape import escape_output
-from pytest_agentreplay.report.run_data import describe_run
-from pytest_agentreplay.report.run_stepper import Stepper
+from pytest_agentreplay.report.run_stepper import Stepper, describe_run
 from pytest_agentreplay.report.terminal import open_console
 from pytest_agentreplay.runs import pages
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots

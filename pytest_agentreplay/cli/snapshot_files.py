@@ -199,7 +199,7 @@ def prune(options: argparse.Namespace) -> int:
 
 def prune_captured(options: argparse.Namespace) -> int:
     """`agentreplay prune STORE --like [--dry-run]`."""
-    from pytest_agentreplay.runs.captured.sampling import list_redundant
+    from pytest_agentreplay.runs.captured.groups import list_redundant
     from pytest_agentreplay.snapshots.store.run_store import RunStore
 
     if not (options.like and options.store):

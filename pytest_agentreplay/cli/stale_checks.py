@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cli.project_setup.project_modules import read_project
 from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
-from pytest_agentreplay.compare.retired_models import RETIRED
-from pytest_agentreplay.compare.staleness import StaleFact, find_stale, read_facts
+from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import is_model
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.backends.reply_separators import Separator
+    from pytest_agentreplay.backends.order_permutations import Separator
     from pytest_agentreplay.cli.project_setup.project_modules import Function
     from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
@@ -64,10 +63,7 @@ def stale(options: argparse.Namespace) -> int:
     lines, file = ini_lines(root, "agentreplay_stale")
     limits = stale_of(lines, f"{file}: agentreplay_stale")
     staleness = find_stale_snapshots(
-        root,
-        dict.fromkeys(snapshots),
-        days=limits["stale_days"],
-        retired={**RETIRED, **dict(limits["retired_models"])},
+        root, dict.fromkeys(snapshots), days=limits["stale_days"], retired={**RETIRED, **dict(limits["retired_models"])}
     )
     facts = staleness.facts | find_dead_fixtures(root, paths)
     if options.json:

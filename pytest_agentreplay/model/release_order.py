@@ -208,11 +208,6 @@ class ReleaseSchedule:
             return self.exchanges[self._starts[self._front]]
         return None
 
-    def find_previous(self, start: int) -> Exchange | None:
-        """Return the call that was made before the one recorded as `start`; None for the first."""
-        place = bisect_left(self._starts, start)
-        return self.exchanges[self._starts[place - 1]] if place else None
-
     def expect_no_more(self, start: int) -> None:
         """Do not wait for this call to be made."""
         self._made_calls.add(start)

@@ -27,8 +27,7 @@ from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.runs.captured.captured_replay import CapturedResult, Change, replay_captured
-from pytest_agentreplay.runs.captured.groups import RunGroups
-from pytest_agentreplay.runs.captured.sampling import sample
+from pytest_agentreplay.runs.captured.groups import RunGroups, sample
 from pytest_agentreplay.settings.parsers import number
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store.files import append_text

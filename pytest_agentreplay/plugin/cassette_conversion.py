@@ -18,8 +18,7 @@ from pytest_agentreplay.plugin import keys
 from pytest_agentreplay.plugin.session_report import is_tried_again
 from pytest_agentreplay.report.escape import escape_line, escape_output
 from pytest_agentreplay.report.notices import format_count
-from pytest_agentreplay.runs.cassette_recording import CassetteRecording
-from pytest_agentreplay.runs.cassettes import marks
+from pytest_agentreplay.runs.cassettes.converting import CassetteRecording, apply_changes, plan_changes
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
@@ -178,8 +177,8 @@ class CassetteConversion:
             with tokenize.open(path) as opened:
                 encoding = opened.encoding
             text = files.read_file(path).decode(encoding)
-            changes, elsewhere = marks.plan_changes(text, **functions)
-            if applies and (changed := marks.apply_changes(text, changes)) != text:
+            changes, elsewhere = plan_changes(text, **functions)
+            if applies and (changed := apply_changes(text, changes)) != text:
                 ast.parse(changed)
                 files.write_whole(path, changed.encode(encoding))
         except (AgentReplayError, SyntaxError, ValueError, OSError) as error:

@@ -22,8 +22,7 @@ from pytest_agentreplay.report.finding import Finding, Line, map_texts
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.cassettes.audit import Audit, read_baseline
-from pytest_agentreplay.runs.cassettes.cassetter import CassetterWatch
-from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
+from pytest_agentreplay.runs.cassettes.watching import CassetterWatch, CassetteWatch
 from pytest_agentreplay.runs.offline_session import make_matching
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.settings.parsers import refuse_unknown

@@ -11,10 +11,14 @@ import itertools
 import json
 import os
 import re
+import signal
+import sys
+import threading
+import warnings
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import pytest
 
@@ -23,8 +27,10 @@ from pytest_agentreplay.plugin import collected, keys, orders, proofs
 from pytest_agentreplay.plugin.item_session import will_be_skipped
 from pytest_agentreplay.plugin.keys import get_nodeid, store_of
 from pytest_agentreplay.runs import command
-from pytest_agentreplay.runs.forked_job import can_fork, run_in_fork
 from pytest_agentreplay.snapshots.store import files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 TRIES = 3  # fresh processes in which a frozen run is made again that differed
 IN_PROCESS = "the test leaves state in the process: its second frozen run differs from its first: "
@@ -211,3 +217,40 @@ def replay(item: pytest.Function, nextitem: pytest.Item | None) -> str:
         return ""
     proof, _ = proofs.replay_recording(item, nextitem, str(recorded.get("status")), ())
     return "" if proof.replays else re.sub(r"^(\[AR-\w+\] |its calls replay, but [^:]*: )", "", proof.why)
+
+
+def can_fork() -> bool:
+    """Return whether a fork of this process can go on: no thread of Python holds a lock, no system library minds."""
+    return hasattr(os, "fork") and sys.platform != "darwin" and threading.active_count() == 1
+
+
+def run_in_fork(perform: Callable[[], Any]) -> tuple[Any, int]:
+    """Return what `perform` returns, as JSON has it, None where its process dies; and how that ended."""
+    if sys.platform == "win32":
+        raise NotImplementedError
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    with warnings.catch_warnings():  # of threads that are not Python's: that of xdist holds no lock
+        warnings.simplefilter("ignore", DeprecationWarning)
+        pid = os.fork()
+    if not pid:
+        code = 1
+        try:
+            data = json.dumps(perform(), default=repr).encode()
+            while data:
+                data = data[os.write(writing, data) :]
+            sys.stdout.flush()
+            code = 0
+        finally:
+            os._exit(code)
+    os.close(writing)
+    try:
+        with os.fdopen(reading, "rb") as stream:
+            data = stream.read()
+    except BaseException:  # an interrupt, or a time limit
+        os.kill(pid, signal.SIGKILL)
+        raise
+    finally:
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    return (None if code else json.loads(data)), code

@@ -101,11 +101,7 @@ def reply(
     if writer is None or not isinstance(call, HttpCall):
         return None
     model_reply = make_reply(
-        message,
-        model=model or reading.model,
-        response_id=response_id,
-        usage=dict(usage or {}),
-        fingerprint=fingerprint,
+        message, model=model or reading.model, response_id=response_id, usage=dict(usage or {}), fingerprint=fingerprint
     )
     if not reading.stream:
         data = dump_json(writer.write_reply(model_reply)).encode()

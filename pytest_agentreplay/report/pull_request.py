@@ -12,7 +12,7 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.backends.observation import observe
+from pytest_agentreplay.backends.budget import observe
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.diff import diff
 from pytest_agentreplay.compare.diff.texts import brief, excerpt

@@ -7,8 +7,7 @@ from importlib import metadata
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.compare.retired_models import RETIRED
-from pytest_agentreplay.compare.staleness import RecordedFacts, find_stale
+from pytest_agentreplay.compare.staleness import RETIRED, RecordedFacts, find_stale
 from pytest_agentreplay.report.notices import format_count, make_warning
 
 if TYPE_CHECKING:

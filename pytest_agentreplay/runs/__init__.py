@@ -9,7 +9,7 @@ fixture_handle     what the fixture gives to a test   late_calls        calls af
 accept             pending runs, journals, rules      unused_snapshots  snapshots without a test, renamed tests
 snapshot_server    a snapshot for any process         snapshot_selection  what a command line means; mv
 command            commands run to their end; the proof of new recordings
-proof_conditions   why a recording does not replay    warm_caches       calls that a cache explains
+proof_conditions   why a recording does not replay    outside_causes    caches, edited prompts
 inventory          what a project has recorded, an entry for each file
 """
 

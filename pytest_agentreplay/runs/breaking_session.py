@@ -68,12 +68,7 @@ class BreakingSession(ReplaySession):
     """An ordinary replay, with one stop."""
 
     def __init__(
-        self,
-        place: Location,
-        settings: Settings,
-        snapshot: Snapshot,
-        edited: Sequence[str],
-        stop: Callable[..., None],
+        self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str], stop: Callable[..., None]
     ) -> None:
         """`stop` stands in the debugger: whoever knows the debugger gives it."""
         self._break = settings.replay_break, stop

@@ -15,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.backends.reply_separators import ReplySample, Separator, find_separators
+from pytest_agentreplay.backends.order_permutations import ReplySample, Separator, find_separators
 from pytest_agentreplay.compare.key_audit import KeyAudit, Sensitivity
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CannotWrite, SnapshotError

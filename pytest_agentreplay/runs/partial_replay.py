@@ -122,11 +122,7 @@ class AdoptingSession(RunSession):
 
     def _mark_adopted(self, run: Run, requests: int) -> str:
         """Return the text of the adopted run, whose header says when and why. Raises Leak."""
-        mark: JsonObject = {
-            "reason": self.settings.adopt,
-            "requests": requests,
-            "at": f"{datetime.now(UTC):%Y-%m-%d}",
-        }
+        mark: JsonObject = {"reason": self.settings.adopt, "requests": requests, "at": f"{datetime.now(UTC):%Y-%m-%d}"}
         kit: JsonObject = run.header.kit | {"adopted": [*entries(run.header.kit, "adopted"), mark]}
         if isinstance(record := kit.get("redactions"), dict):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})

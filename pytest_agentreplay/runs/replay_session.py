@@ -382,8 +382,7 @@ class ReplaySession(OfflineSession):
             )
             divergence = replace(divergence, detail=(text, *divergence.detail))
         else:
-            from pytest_agentreplay.runs.prompt_edits import explain_edit
-            from pytest_agentreplay.runs.warm_caches import explain_cache
+            from pytest_agentreplay.runs.outside_causes import explain_cache, explain_edit
 
             matching = make_matching(self.place, self.settings)
             divergence = explain_cache(divergence, self.snapshot.run, matching, self.place, self.replayed)

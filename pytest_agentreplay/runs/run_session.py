@@ -102,13 +102,7 @@ class RunSession:
     mode: ClassVar[str]
 
     def __init__(
-        self,
-        place: Location,
-        settings: Settings,
-        backend: Backend,
-        header: Header,
-        *,
-        count: Callable[[], int] = int,
+        self, place: Location, settings: Settings, backend: Backend, header: Header, *, count: Callable[[], int] = int
     ) -> None:
         """Prepare without touching the world.
 

@@ -19,8 +19,7 @@ WRITERS = {
     "runs/credential_files.py": FOLDER,  # placeholders that SDKs read from files while a test is replayed
     "runs/command.py": FOLDER,  # what it asks of a pytest of its own, and what that reports, as in the next three
     "runs/live/lineup_cells.py": FOLDER,
-    "plugin/own_processes.py": FOLDER,
-    "runs/forked_job.py": {"os.fdopen", "os.write"},  # the pipe from a fork
+    "plugin/own_processes.py": FOLDER | {"os.fdopen", "os.write"},  # and the pipe from a fork
     "runs/fuzz/plan.py": FOLDER,
     "redaction/packed.py": {"import zipfile"},  # an archive in memory, as in the next two
     "traces/opening.py": {"import zipfile"},

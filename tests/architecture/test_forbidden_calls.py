@@ -9,7 +9,11 @@ from tests.support.package_sources import ROOT, nodes_of, trees
 CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "sleep"}
 OWN_CLOCKS = {"clocks.py", "intercept/ordering/virtual_time.py"}  # the second puts the time of the run in their place
 
-ROOMS = (*("architecture", "model", "values", "redaction", "compare", "backends", "snapshots"), "plugin", "compatibility")
+ROOMS = (
+    *("architecture", "model", "values", "redaction", "compare", "backends", "snapshots"),
+    "plugin",
+    "compatibility",
+)
 WINDOWS = [*(file for room in ROOMS for file in (ROOT / "tests" / room).rglob("*.py"))]
 WINDOWS += [ROOT / "conftest.py", ROOT / "tests" / "conftest.py", ROOT / "tests" / "smoke.py"]
 """Tests that run on Windows too."""

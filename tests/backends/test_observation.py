@@ -1,6 +1,6 @@
 """What a run shows, as the document that the paths of tolerances lead into."""
 
-from pytest_agentreplay.backends.observation import observe
+from pytest_agentreplay.backends.budget import observe
 from pytest_agentreplay.providers import READER
 from tests.support.chat_runs import ask, run, say, tool
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_agentreplay.backends.order_permutations import draw_numbers
-from pytest_agentreplay.backends.reply_separators import ReplySample, find_separators
+from pytest_agentreplay.backends.order_permutations import ReplySample, draw_numbers, find_separators
 
 
 def sample(reply, key="one call", **ignored):

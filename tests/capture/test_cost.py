@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.runs.capture.request_bodies import RequestBodies
+from pytest_agentreplay.runs.capture.interception import RequestBodies
 from tests.support.capturing import started
 
 TURNS = 60

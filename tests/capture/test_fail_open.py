@@ -25,7 +25,7 @@ from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.intercept.http.bodies import AsyncTeeStream, BodyCapture
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.model.exchanges import HttpCall, HttpReply, RawCall
-from pytest_agentreplay.runs.capture.request_bodies import RequestBodies
+from pytest_agentreplay.runs.capture.interception import RequestBodies
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import started
 from tests.support.planting import HITS, list_run, planted

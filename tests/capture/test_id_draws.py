@@ -16,7 +16,7 @@ from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.model.exchanges import RawCall, ToolCall, ToolReply
-from pytest_agentreplay.runs.capture import fail_open, id_draws
+from pytest_agentreplay.runs.capture import fail_open, patches
 from pytest_agentreplay.snapshots.kit import list_draws
 
 HERE = __name__
@@ -87,7 +87,7 @@ def test_outside_a_run_none_is_noted_and_stop_leaves_the_functions_as_they_were(
     capture.start(str(tmp_path))
     assert uuid4.__code__ is not codes["uuid4"]
     assert len({*draw()}) == 2
-    for stop in (capture.stop, id_draws.stop):
+    for stop in (capture.stop, patches.stop_noting_ids):
         stop()
         assert {name: getattr(uuid, name).__code__ for name in randomness.ORIGINALS} == codes
 
@@ -109,8 +109,8 @@ def test_what_is_drawn_inside_an_exchange_is_not_noted():
 def test_of_many_the_first_are_noted_and_the_others_counted():
     drawn, draws = draws_of(lambda: [uuid4().hex for _ in range(10_000)])
     ((ids,),) = (sites.values() for lane, sites in draws.items() if lane == "main")
-    assert ids == drawn[: id_draws.MOST]
-    assert draws[id_draws.DROPPED] == 10_000 - id_draws.MOST
+    assert ids == drawn[: patches.MOST_IDS]
+    assert draws[patches.DROPPED] == 10_000 - patches.MOST_IDS
 
 
 @pytest.mark.usefixtures("started")

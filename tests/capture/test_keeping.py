@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.errors import CannotWrite, PolicyError, SettingsError
-from pytest_agentreplay.runs.capture import fail_open, keep_rules
+from pytest_agentreplay.runs.capture import ended_capture, fail_open
 from pytest_agentreplay.runs.capture.keeping import Keeper
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
@@ -61,7 +61,7 @@ def test_all_a_rate_or_a_function_decides(tmp_path):
             keeper.take(end(identity, input={"amount": int(identity, 16) * 10}))
         close(keeper)
         found.append(kept(tmp_path / str(n)))
-    share = [identity for identity in ids if keep_rules.draw(identity) < 0.25]
+    share = [identity for identity in ids if ended_capture.draw(identity) < 0.25]
     assert 80 < len(share) < 120
     assert found[0] == found[1] == {identity: "rate" for identity in share if identity in ids[:16]}
     assert found[2] == dict.fromkeys(ids[:16], "all")
@@ -88,7 +88,7 @@ def test_a_rule_that_is_none_is_refused(tmp_path, keep):
 
 
 def test_the_environment_overrides_the_call():
-    choose = keep_rules.choose_capture
+    choose = ended_capture.choose_capture
     assert choose("runs", "all", {}) == ("runs", "all")
     assert choose("runs", "all", {"AGENTREPLAY_CAPTURE": "off"}) is None
     assert choose("runs", "all", {"AGENTREPLAY_CAPTURE": "0.1", "AGENTREPLAY_CAPTURE_TO": "s3://b"}) == (

@@ -12,9 +12,8 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
-from pytest_agentreplay.runs.cassettes.cassetter import CassetterWatch
 from pytest_agentreplay.runs.cassettes.verdicts import ComparedRequest, LoadedCassette
-from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
+from pytest_agentreplay.runs.cassettes.watching import CassetterWatch, CassetteWatch
 
 pytestmark = pytest.mark.env("main")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.runs.cassettes.marks import apply_changes, plan_changes
+from pytest_agentreplay.runs.cassettes.converting import apply_changes, plan_changes
 
 pytestmark = pytest.mark.env("main")
 

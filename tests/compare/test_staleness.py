@@ -4,8 +4,7 @@ from datetime import date
 
 import pytest
 
-from pytest_agentreplay.compare.retired_models import RETIRED
-from pytest_agentreplay.compare.staleness import RecordedFacts, find_retirement, find_stale, major, read_facts
+from pytest_agentreplay.compare.staleness import RETIRED, RecordedFacts, find_retirement, find_stale, major, read_facts
 from pytest_agentreplay.model.exchanges import Header
 
 TODAY = date(2026, 11, 27)

@@ -16,9 +16,15 @@ from pytest_agentreplay.providers import READER, RULES, encode
 from pytest_agentreplay.runs.fuzz import invariants
 from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
 from pytest_agentreplay.runs.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
-from pytest_agentreplay.runs.fuzz.neighbour_backend import CALLS, TIMES, NeighbourBackend
-from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure, find_cause, group_failures, shrink
-from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, find_invariant, judge
+from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, find_cause, group_failures, shrink
+from pytest_agentreplay.runs.fuzz.trial_verdict import (
+    CALLS,
+    TIMES,
+    AgentAttempt,
+    NeighbourBackend,
+    find_invariant,
+    judge,
+)
 from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
 from tests.support import exchanges
 

@@ -17,7 +17,7 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.model.exchanges import Run
 from pytest_agentreplay.providers import READER, RULES
-from pytest_agentreplay.report import run_data, run_view, terminal
+from pytest_agentreplay.report import run_stepper, run_view, terminal
 from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.transcript import write_transcript
 from pytest_agentreplay.snapshots import codec
@@ -159,7 +159,7 @@ def looked_at(run: Run) -> None:
     write_transcript(run)
     run_view.format_run(run, terminal.open_console(width=80))
     list(run_view.spell_run(run))
-    run_data.describe_run(run)
+    run_stepper.describe_run(run)
     kits.format_kit(make_kit(run, READER))
     divergences(run, run, READER, matching=Matching(READER, RULES))
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.runs.prompt_edits import find_edited_file
+from pytest_agentreplay.runs.outside_causes import find_edited_file
 
 BRIEF = 'PROMPT = "You comment on an essay in one line."'
 IN_PARTS = 'PROMPT = (\n    "You comment on an essay "\n    f"in {count} lines, {name}.\\nBe kind."\n)'

@@ -271,12 +271,9 @@ def _is_system_alike(now: CallReading, due: CallReading) -> bool | None:
 
 
 def _collect_system_words(reading: CallReading) -> set[str]:
-    texts = [text for part in (*reading.system, *_list_system_messages(reading)) for text in walk_strings(part)]
+    messages = [message for message in reading.messages if find_role(message) == "system"]
+    texts = [text for part in (*reading.system, *messages) for text in walk_strings(part)]
     return {word for text in texts for word in _WORD.findall(text.casefold())} - {"system", "developer"}
-
-
-def _list_system_messages(reading: CallReading) -> list[Json]:
-    return [message for message in reading.messages if find_role(message) == "system"]
 
 
 def _are_tools_alike(now: Sequence[Json], due: Sequence[Json]) -> bool | None:

@@ -210,12 +210,7 @@ class Matching:
     """
 
     def __init__(
-        self,
-        reader: Reader,
-        rules: Iterable[Rule] = (),
-        *,
-        also: Collection[str] = (),
-        personal: Collection[str] = (),
+        self, reader: Reader, rules: Iterable[Rule] = (), *, also: Collection[str] = (), personal: Collection[str] = ()
     ) -> None:
         """`also` are the names, in lower case, of headers that belong to the key beside those that always do.
 

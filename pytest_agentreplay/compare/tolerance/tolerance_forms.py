@@ -1,6 +1,6 @@
 """The language of tolerances: a place, and what may differ there.
 
-    $.final = text(0.35)            a place of what a run shows (`backends.observation`)
+    $.final = text(0.35)            a place of what a run shows (`backends.budget`)
     search $[*].score = 0.01        a place of each result of one tool, "*" in its name for any letters
 
 exact, ignore, type                 nothing, everything, all but the JSON type; there and below

@@ -71,7 +71,7 @@ class TolerancePolicy:
     def compare(
         self, recorded: JsonObject, now: JsonObject, hooks: Hooks | None = None, turns: Sequence[str] = ()
     ) -> tuple[Drift, ...]:
-        """Return where `now` leaves `recorded`; both are what a run shows (`backends.observation`).
+        """Return where `now` leaves `recorded`; both are what a run shows (`backends.budget`).
 
         `turns` say of each call of a tool now which turn asked for it. `hooks` are the functions of the project by key:
         what they call crosses the boundary as an agent's calls do. Without any no judge is asked. Raises RunnerError
@@ -103,7 +103,7 @@ class Reach(NamedTuple):
 
 
 def find_reach(rule: Tolerance, observation: JsonObject) -> Reach:
-    """Return how far the path of `rule` leads into what a run shows (`backends.observation`)."""
+    """Return how far the path of `rule` leads into what a run shows (`backends.budget`)."""
     tree, steps = view(observation), rule.path.steps
     for cut in range(len(steps), -1, -1):
         values = [value for _, value in _find_spots(replace(rule, path=Selector("", steps[:cut])), tree)]

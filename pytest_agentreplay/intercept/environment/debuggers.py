@@ -60,11 +60,6 @@ STOPS: set[CodeType] = set()
 """Our own functions in which a debugger is to stop."""
 
 
-def read_time_waited() -> int:
-    """Nanoseconds that the process has waited at prompts of debuggers."""
-    return PROMPT.time_waited()
-
-
 def is_attached() -> bool:
     """Whether somebody debugs this process: has stood at a prompt of it, or has an editor attached."""
     pydevd = sys.modules.get("pydevd")

@@ -113,10 +113,7 @@ async def _streams(
                 at_hand = contextlib.nullcontext(client)
                 async with RecordedStreams(
                     interception, intercepted, call, messages, at_hand, around=connection.serving
-                ) as (
-                    read,
-                    write,
-                ):
+                ) as (read, write):
                     yield (read, write), server
             elif intercepted.connects_to_server:
                 giving = ReplayingDialogue(interception, intercepted, call, MessageLog())

@@ -288,4 +288,4 @@ def _clamp_times(events: Sequence[ReleaseEvent]) -> list[ReleaseEvent]:
 
 
 def _read_time_awake() -> int:
-    return clocks.monotonic_ns() - debuggers.read_time_waited()
+    return clocks.monotonic_ns() - debuggers.PROMPT.time_waited()

@@ -40,13 +40,7 @@ MEETS = frozenset({"threading", "queue", "concurrent.futures._base"})
 
 # Modules in which a thread waits for another one, or for an event.
 WAITS = MEETS | frozenset(
-    {
-        "selectors",
-        "trio._core._thread_cache",
-        "trio._core._io_epoll",
-        "trio._core._io_kqueue",
-        "trio._core._io_windows",
-    }
+    {"selectors", "trio._core._thread_cache", "trio._core._io_epoll", "trio._core._io_kqueue", "trio._core._io_windows"}
 )
 
 # Seconds between two looks at what cannot tell by itself that it has changed. A look at the stacks of eight threads

@@ -120,7 +120,7 @@ class StallWatch:
         threads = [thread for thread in list(interception.work.threads) if thread.is_alive()]
         if interception.work.starting or any(thread.ident not in interception.work.working for thread in threads):
             return None
-        before, self._places = self._places, {thread: _read_place(frame) for thread, frame in frames.items()}
+        before, self._places = self._places, {thread: (id(frame), frame.f_lasti) for thread, frame in frames.items()}
         computed, self._computed = self._computed, clocks.process_time()
         rests = self._computed - computed < BEAT / 5
         limits = [
@@ -136,10 +136,6 @@ class StallWatch:
         if any(loop.is_running() and _is_listening(loop) for loop in list(interception.work.loops)):
             limits.append(LONGER)
         return max(limit for limit in limits if limit is not None) if limits else None
-
-
-def _read_place(frame: FrameType) -> object:
-    return id(frame), frame.f_lasti
 
 
 def _find_limit(thread: int, frame: FrameType, *, still: bool) -> float | None:

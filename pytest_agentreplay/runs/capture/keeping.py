@@ -25,15 +25,14 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import AgentReplayError, Leak, SettingsError
 from pytest_agentreplay.runs.capture import fail_open
-from pytest_agentreplay.runs.capture.keep_rules import MAX_BYTES, RING_BYTES, RING_RUNS, KeptRun, parse_keep
+from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, KeptRun, parse_keep
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
-    from pytest_agentreplay.runs.capture.keep_rules import Keep
+    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture, Keep
     from pytest_agentreplay.runs.capture.sealing import Sealer
 
 EXIT_SECONDS = 5.0

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pytest_agentreplay import clocks
 from pytest_agentreplay.model.exchanges import RawValue
 from pytest_agentreplay.runs.capture import fail_open
-from pytest_agentreplay.runs.capture.keep_rules import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
+from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -22,9 +22,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
+    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture, Keep
     from pytest_agentreplay.runs.capture.interception import CaptureInterception
-    from pytest_agentreplay.runs.capture.keep_rules import Keep
 
 
 class RunKeeper(Protocol):

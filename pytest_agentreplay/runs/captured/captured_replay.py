@@ -2,6 +2,10 @@
 
 Effects are the calls that change something, with their arguments and in the order of their lane; what the function
 returns or raises; and that it comes to its end. Requests are all other calls: a prompt, a read.
+
+The backend looks for a call as any replay does: by its bytes, its key, in its lane before any other. One that is not
+recorded takes the next recorded answer of its lane, model or tool, so that what the agent does next is seen. Where no
+answer is left it is refused: nothing goes live.
 """
 
 from __future__ import annotations
@@ -10,25 +14,32 @@ import functools
 import inspect
 import re
 from collections.abc import AsyncGenerator, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import pairwise
 from traceback import walk_tb
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
+from pytest_agentreplay import clocks
+from pytest_agentreplay.backends.case_positions import Positions
+from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.cases.case import Case, ServingPolicy
 from pytest_agentreplay.compare.clusters import mask
+from pytest_agentreplay.compare.diagnose.refusals import explain_dialect
 from pytest_agentreplay.compare.diff import diff
+from pytest_agentreplay.compare.matching.address import authority
+from pytest_agentreplay.compare.matching.new_values import NewValues
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.session.callers import find_line
 from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
-from pytest_agentreplay.model.exchanges import RawValue
+from pytest_agentreplay.model.exchanges import Exchange, FrameCall, RawValue, ToolCall
 from pytest_agentreplay.model.turns import function_of, label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.captured.captured_backend import CapturedBackend
 from pytest_agentreplay.runs.captured.groups import conjugate
+from pytest_agentreplay.runs.cases.case_backend import convert_reply
 from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, build_input, join_settings
 from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
 from pytest_agentreplay.runs.run_session import EndedRun, Location
@@ -37,13 +48,15 @@ from pytest_agentreplay.values.arguments import freeze_arguments
 from pytest_agentreplay.values.tags import NotPlain, copy_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.backends.replay import ReplayBackend
+    from pytest_agentreplay.backends.backend import Moment
+    from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Run
+    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, Run
+    from pytest_agentreplay.model.reading import Reader
     from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
     from pytest_agentreplay.runs.cases.in_process_run import Runner
     from pytest_agentreplay.settings import Settings
@@ -286,3 +299,63 @@ def make_end_change(group: str, differences: Sequence[Difference], *, origin: st
 def format_outcome(outcome: JsonObject) -> str:
     """Return how a run ended, in a few words."""
     return ": ".join(str(outcome[name]) for name in ("type", "message") if outcome.get(name)) or "returns"
+
+
+class CapturedBackend(ReplayBackend):
+    """Answers from a captured run.
+
+    Attributes:
+        changed: By `start`, the exchanges whose answer went to a call that is not recorded.
+        asked: How the first of these that changes nothing differs; None where all are as recorded.
+        exhausted: The call that no recorded answer is left for.
+        renewed: How many values of the answer are new in both runs.
+    """
+
+    def __init__(self, run: Run, matching: Matching, reader: Reader) -> None:
+        """Index `run`."""
+        super().__init__(run, matching, reader, ReplayPolicy(any_order=True))
+        self.changed: set[int] = set()
+        self.asked: Divergence | None = None
+        self.exhausted: Call | None = None
+        self.renewed = 0
+
+    def is_renewed(self, recorded: Json, now: Json) -> bool:
+        """Return whether an answer differs from the recorded one in values alone that are new in both runs."""
+        last = max((x.finish or x.start for x in self.run.exchanges), default=0) + 1
+        answer = Exchange(ToolCall("answer", {"answer": recorded}), None, last, None)
+        run = replace(self.run, exchanges=(*self.run.exchanges, answer))
+        others, began = (values.others, values.began) if (values := self._index.new_values) is not None else ((), None)
+        values = NewValues(run, self._matching, self._reader, others, began)
+        since = 0 if began is None else int((clocks.wall() - began) * 1e9)
+        found = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
+        self.renewed = sum(values.taken.values()) if found is answer else 0
+        return found is answer
+
+    def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
+        """Return what ended the run early: a recorded call that is not made is a difference, and refuses nothing."""
+        del until, writes
+        return self.find_divergence()
+
+    def _answer_unrecorded(self, call: Call, moment: Moment) -> Exchange | Divergence:
+        is_opening = isinstance(call, FrameCall) and call.connection is None
+        match = None if is_opening else self._positions.take_next(call, moment, self.served)
+        if match is None:
+            self.exhausted = call
+            return super()._answer_unrecorded(call, moment)
+        outcome = None if match.outcome is None else convert_reply(call, match.call, match.outcome)
+        if outcome is None and match.outcome is not None:
+            return explain_dialect(self.make_progress(), call, match)
+        if self.asked is None and not self.policy.writes(call):
+            asked = super()._answer_unrecorded(call, moment)
+            self.asked = asked if isinstance(asked, Divergence) else None
+        self._index.services.bind(authority(call), authority(match.call))
+        self.changed.add(match.start)
+        return replace(match, outcome=outcome)
+
+    def make_progress(self) -> ReplayProgress:
+        """Return how far the run has come, which compares two calls and names their place."""
+        return self._make_progress(self.served.keys(), self._matching)
+
+    @cached_property
+    def _positions(self) -> Positions:
+        return Positions(self._index.top, self._reader)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import JsonObject
-    from pytest_agentreplay.runs.fuzz.shrinking import FuzzFailure
+    from pytest_agentreplay.runs.fuzz.plan import FuzzFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,8 +19,7 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
 from pytest_agentreplay.model.exchanges import HttpCall, HttpReply
-from pytest_agentreplay.runs.cassettes.vcrpy_values import read_reply, read_request
-from pytest_agentreplay.runs.cassettes.verdicts import describe_address
+from pytest_agentreplay.runs.cassettes.verdicts import describe_address, read_reply, read_request
 
 if TYPE_CHECKING:
     from pytest_agentreplay.backends.backend import Moment, Replayed

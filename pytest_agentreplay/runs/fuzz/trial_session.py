@@ -11,9 +11,8 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.report.other_findings import describe_neighbour
 from pytest_agentreplay.runs.fuzz.invariants import Violation
-from pytest_agentreplay.runs.fuzz.neighbour_backend import NeighbourBackend
 from pytest_agentreplay.runs.fuzz.neighbours import list_calls, perturb
-from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, judge
+from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, NeighbourBackend, judge
 from pytest_agentreplay.runs.fuzz.trials import TrialResult
 from pytest_agentreplay.runs.offline_session import make_schedule
 from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers

@@ -133,7 +133,7 @@ def change_bytes(operator: str, exchange: Exchange, argument: Json) -> HttpReply
         case "member-order":
             return change_trees(reply, data, reverse_members)
         case _:
-            return change_trees(reply, data, add_unknown)
+            return change_trees(reply, data, lambda tree: {**tree, "x_unheard_of": {"since": "2031"}})
 
 
 def list_changes(operator: str, exchange: Exchange) -> Sequence[Json]:
@@ -193,11 +193,6 @@ def change_trees(reply: HttpReply, data: bytes, change: Callable[[dict[str, Any]
 def dump(tree: Json) -> bytes:
     """Return JSON as services write it."""
     return json.dumps(tree, ensure_ascii=False).encode("utf-8", "surrogatepass")
-
-
-def add_unknown(tree: dict[str, Any]) -> dict[str, Any]:
-    """Return an object with a member that nobody knows."""
-    return {**tree, "x_unheard_of": {"since": "2031"}}
 
 
 def reverse_members(tree: Any) -> Any:

@@ -18,10 +18,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.backends.budget import UNPRICED
+from pytest_agentreplay.backends.budget import UNPRICED, list_asking_turns, observe
 from pytest_agentreplay.backends.case_backend import AnswerPolicy
 from pytest_agentreplay.backends.live_backend import LiveBackend, layer_of
-from pytest_agentreplay.backends.observation import list_asking_turns, observe
 from pytest_agentreplay.backends.request_changes import prompt_of
 from pytest_agentreplay.compare.live_result import WRITES, Drift, LiveResult
 from pytest_agentreplay.compare.tolerance import find_reach, is_named

@@ -98,11 +98,6 @@ def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> It
         yield from (Path(here, name) for name in sorted(names) if name.endswith(ending))
 
 
-def read_lock(lock: Path) -> dict[str, LockEntry]:
-    """Return the entries of a lock by path. Raises SnapshotMissing, or SnapshotUnreadable with the line."""
-    return parse_lock(content(lock), format_path(lock))
-
-
 def content(lock: Path) -> bytes:
     """Return the bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
     data = files.read_file(lock)
@@ -201,7 +196,7 @@ def check(lock: Path) -> list[str]:
 
     Raises SnapshotError for a lock that cannot be read.
     """
-    return differences(read_lock(lock), read_folder(lock.parent))
+    return differences(parse_lock(content(lock), format_path(lock)), read_folder(lock.parent))
 
 
 def find_locks(folder: Path) -> list[Path]:
