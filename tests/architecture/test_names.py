@@ -36,7 +36,7 @@ VAGUE_IN = {
     "settings/": 77,
     "runs/": 15,
     "runs/capture/": 9,
-    "runs/cassettes/": 46,
+    "runs/cassettes/": 43,
     "runs/fuzz/": 0,
     "plugin/": 3,
     "cli/": 3,
