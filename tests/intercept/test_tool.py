@@ -272,8 +272,8 @@ def test_a_stub_shows_itself_as_the_original_and_outside_a_test_does_what_that_d
 
 def test_every_shape_and_name_of_parameters_passes_through():
     class Odd:
-        def tool(self, __secret, match, _meet=1, star=2, p0=3):  # noqa: PYI063  a mangled name
-            return [__secret, match, _meet, star, p0]
+        def tool(self, __secret, match, _call_instead=1, star=2, p0=3):  # noqa: PYI063  a mangled name
+            return [__secret, match, _call_instead, star, p0]
 
     def tool(a, b=2, /, c=3, *rest, d, e=5, **more):
         return [a, b, c, list(rest), d, e, more]
@@ -287,7 +287,7 @@ def test_every_shape_and_name_of_parameters_passes_through():
             with pytest.raises(TypeError):
                 wrong()
     assert arguments(tape)[:3] == [
-        {"_Odd__secret": 1, "match": 2, "_meet": 1, "star": 2, "p0": 9},
+        {"_Odd__secret": 1, "match": 2, "_call_instead": 1, "star": 2, "p0": 9},
         {"a": 1, "b": 2, "c": 3, "d": 4, "e": 5},
         {"a": 1, "b": 9, "c": 8, "rest": [7, 6], "d": 4, "e": 0, "more": {"z": 1, "a": 2}},
     ]

@@ -1,4 +1,4 @@
-"""Run `python -m MODULE` as a fork of a warm interpreter: 0.5 s of CPU for a test of pytest where a process takes 1.4 s.
+"""Run `python -m MODULE` as a fork of a warm interpreter: 0.2 s of CPU for a replay where a process takes 1.4 s.
 
 `run` starts one server for this process: an interpreter that has imported pytest and what most agents of our tests
 import, and nothing that has state of its own. Each child is a fork of it with its own streams, folder and environment.

@@ -36,12 +36,12 @@ class FunctionKind(Enum):
 
 
 _BODIES = {
-    FunctionKind.PLAIN: "return _meet({given})",
-    FunctionKind.COROUTINE: "return await _meet({given})",
-    FunctionKind.GENERATOR: "return (yield from _meet({given}))",
+    FunctionKind.PLAIN: "return _call_instead({given})",
+    FunctionKind.COROUTINE: "return await _call_instead({given})",
+    FunctionKind.GENERATOR: "return (yield from _call_instead({given}))",
     # There is no `yield from` for async generators; this is what it would be.
     FunctionKind.ASYNC_GENERATOR: """
-_inner = _meet({given})
+_inner = _call_instead({given})
 _step = _inner.asend(None)
 while True:
     try:
@@ -122,7 +122,7 @@ def _make_trampoline(code: CodeType, handler: Callable[..., Any], *, cells: bool
 
 def is_trampoline(code: CodeType) -> bool:
     """Whether `code` stands in a function's stead."""
-    return {"__tracebackhide__", "_meet"} <= {*code.co_varnames}
+    return {"__tracebackhide__", "_call_instead"} <= {*code.co_varnames}
 
 
 def list_parameters(code: CodeType) -> tuple[str, ...]:
@@ -159,7 +159,7 @@ def _compile_template(shape: _CodeShape) -> CodeType:
     rest = f"{'star' if star else '()'}, {'stars' if stars else '{}'}"
     arguments = f"({_format_tuple(values)}), ({_format_tuple(keywords)}), {rest}"
     holders = [f"f{i}" for i in range(free)]
-    body = ["__tracebackhide__ = True", f"_meet = {_MARK!r}"]
+    body = ["__tracebackhide__ = True", f"_call_instead = {_MARK!r}"]
     if cells:
         # A function inside that names them has the very cells in its own closure.
         body.append(f"_cells = (lambda: ({_format_tuple(holders)})).__closure__")
