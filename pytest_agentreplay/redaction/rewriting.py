@@ -1,7 +1,8 @@
-"""Rewriting: one set of findings applied to calls, outcomes and trees, whichever shape the text has there.
+"""Apply one set of findings to calls, outcomes and trees, whichever shape the text has there.
 
-A `Finder` says which bytes of a text stand to be replaced; this module knows where texts are: bodies under a content
-coding, chunk cuts, header values, leaves and keys of JSON trees. What does not change is returned as the same object.
+A `Finder` returns which bytes of a text are replaced; this module knows where texts are: bodies under a content coding,
+chunk cuts, header values, leaves and keys of JSON trees. What does not change is returned as the same object.
+It is long because each shape is taken apart and put together again by one pair of functions that belong together.
 
 Event frames, the binary streams of Amazon (application/vnd.amazon.eventstream), are read as lines of JSON. A frame is:
 its length, the length of its headers, a checksum of these two, headers, payload, a checksum of all before
