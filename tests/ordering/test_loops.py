@@ -51,6 +51,19 @@ def test_uvloop_is_faithful_and_said_to_be_guessed(stage, count):
     assert guessed(stage, agent(count - 1, SENSITIVE, run=uvloop.run))
 
 
+def test_a_callback_of_uvloop_that_may_wake_a_task_is_work():
+    uvloop = pytest.importorskip("uvloop", reason="uvloop is not made for this system")
+
+    async def main():
+        loop = asyncio.get_running_loop()
+        other = asyncio.create_task(asyncio.Event().wait())
+        await asyncio.sleep(0)
+        loop.call_soon(other.cancel)
+        return idle.is_idle(loop), idle.do_other_tasks_wait(loop)
+
+    assert uvloop.run(main()) == (False, True)
+
+
 @pytest.mark.parametrize("missing", ["do_hooks_work", "has_selector"])
 def test_a_loop_that_cannot_be_asked_is_guessed(stage, monkeypatch, missing):
     assert unfaithful(stage, 1, lambda seed: agent(seed, SENSITIVE)) == {}

@@ -291,13 +291,16 @@ class Pausing(AnswerOrder):
 
     async def wait(self, intercepted: PendingCall, chunks: int) -> None:
         """Let other tasks run once, if they did when recorded; beside a write, as long as one may make a call."""
-        from pytest_agentreplay.intercept.ordering.idle import SPINNING, is_idle
+        from pytest_agentreplay.intercept.ordering.idle import SPINNING, do_other_tasks_wait
 
         suspended, loop, rounds = intercepted.suspended, lanes.find_running_loop(), 0
         await super().wait(intercepted, chunks)
         timers = getattr(loop, "_scheduled", None)
         alone = (
-            loop is not None and is_idle(loop) and not (timers and _is_soon(timers[0], loop)) and not self._is_beside()
+            loop is not None
+            and do_other_tasks_wait(loop)
+            and not (timers and _is_soon(timers[0], loop))
+            and not self._is_beside()
         )
         if not suspended or alone or not intercepted.hold():
             return
@@ -306,7 +309,7 @@ class Pausing(AnswerOrder):
 
             await wait_all_tasks_blocked()
             return
-        while (runs := rounds < SPINNING and not is_idle(loop)) or self._is_awaited(intercepted):
+        while (runs := rounds < SPINNING and not do_other_tasks_wait(loop)) or self._is_awaited(intercepted):
             rounds = rounds + 1 if runs else 0
             if not runs:
                 clocks.sleep(LOOK / 4)  # not the loop's own sleep: a test may have stopped the loop's time
