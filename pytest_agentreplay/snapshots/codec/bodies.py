@@ -27,7 +27,7 @@ from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import Body
 from pytest_agentreplay.snapshots.codec import streams
-from pytest_agentreplay.snapshots.codec.decode import headers_in
+from pytest_agentreplay.snapshots.codec.decode import headers_in, may_be_coded
 from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, join_splice
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
 from pytest_agentreplay.snapshots.codec.styles import (
@@ -262,7 +262,7 @@ class LazyBody(NamedTuple):
         """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             data = self.reader.request(number) if place == "request" else self.reader.reply(message["body"])
-            for name, value in headers_in(message, self.blobs):
+            for name, value in headers_in(message, self.blobs) if may_be_coded(message) else ():
                 if name.lower() == "content-encoding" and bomb(value, data):
                     what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
                     raise make_unreadable(self.file, what, f"exchange {number}, {place}")

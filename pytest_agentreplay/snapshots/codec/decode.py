@@ -223,11 +223,20 @@ def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
     """Return the headers of a stored message. Raises Malformed."""
     headers = []
     for stored in _array(message.get("headers", []), "headers"):
-        if isinstance(stored, list) and len(stored) == 2:
+        if type(stored) is str:
+            headers.append(_header(stored))
+        elif isinstance(stored, list) and len(stored) == 2:
             headers.append(_check_header(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
         else:
             headers.append(_header(reveal_text(stored, blobs)))
     return tuple(headers)
+
+
+def may_be_coded(message: dict[str, Any]) -> bool:
+    """Return whether a stored message may have a header `content-encoding`: lines of other names need no reading."""
+    return any(
+        type(stored) is not str or stored[:17].lower() == "content-encoding:" for stored in message.get("headers", ())
+    )
 
 
 @lru_cache(maxsize=1024)
