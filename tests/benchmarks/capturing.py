@@ -115,10 +115,9 @@ def spend(script, way):
         return spent + (time.process_time_ns() - waited if way is WAYS["capture, all kept"] else 0)
 
 
-def main():
-    """Measure, and print a table."""
-    rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 7
-    print("| requests | way | CPU per call | ratio |\n| --- | --- | --- | --- |")
+def measure(rounds):
+    """Return rows: the requests, the way, CPU milliseconds of a call, and their ratio to the bare SDK's."""
+    rows = []
     for name, make in WORLDS.items():
         script = make()
         for way in WAYS.values():
@@ -129,8 +128,19 @@ def main():
             for label, way in WAYS.items():
                 readings[label].append(cpu(spend, script, way)[1] / REQUESTS / len(script) * MS)
         alone = middle(readings["bare SDK"])
-        for label, spent in readings.items():
-            print(f"| {name} | {label} | {middle(spent):.3f} ms | x {middle(spent) / alone:.2f} |")
+        rows += [
+            [name, label, f"{middle(spent):.3f} ms", f"x {middle(spent) / alone:.2f}"]
+            for label, spent in readings.items()
+        ]
+    return rows
 
 
-main()
+def main():
+    """Measure, and print a table."""
+    print("| requests | way | CPU per call | ratio |\n| --- | --- | --- | --- |")
+    for row in measure(int(sys.argv[1]) if len(sys.argv) > 1 else 7):
+        print(f"| {' | '.join(row)} |")
+
+
+if __name__ == "__main__":
+    main()
