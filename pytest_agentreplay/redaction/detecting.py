@@ -37,17 +37,18 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.placeholders import Placeholders
     from pytest_agentreplay.redaction.policy import Policy
 
-    Hit: TypeAlias = tuple[int, int, str]
-    Finder: TypeAlias = Callable[[bytes], Iterable[Hit]]
+    Finder: TypeAlias = Callable[[bytes], Iterable[tuple[int, int, str]]]
+    """What searches a text: it yields where a value begins and ends in it, in bytes, and of which category it is."""
 
 REACH = 320
 """How far around a change a finding may depend on, in bytes: what is longer is found by its beginning already."""
 
 
-class Detection(NamedTuple):
-    """A value that has to go: where, of which category, what it is, whether a rule alone has found it.
+class Finding(NamedTuple):
+    """A value that has to go: where it stands in the bytes, of which category it is, and what it says.
 
-    `also` is how else it is spelled there: with its percent signs, or its backslashes.
+    `by_rule`: a rule has found it, and it was not known before. `also` is how else it is spelled there: with its
+    percent signs, or its backslashes.
     """
 
     start: int
@@ -76,38 +77,38 @@ class Detector:
         self._placeholders = placeholders
         self._projects = bool(policy.pii or policy.strict or policy.shapes)
 
-    def find_known(self, data: bytes) -> list[Detection]:
+    def find_known(self, data: bytes) -> list[Finding]:
         """Return where known values stand, in order."""
-        return unite_detections(self._search(data, None, None))
+        return unite_findings(self._search(data, None, None))
 
-    def find_all(self, data: bytes) -> list[Detection]:
+    def find_all(self, data: bytes) -> list[Finding]:
         """Return where known values stand, and what the rules find, in order."""
-        return unite_detections(self._search(data, self._find_shapes, self._find_own if self._projects else None))
+        return unite_findings(self._search(data, self._find_shapes, self._find_own if self._projects else None))
 
-    def find_certain(self, data: bytes) -> list[Detection]:
+    def find_certain(self, data: bytes) -> list[Finding]:
         """Return where known values stand, and shapes that are nothing but secrets, in order."""
-        return unite_detections(self._search(data, find_certain_shapes, None))
+        return unite_findings(self._search(data, find_certain_shapes, None))
 
-    def find_leaks(self, data: bytes) -> list[Detection]:
+    def find_leaks(self, data: bytes) -> list[Finding]:
         """Return what may not be written: known values in every guise, and shapes that are nothing but secrets."""
-        return unite_detections(
+        return unite_findings(
             self._search(data, find_certain_shapes, self._find_policy_shapes if self._policy.shapes else None)
         )
 
-    def _search(self, data: bytes, shapes: Finder | None, find_own: Finder | None) -> Iterator[Iterable[Detection]]:
+    def _search(self, data: bytes, shapes: Finder | None, find_own: Finder | None) -> Iterator[Iterable[Finding]]:
         """Yield what is found, in groups; of two that overlap the one given first says what it is."""
-        detections: list[Detection] = []
-        others: list[Detection] = []
+        findings: list[Finding] = []
+        others: list[Finding] = []
         try:
             for reading in list_readings(data, deep=find_own is not None):
                 text = reading.view.text
                 if isinstance(reading.view, Unreadable):
                     start, end = reading.back(0, 0)
-                    yield [Detection(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    yield [Finding(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
                     continue
                 placeholders = self._placeholders.inside(text) if self._placeholders.may_be_in(text) else []
                 known_hits = [
-                    Detection(a, z, x.category, x.value, by_rule=False)
+                    Finding(a, z, x.category, x.value, by_rule=False)
                     for a, z, x in self._known_values.find(reading.view)
                 ]
                 if known_hits:
@@ -117,30 +118,28 @@ class Detector:
                 painted = getattr(reading.view, "escape", None) is PAINT
                 if shapes is not None and reading.shaped:
                     hits = self._by_rule(text, find_certain_shapes if packed else shapes)
-                    detections += list_apart(map_hits_back(reading, hits, placeholders), detections if painted else [])
+                    findings += list_apart(map_hits_back(reading, hits, placeholders), findings if painted else [])
                 if find_own is not None and not packed:
                     others += list_apart(
-                        map_hits_back(reading, detect_by_rule(text, find_own), placeholders), others if painted else []
+                        map_hits_back(reading, find_by_rule(text, find_own), placeholders), others if painted else []
                     )
         except ViewTooDeep as deep:
-            yield [Detection(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
+            yield [Finding(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
         if self._policy.paths and shapes == self._find_shapes:
             placeholders = self._placeholders.inside(data)
-            detections += map_hits_back(
-                TextReading(View(data), keep_span, True), detect_by_rule(data, self._find_paths), placeholders
+            findings += map_hits_back(
+                TextReading(View(data), keep_span, True), find_by_rule(data, self._find_paths), placeholders
             )
-        yield detections
-        yield list_apart(others, unite_detections([detections]))
+        yield findings
+        yield list_apart(others, unite_findings([findings]))
 
-    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Detection]:
-        detections = detect_by_rule(text, shapes)
+    def _by_rule(self, text: bytes, shapes: Finder) -> Iterator[Finding]:
+        findings = find_by_rule(text, shapes)
         return (
-            (hit for hit in detections if hit.category not in self._policy.without)
-            if self._policy.without
-            else detections
+            (hit for hit in findings if hit.category not in self._policy.without) if self._policy.without else findings
         )
 
-    def _find_shapes(self, text: bytes) -> Iterator[Hit]:
+    def _find_shapes(self, text: bytes) -> Iterator[tuple[int, int, str]]:
         yield from find_vendors(text)
         yield from find_credentials(text)
         yield from find_named(text, self._policy.names)
@@ -148,7 +147,7 @@ class Detector:
         yield from find_spoken(text)
         yield from find_nearby(text)
 
-    def _find_own(self, text: bytes) -> Iterator[Hit]:
+    def _find_own(self, text: bytes) -> Iterator[tuple[int, int, str]]:
         """Yield what a policy asks for."""
         yield from self._find_policy_shapes(text)
         if self._policy.pii or self._policy.strict:
@@ -159,24 +158,24 @@ class Detector:
             if self._policy.strict:
                 yield from find_addresses(text)
 
-    def _find_policy_shapes(self, text: bytes) -> Iterator[Hit]:
+    def _find_policy_shapes(self, text: bytes) -> Iterator[tuple[int, int, str]]:
         for shape in self._policy.shapes:
             yield from shape.find(text)
 
-    def _find_paths(self, data: bytes) -> Iterator[Hit]:
+    def _find_paths(self, data: bytes) -> Iterator[tuple[int, int, str]]:
         return find_paths(data, self._policy.paths)
 
 
-def find_certain_shapes(text: bytes) -> Iterator[Hit]:
+def find_certain_shapes(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield keys of vendors and private keys: whatever stands around them, nothing else looks like that."""
     yield from find_vendors(text)
     yield from find_private_keys(text)
 
 
-def detect_by_rule(text: bytes, find: Finder) -> Iterator[Detection]:
+def find_by_rule(text: bytes, find: Finder) -> Iterator[Finding]:
     """Yield what a rule finds, with its value."""
     for start, end, category in find(text):
-        yield Detection(start, end, category, as_text(text[start:end]), by_rule=True)
+        yield Finding(start, end, category, as_text(text[start:end]), by_rule=True)
 
 
 def keep_span(start: int, end: int) -> tuple[int, int]:
@@ -221,9 +220,7 @@ class Shifted:
         return self.of.map_back(self.begin + start, self.begin + end)
 
 
-def map_hits_back(
-    reading: TextReading, hits: Iterable[Detection], placeholders: list[tuple[int, int]]
-) -> list[Detection]:
+def map_hits_back(reading: TextReading, hits: Iterable[Finding], placeholders: list[tuple[int, int]]) -> list[Finding]:
     """Return the hits of a reading as findings in the bytes; none that touches a placeholder."""
     kept = []
     for hit in hits:
@@ -233,12 +230,12 @@ def map_hits_back(
     return kept
 
 
-def list_apart(hits: list[Detection], others: list[Detection]) -> list[Detection]:
+def list_apart(hits: list[Finding], others: list[Finding]) -> list[Finding]:
     """Return the hits that overlap none of the others."""
     return [hit for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in others)]
 
 
-def unite_detections(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
+def unite_findings(groups: Iterable[Iterable[Finding]]) -> list[Finding]:
     """Return all findings in order.
 
     Those that overlap are one, as wide as all of them, and what the earliest group says.
@@ -247,15 +244,15 @@ def unite_detections(groups: Iterable[Iterable[Detection]]) -> list[Detection]:
     if len(ranked) < 2:
         return [hit for hit, _ in ranked]
     ranked.sort(key=lambda pair: (pair[0].start, -pair[0].end, pair[1]))
-    detections: list[tuple[Detection, int]] = []
+    findings: list[tuple[Finding, int]] = []
     for hit, rank in ranked:
-        if detections and hit.start < detections[-1][0].end:
-            last, first = detections[-1]
+        if findings and hit.start < findings[-1][0].end:
+            last, first = findings[-1]
             best, other, lead = (hit, last, rank) if rank < first else (last, hit, first)
             also = best.also
             if (hit.start, hit.end) == (last.start, last.end) and other.value not in {best.value, *also}:
                 also += (other.value,)
-            detections[-1] = best._replace(start=last.start, end=max(last.end, hit.end), also=also), lead
+            findings[-1] = best._replace(start=last.start, end=max(last.end, hit.end), also=also), lead
         else:
-            detections.append((hit, rank))
-    return [hit for hit, _ in detections]
+            findings.append((hit, rank))
+    return [hit for hit, _ in findings]

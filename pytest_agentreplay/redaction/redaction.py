@@ -31,9 +31,9 @@ from pytest_agentreplay.redaction.channels import group_texts, shape_of
 from pytest_agentreplay.redaction.detecting import (
     REACH,
     Detector,
-    detect_by_rule,
+    find_by_rule,
     find_certain_shapes,
-    unite_detections,
+    unite_findings,
 )
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED, is_ticket, redact_url
@@ -70,7 +70,7 @@ if TYPE_CHECKING:
         Run,
     )
     from pytest_agentreplay.redaction.channels import Pieces, Records
-    from pytest_agentreplay.redaction.detecting import Detection
+    from pytest_agentreplay.redaction.detecting import Finding
     from pytest_agentreplay.redaction.placeholders import Span
     from pytest_agentreplay.redaction.places import Places
     from pytest_agentreplay.redaction.policy import Policy
@@ -537,11 +537,11 @@ class Redaction:
         if records is not None:
             joined = find_joined(data, records, self._finders(find))
             return merge_disjoint(joined.interception, joined.inside)
-        detections = list(detect_by_rule(data, find_arranged))
-        self._learn_detections(detections)
+        findings = list(find_by_rule(data, find_arranged))
+        self._learn_findings(findings)
         return merge_disjoint(
             self._find_scattered(data, json.loads(data)),
-            [self._make_span(data, hit) for hit in unite_detections([detections])],
+            [self._make_span(data, hit) for hit in unite_findings([findings])],
         )
 
     def _find_scattered(self, data: bytes, tree: Json) -> list[Span]:
@@ -553,7 +553,7 @@ class Redaction:
         for texts in group_texts(tree):
             together = as_bytes("".join(texts))
             if not texts[0]:
-                self._learn_detections([*detect_by_rule(as_bytes("\n".join(texts)), find_certain_shapes)])
+                self._learn_findings([*find_by_rule(as_bytes("\n".join(texts)), find_certain_shapes)])
             scattered = scattered or any(secret.raw in together for secret in self._known.secrets)
         if not scattered:
             return []
@@ -575,23 +575,23 @@ class Redaction:
 
         What a rule finds is known from now on.
         """
-        detections = self._detector.find_all(data)
+        findings = self._detector.find_all(data)
         if taken:
-            detections = [part for hit in detections for part in cut_taken(data, hit, taken)]
-        if detections and self._learn_detections(detections):
-            detections = unite_detections([self._detector.find_known(data), detections])
-        return self._find_encoded_placeholders(data, [self._make_span(data, hit) for hit in detections])
+            findings = [part for hit in findings for part in cut_taken(data, hit, taken)]
+        if findings and self._learn_findings(findings):
+            findings = unite_findings([self._detector.find_known(data), findings])
+        return self._find_encoded_placeholders(data, [self._make_span(data, hit) for hit in findings])
 
-    def _learn_detections(self, detections: Iterable[Detection]) -> bool:
-        """Return whether something among `detections` was not known before."""
+    def _learn_findings(self, findings: Iterable[Finding]) -> bool:
+        """Return whether something among `findings` was not known before."""
         before = self._known.generation
-        for hit in detections:
+        for hit in findings:
             if hit.by_rule and hit.category not in self._personal and self._by_rule < LEARNT:
                 self._known.learn(hit.category, hit.value, hit.also)
         self._by_rule += self._known.generation - before
         return self._known.generation > before
 
-    def _make_span(self, data: bytes, hit: Detection) -> Span:
+    def _make_span(self, data: bytes, hit: Finding) -> Span:
         text = self._placeholder(hit.category, hit.value)
         quoted = hit.value.isdigit() and is_bare_number(data, hit.start, hit.end)
         return hit.start, hit.end, b'"' + text + b'"' if quoted else text
@@ -613,7 +613,7 @@ class Redaction:
         self._hits[category] = self._hits.get(category, 0) + 1
 
 
-def cut_taken(data: bytes, hit: Detection, taken: Iterable[tuple[int, int]]) -> list[Detection]:
+def cut_taken(data: bytes, hit: Finding, taken: Iterable[tuple[int, int]]) -> list[Finding]:
     """Return a finding, or what is left of it beside the spans that are taken already.
 
     Nothing that runs over a quote.
