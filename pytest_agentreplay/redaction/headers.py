@@ -1,4 +1,4 @@
-"""Headers and URLs: which headers are kept, and what those and URLs that carry credentials give away.
+"""Headers and URLs: which headers are stored, and what those and URLs that carry credentials give away.
 
 Keep less: a header is stored because it is on a list here or in `agentreplay_keep`, not because nobody objected.
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_plus, urlsplit
 
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
+from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_generated, looks_secret, names
 
 if TYPE_CHECKING:
@@ -58,23 +59,34 @@ SCHEMES = names("basic bearer token key apikey api-key bot")
 """What follows another one is made for each request: a signature, a digest, a proof."""
 MADE_ANEW = re.compile("^x-amz-|^x-goog-(?!api-key)|sig|nonce|csrf|xsrf|hmac|proof|dpop|assertion")
 """In the names of headers and parameters whose values clients make for each request."""
-Use: TypeAlias = Literal["keep", "learn", "drop"]
 AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
+MEMO = 256
+
+Use: TypeAlias = Literal["keep", "learn", "session", "host", "flag", "digest"]
+"""What is done with a request header: it is stored; a credential in it is learnt; it is the name of a session; it is
+stored if it names another host, or is a flag; a digest is."""
+
+sounds_secret = functools.lru_cache(maxsize=MEMO)(looks_secret)
+"""Remembered: the replies of one server have the same headers each time."""
 
 
-def choose_use(name: str, extra: frozenset[str]) -> Use:
-    """Return what is done with a request header: it is stored, a credential to learn, or left out.
+@functools.lru_cache(maxsize=MEMO)
+def choose_use(name: str, keep: frozenset[str] = frozenset(), leave_out: frozenset[str] = frozenset()) -> Use:
+    """Return what is done with a request header.
 
-    `name` in lower case.
+    Args:
+        name: Its name in lower case.
+        keep: Names that are stored besides those on the lists.
+        leave_out: Names that are not stored although they are on a list.
     """
     if secret_header(name):
         return "learn"
-    return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
-
-
-def may_be_flag(name: str) -> bool:
-    """Return whether a header of this name may be a flag of the agent's own, as `X-Dry-Run: true` is."""
-    return (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
+    if name in REQUEST or name in keep or name.startswith(PREFIXES):
+        return "digest" if name in leave_out else "session" if name in SESSIONS else "keep"
+    if name == "host":
+        return "host"
+    # A flag of the agent's own, as `X-Dry-Run: true` is.
+    return "flag" if name == "dry-run" or (name.startswith("x-") and not name.startswith(NO_FLAGS)) else "digest"
 
 
 def is_flag(value: str) -> bool:
@@ -97,7 +109,7 @@ def kept_in_reply(name: str, value: str, extra: frozenset[str]) -> bool:
         return False
     if name in REPLY or name in extra or "ratelimit" in name:
         return True
-    return (name.startswith(REPLY_PREFIXES) or PLAIN_VALUE.match(value) is not None) and not looks_secret(name)
+    return (name.startswith(REPLY_PREFIXES) or PLAIN_VALUE.match(value) is not None) and not sounds_secret(name)
 
 
 def secret_header(name: str) -> bool:
@@ -111,7 +123,7 @@ def hidden_in_traces(name: str) -> bool:
 
 
 def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield (category, value) of every credential in a header for which `choose_use` returns "learn".
+    """Yield (category, value) of every credential in a header whose use is "learn".
 
     Schemes are stripped, Basic is opened, cookies are split.
     """
@@ -205,7 +217,7 @@ def redact_url(
 
 def is_ticket(name: str, value: str) -> bool:
     """Return whether a parameter of a URL from a server is all that somebody needs to act on it: an upload's id."""
-    return name.lower().replace("-", "_") in TICKETS or is_generated(value.encode("utf-8", "surrogatepass"))
+    return name.lower().replace("-", "_") in TICKETS or is_generated(as_bytes(value))
 
 
 def split_at_parameters(url: str) -> tuple[str, str, str]:

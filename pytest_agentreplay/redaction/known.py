@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
     from pytest_agentreplay.redaction.encodings import ViewText
-    from pytest_agentreplay.redaction.placeholders import Span
+    from pytest_agentreplay.redaction.spans import Span
 
 LONG_LINE = 16
 _LONGEST_RUN = 64

@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.model import content_coding
 from pytest_agentreplay.model.content_coding import LIMIT, Decoded, Opaque, swollen
 from pytest_agentreplay.redaction.encodings import View, spell_nothing
-from pytest_agentreplay.redaction.placeholders import splice
+from pytest_agentreplay.redaction.spans import splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.redaction.placeholders import Span
+    from pytest_agentreplay.redaction.spans import Span
 
 _CODINGS = ((b"\x1f\x8b\x08", "gzip"), (b"\x28\xb5\x2f\xfd", "zstd"))
 _ZLIB = (b"x\x01", b"x\x5e", b"x\x9c", b"x\xda")

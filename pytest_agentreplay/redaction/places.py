@@ -14,13 +14,13 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, place_guises
-from pytest_agentreplay.redaction.placeholders import merge_disjoint
 from pytest_agentreplay.redaction.secret_names import names
+from pytest_agentreplay.redaction.spans import merge_disjoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.redaction.placeholders import Span
+    from pytest_agentreplay.redaction.spans import Span
 
 FOLDERS = ("root", "cwd", "tmp", "temp", "tempdir", "home")
 KNOWN_NAMES = (*FOLDERS, *(kind + name for kind in ("real", "link") for name in FOLDERS), "host", "user")

@@ -342,7 +342,7 @@ def test_what_a_rule_found_once_is_known_in_every_guise_from_then_on():
     redaction = Redaction(Places({}))
     redaction.redact_content(ToolCall("login", {"password": VALUE}))
     assert VALUE.encode().hex() not in redaction.redact_text(f"spelled {VALUE.encode().hex()}")
-    assert redaction.leaks(f"<{VALUE}>".encode()) == ("key",)
+    assert redaction.text.leaks(f"<{VALUE}>".encode()) == ("key",)
 
 
 def test_names_of_a_project_signatures_of_headers_and_keys_of_a_dsn():
@@ -392,7 +392,7 @@ def test_a_private_key_in_base64_of_a_url_and_what_is_known_from_then_on():
     text = base64.urlsafe_b64encode("\n".join([armour.format("BEGIN"), body, armour.format("END")]).encode()).decode()
     redaction = Redaction(Places({}))
     assert redaction.redact_text(f"the file {text}").startswith("the file [[redacted:private-key:1]]")
-    assert redaction.leaks(base64.b64encode(body.encode())) == ("private-key",)
+    assert redaction.text.leaks(base64.b64encode(body.encode())) == ("private-key",)
 
 
 OTHER_BASE64 = [
