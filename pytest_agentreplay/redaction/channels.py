@@ -49,7 +49,9 @@ _NEXT_DATA = re.compile(rb"\r?\n(?:data:[ \t]?)?")
 _LINE = re.compile(rb"[^\r\n]+")
 _PREFIXED = re.compile(rb"[ \t,\x1e\0]*(?:(?P<prefix>[\w.-]{0,32}:)[ \t]*)?(?P<value>[\[{\"].*)")
 _WHOLE = re.compile(rb"^[ \t,\x1e\0]*(?:[\w.-]{0,32}:[ \t]*)?[\[{\"][^\r\n]*[\]}\"][ \t,]*\r?$", re.MULTILINE)
+# An index, an id or the name of an event; whatever is longer is text, and tells no channels apart.
 _LONGEST_LABEL = 64
+# The bytes of UTF-8; a list with any other number is an embedding or the ids of tokens.
 _PRINTABLE = frozenset((*b"\t\n\r", *range(32, 127), *range(128, 256)))
 _DEEPEST = 64
 _PARTS = re.compile(rb"(?:\A|[._-])(?:delta|DELTA)\Z|[a-z]Delta\Z|\A(?:candidates|logprobs)\Z")
@@ -130,6 +132,7 @@ def shape_of(data: bytes) -> ChannelShape:
     except json.JSONDecodeError as error:
         by_line = is_json(data.lstrip().partition(b"\n")[0])
         return ChannelShape(list(lines(data) if by_line else objects(data)) if error.pos else None)
+    # Too deep for `json`, or no UTF-8: the reader here minds neither.
     except (ValueError, RecursionError):
         return ChannelShape([(0, len(data))])
     if isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree):
@@ -139,6 +142,7 @@ def shape_of(data: bytes) -> ChannelShape:
 
 def objects(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield where each object begins and ends that stands in a list, or behind another one; the last may be cut off."""
+    # One character for each byte, so that positions are those of bytes.
     text, end = data.decode("latin-1"), 0
     while (start := text.find("{", end)) >= 0:
         try:
@@ -179,7 +183,7 @@ def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
     for path, pieces in reader.pieces.items():
         first = pieces[0]
         if all(piece.text == first.text for piece in pieces) and (len(pieces) > 1 or first.numbers is None):
-            continue
+            continue  # the same text each time is no part of one: a role, the name of a model
         has_parts = any(isinstance(name, bytes) and _PARTS.search(name) for name in path)
         labelled = [(piece, labels_of(piece)) for piece in pieces]
         several = list(split_channels(labelled))
@@ -219,6 +223,7 @@ def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
     while within is not None:
         labels.update(((depth, name), value) for name, value in within.labels.items())
         within, depth = within.above, depth + 1
+    # What a piece itself says tells nothing of its channel.
     labels.pop((0, piece.name), None)
     return labels
 
@@ -254,6 +259,7 @@ class ChannelReader:
 
     def read_record(self, data: bytes, start: int, end: int) -> None:
         """Read one event, line or value."""
+        # A record may be megabytes long: only its beginning is copied.
         head = data[start : start + 64].lstrip()
         if head[:1] in (b"{", b"["):
             self._read_value(data, (start, end), keep_span, Container(None))
@@ -283,6 +289,7 @@ class ChannelReader:
         elif len(values) == 1:
             self._read_value(data, (first, last), keep_span, event)
         else:
+            # Several lines of data are one value, with a line end for each border.
             top = View(data[first:last])
             view = View(_NEXT_DATA.sub(b"\n", top.text), top, _NEXT_DATA, lambda _: b"\n")
 
@@ -378,25 +385,32 @@ def keep_span(start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def list_scattered_texts(tree: Any) -> Iterator[list[str]]:
-    """Yield the texts of one JSON value by path, in order; those of paths where more than one stands.
+def list_scattered_texts(tree: Any) -> list[list[str]]:
+    """Return the texts of one JSON value that stand at the same path, in order, where it has several.
 
     Texts that lists of bytes spell come behind an empty one.
     """
-    places: dict[tuple[Any, ...], list[str]] = {}
-    stack: list[tuple[tuple[Any, ...], Any]] = [((), tree)]
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, str):
-            places.setdefault(path, []).append(value)
-        elif isinstance(value, dict):
-            stack += [((*path, name), member) for name, member in reversed(value.items()) if member]
-        elif isinstance(value, list) and value:
-            if type(value[0]) is int and all(type(item) is int and item in _PRINTABLE for item in value):
-                places.setdefault((*path, b"bytes"), [""]).append(bytes(value).decode("latin-1"))
-            else:
-                stack += [((*path, None), item) for item in reversed(value)]
-    yield from (texts for texts in places.values() if len(texts) > 1)
+    scattered: list[list[str]] = []
+    groups: list[list[Any]] = [[tree]]  # the values at one path
+    while groups:
+        texts: list[str] = []
+        spelled = [""]
+        items: list[Any] = []
+        members: dict[str, list[Any]] = {}
+        for value in groups.pop():
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, dict):
+                for name, member in value.items():
+                    members.setdefault(name, []).append(member)
+            elif isinstance(value, list) and value:
+                if type(value[0]) is int and all(type(item) is int and item in _PRINTABLE for item in value):
+                    spelled.append(bytes(value).decode("latin-1"))
+                else:
+                    items += value
+        scattered += [group for group in (texts, spelled) if len(group) > 1]
+        groups += [items, *members.values()] if items else members.values()
+    return scattered
 
 
 def inner_stream(text: bytes) -> tuple[View, Records] | None:

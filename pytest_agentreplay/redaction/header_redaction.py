@@ -118,17 +118,20 @@ class HeaderRedaction:
         """Return the headers of a reply as they may be stored, none left out; learn the cookies that it sets."""
         for value in set_cookies(headers):
             self._run.learn("cookie", value)
-        return tuple((name, self._redact_reply_value(name.lower(), value)) for name, value in headers)
-
-    def _redact_reply_value(self, name: str, value: str) -> str:
-        if name == "set-cookie":
-            return without_cookie(value, lambda cookie: self._run.replace("cookie", cookie, learn=False))
-        if value and name in SESSIONS:
-            return self._run.replace("session", value)
-        if value and (name in self._leave_out or not kept_in_reply(name, value, self._keep)):
-            return self._run.replace("header", value, learn=False)
-        if name == "link":
-            return redact_url(value, self._run.replace)
-        if name in {"location", "content-location"} or value.startswith(("http://", "https://")):
-            return redact_url(value, self._run.replace, is_ticket)
-        return value
+        kept = []
+        for name, value in headers:
+            lower = name.lower()
+            if lower == "set-cookie":
+                text = without_cookie(value, lambda cookie: self._run.replace("cookie", cookie, learn=False))
+            elif value and lower in SESSIONS:
+                text = self._run.replace("session", value)
+            elif value and (lower in self._leave_out or not kept_in_reply(lower, value, self._keep)):
+                text = self._run.replace("header", value, learn=False)
+            elif lower == "link":
+                text = redact_url(value, self._run.replace)
+            elif lower in {"location", "content-location"} or value.startswith(("http://", "https://")):
+                text = redact_url(value, self._run.replace, is_ticket)
+            else:
+                text = value
+            kept.append((name, text))
+        return tuple(kept)

@@ -53,13 +53,16 @@ PLAIN_VALUE = re.compile(r"(?i:-?[0-9]{1,9}(?:\.[0-9]{1,9})?|true|false|yes|no)\
 NEVER = frozenset(("set-cookie", "set-cookie2", "cookie", "authorization", "proxy-authorization"))
 DIGESTS = names("etag content-md5 digest content-digest repr-digest x-amz-content-sha256")
 CREDENTIALS = names("authorization proxy-authorization x-api-key api-key x-goog-api-key x-auth-token")
+# Shorter values are preferences: a language, a theme, "true".
 COOKIE_SHORTEST = 16
 LOOPBACK_PORT = re.compile(r"(?:(?<=//localhost)|(?<=//127\.0\.0\.1)|(?<=//\[::1\])):[0-9]+")
 SCHEMES = names("basic bearer token key apikey api-key bot")
 """What follows another one is made for each request: a signature, a digest, a proof."""
 MADE_ANEW = re.compile("^x-amz-|^x-goog-(?!api-key)|sig|nonce|csrf|xsrf|hmac|proof|dpop|assertion")
 """In the names of headers and parameters whose values clients make for each request."""
+# https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
+# An agent sends a handful of headers; a server of tools may see those of many agents.
 MEMO = 256
 
 Use: TypeAlias = Literal["keep", "learn", "session", "host", "flag", "digest"]

@@ -79,6 +79,7 @@ def find_sure(channel: Channel, starts: list[int], text: bytes, finders: JoinedF
     hits = [hit for hit in look(text) if crosses_border(channel, starts, hit)]
     if not hits or finders.all is None:
         return hits
+    # A key that ends a piece would swallow the first word of the next text.
     ended = [hit for hit in hits if not runs_on(channel, starts, hit, finders.sure)]
     return [hit for hit in merge_disjoint(finders.exact(text), ended) if crosses_border(channel, starts, hit)]
 
@@ -109,11 +110,12 @@ def carry_hit(channel: Channel, starts: list[int], hit: Span, part: Part) -> Ite
             is_whole = (low, high) == (begin, finish)
             new = None if is_whole else part(text, low - begin, high - begin if high < finish else None)
             yield place_span(channel[nth], low - starts[nth], high - starts[nth], instead if new is None else new)
-            instead = b""
+            instead = b""  # stands in the first piece alone
 
 
 def place_span(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:
     """Return bytes of the text of a piece as a span of the body."""
+    # A list of bytes has bytes of the replacement in the stead of its own.
     numbers = piece.numbers
     if numbers is None:
         return piece.start + low, piece.start + high, instead

@@ -50,6 +50,7 @@ MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 PLACEHOLDER_TEXT = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
 _TOKEN = re.compile(r"\.redacted-jwt-([0-9]+)")
+# `int` refuses more than 4,300 digits, and a file may hold any number.
 LONGEST_NUMBER = 9
 OPAQUE = "opaque"
 """The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
@@ -78,6 +79,7 @@ class Placeholders:
         self._personal = frozenset(personal)
         self._texts = dict(texts)
         self._shaped = self._personal | self._texts.keys() | {"jwt", "basic"}
+        # Reentrant: formatting a token redacts its claims, which may need placeholders.
         self._lock = RLock()
         self._by_value: dict[tuple[str, str], bytes] = {}
         self._categories: dict[bytes, str] = {}
@@ -222,7 +224,7 @@ class Placeholders:
                 )
                 text = f"{value.partition('.')[0]}.{payload}.redacted-jwt-{number}"
                 return text if len(text.rpartition(".")[2]) % 4 != 1 else f"{text}-"  # no base64 has that length
-            case "basic":
+            case "basic":  # a client decodes it, and splits it at the colon
                 return base64.b64encode(f"redacted:{number:06}".encode()).decode()
             case _:
                 return f"[[redacted:{category}:{number}]]"

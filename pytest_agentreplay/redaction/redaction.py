@@ -202,6 +202,7 @@ class Redaction:
 
     def _compare(self, before: Call | Outcome, after: Any, place: str) -> None:
         """Note the place of a value that has changed in more than what was found in it."""
+        # Only what has changed is compared: most calls hold nothing to redact.
         from pytest_agentreplay.redaction.untouched import is_untouched, trees_of
 
         pair: tuple[Json, Json] = None, None
@@ -216,6 +217,7 @@ class Redaction:
             self.touched.append(place)
 
     def _redact_url(self, call: Call) -> Call:
+        # Userinfo stands before an `@`, parameters behind the other two.
         if isinstance(call, ToolCall) or not any(sign in call.url for sign in "?#@"):
             return call
         url = redact_url(call.url, self.run.replace)
@@ -233,6 +235,7 @@ def rewrite_header(header: Header, rewriter: Rewriter) -> Header:
 
 
 ELLIPSIS = "..."
+# reprlib, pytest and logs shorten values in the middle or at the end.
 SHORTEST_END = 8
 """So many characters of a value in a row are its own."""
 

@@ -40,8 +40,10 @@ TEXTS = frozenset(("$str", "$path", "$posixpath", "$windowspath"))
 
 EVENT_FRAMES = "application/vnd.amazon.eventstream"
 
+# Eight digits, as the shortest text that may be known; ids and counts have fewer.
 SHORTEST_NUMBER = 10_000_000
 
+# Searching a word of two letters costs as much as searching a header.
 STANDARD_REASONS = frozenset({"", "OK", "Created", "Accepted", "Bad Request", "Not Found", "Too Many Requests"})
 """Reason phrases that are no text of a server's own, and need not be searched."""
 
@@ -133,6 +135,7 @@ class Rewriter:
 
     def tree(self, tree: Json) -> Json:
         """Return a JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
+        # Bytes first: as base64 in a tree they would be searched as text.
         tree = self.change_tree(self._rewrite_bytes(tree))
         texts = list(list_texts(tree))
         if not texts or not self.find(as_bytes("\n".join(texts)), "none"):
@@ -372,6 +375,7 @@ def refit_headers(headers: Headers, grown: int, *, keeps_coding: bool) -> Header
         lower = name.lower()
         if lower == "content-length" and value.strip().isdigit():
             kept.append((name, str(max(0, int(value) + grown))))
+        # A client that checks a digest of the old text would refuse the new one.
         elif lower not in DIGESTS and (lower != "content-encoding" or keeps_coding):
             kept.append((name, value))
     return tuple(kept)

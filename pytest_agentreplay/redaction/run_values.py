@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.spans import Span
 
+# A file of a thousand keys must not make every later search a thousand times as long.
 LEARNT = 256
 """So many values that rules have found are known from then on; one more is only replaced where a rule finds it."""
 
@@ -42,6 +43,7 @@ class RunValues:
         self.secrets = Known()
         self.personal = PERSONAL | policy.personal
         self.placeholders = Placeholders(self.personal | {OPAQUE}, policy.placeholders, self._keep_claims)
+        # The time of expiry is replaced by one that has not come, so that clients take the token in a replay.
         self._claims_to_keep = policy.keep_claims - {"exp"}
         self._redact_claims = redact_claims
         self._by_rule = 0
@@ -73,6 +75,7 @@ class RunValues:
 
     def replace(self, category: str, value: str, *, learn: bool = True) -> str:
         """Return the placeholder of a value that is known from now on, and count it; a placeholder stays itself."""
+        # An agent sends a placeholder of its recording back: it stays what it is.
         if self.placeholders.pattern.fullmatch(as_bytes(value)):
             return value
         if learn:
@@ -88,6 +91,7 @@ class RunValues:
     def replace_finding(self, data: bytes, finding: Finding) -> Span:
         """Return what replaces a finding in `data`. It is not counted: not every span is put in."""
         text = self._placeholder(finding.category, finding.value)
+        # JSON has no placeholder that is a number.
         quoted = finding.value.isdigit() and is_bare_number(data, finding.start, finding.end)
         return finding.start, finding.end, b'"' + text + b'"' if quoted else text
 
@@ -109,6 +113,10 @@ class RunValues:
     def was_sent(self, value: str) -> bool:
         """Return whether a header has carried `value` as a credential, or it was replaced anywhere else."""
         return value in self._sent or self.placeholders.has(value)
+
+    def is_known_in(self, data: bytes) -> bool:
+        """Return whether a known value stands in a text as it is."""
+        return any(secret.raw in data for secret in self.secrets.secrets)
 
     def is_part(self, text: bytes) -> bool:
         """Return whether a text is a part of a known value, as a list may hold it."""

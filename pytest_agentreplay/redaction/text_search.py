@@ -78,9 +78,11 @@ class TextSearch:
         findings = self._detector.find_all(data)
         if taken:
             findings = [part for finding in findings for part in cut_taken(data, finding, taken)]
+        # A value that has just become known may stand in the same text in other guises.
         if findings and self._run.learn_findings(findings):
             findings = unite_findings([self._detector.find_known(data), findings])
         spans = self._replace(data, findings) if findings else []
+        # An agent may send a placeholder back in a URL: it is written as it was, so that it matches.
         if b"%5" in data and b"redacted" in data:
             encoded = [(hit.start(), hit.end(), b"[[redacted:%b:%b]]" % hit.groups()) for hit in ENCODED.finditer(data)]
             spans = merge_disjoint(spans, encoded)
@@ -123,18 +125,18 @@ class TextSearch:
 
         Nothing else that its strings show together: they are whole. A list of bytes is a text that no other rule reads.
         """
-        joined = ""
+        joined = []
         for texts in list_scattered_texts(tree):
             if not texts[0]:
                 self._run.learn_findings(find_by_rule(as_bytes("\n".join(texts)), find_certain_shapes))
-            joined += "".join(texts) + "\n"
-        data_of_joined = as_bytes(joined)
-        if not any(secret.raw in data_of_joined for secret in self._run.secrets.secrets):
+            joined.append("".join(texts))
+        if not joined or not self._run.is_known_in(as_bytes("\n".join(joined))):
             return []
         return self._join(data, [(0, len(data))], None).across
 
     def _join(self, data: bytes, records: Records, find_in_one_text: FindSpans | None) -> JoinedSpans:
         """Return what the pieces of the channels in `records` show together."""
+        # Most runs have no stream: a replay of one starts without this.
         from pytest_agentreplay.redaction.joined import JoinedFinders, find_joined
 
         exact, sure = (
@@ -156,6 +158,7 @@ def cut_taken(data: bytes, finding: Finding, taken: Iterable[Span]) -> list[Find
             parts = [(low, high) for pair in beside for low, high in pair if low < high]
     if parts == [(finding.start, finding.end)]:
         return [finding]
+    # The rest of a finding that ran over a quote is another string, or none of it.
     return [
         finding._replace(start=low, end=high, by_rule=False)
         for low, high in parts
@@ -199,6 +202,7 @@ class TreeRules:
         ):
             return value
         data = as_bytes(json.dumps({name: value}, ensure_ascii=False))
+        # What stands in the name itself is found when keys are rewritten.
         first = len(as_bytes(json.dumps(name, ensure_ascii=False))) + 1
         spans = [span for span in self._text.find_whole(data) if span[0] > first]
         if not spans:
@@ -210,6 +214,7 @@ class TreeRules:
     def _is_personal(self, name: str) -> bool:
         if not self._policy.pii:
             return False
+        # The finders of numbers load python-stdnum.
         from pytest_agentreplay.redaction.pii import names_a_person
 
         return names_a_person(name)

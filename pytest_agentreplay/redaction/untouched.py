@@ -50,6 +50,7 @@ def keeps_rest(before: bytes, after: bytes, stands_in: re.Pattern[bytes], is_kno
     """Return whether what a text holds beside its stand-ins stood in the same order before, with nothing around it."""
     spans = [hit.span() for hit in stands_in.finditer(after)]
     rest = [after[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(after), 0)])]
+    # A cut value of a list may begin before the rest does.
     at = 0 if before.startswith(rest[0]) else before.find(rest[0])
     if at < 0 or (at and not is_known(before[:at])):
         return False
