@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.redaction.encodings import View, unescaped_view
 
@@ -110,34 +110,27 @@ Labelled: TypeAlias = tuple[ChannelPiece, dict[Any, Any]]
 """A piece, and the labels beside and above it."""
 
 
-class ChannelShape(NamedTuple):
-    """How a body is read: by the records of a stream, or as the one JSON value that it is; neither where it is text.
+def shape_of(data: bytes) -> tuple[Records | None, Any]:
+    """Return how a body is read: by the records of a stream, or as the one JSON value that it is.
 
-    A list of objects may be either.
+    A list of objects may be either, and text is neither.
     """
-
-    records: Records | None = None
-    tree: Any = None
-
-
-def shape_of(data: bytes) -> ChannelShape:
-    """Return how a body is read."""
     if data.lstrip()[:1] not in (b"{", b"["):
         if _EVENTS.match(data) is not None:
-            return ChannelShape(list(events(data)))
+            return list(events(data)), None
         first = _WHOLE.search(data)
-        return ChannelShape(None if first is None or _WHOLE.search(data, first.end()) is None else list(lines(data)))
+        return (None if first is None or _WHOLE.search(data, first.end()) is None else list(lines(data))), None
     try:
         tree = json.loads(data)
     except json.JSONDecodeError as error:
         by_line = is_json(data.lstrip().partition(b"\n")[0])
-        return ChannelShape(list(lines(data) if by_line else objects(data)) if error.pos else None)
+        return (list(lines(data) if by_line else objects(data)) if error.pos else None), None
     # Too deep for `json`, or no UTF-8: the reader here minds neither.
     except (ValueError, RecursionError):
-        return ChannelShape([(0, len(data))])
+        return [(0, len(data))], None
     if isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree):
-        return ChannelShape(list(objects(data)), tree)
-    return ChannelShape(None, tree)
+        return list(objects(data)), tree
+    return None, tree
 
 
 def objects(data: bytes) -> Iterator[tuple[int, int]]:
@@ -418,5 +411,5 @@ def inner_stream(text: bytes) -> tuple[View, Records] | None:
     if b"data:" not in text and b"{" not in text:
         return None
     view = unescaped_view(text)
-    records = shape_of(view.text).records
+    records = shape_of(view.text)[0]
     return None if records is None else (view, records)

@@ -9,22 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.redaction import headers as rules
 from pytest_agentreplay.redaction.encodings import as_bytes
-from pytest_agentreplay.redaction.headers import (
-    LOOPBACK_PORT,
-    MEMO,
-    SESSIONS,
-    choose_use,
-    credentials,
-    is_flag,
-    is_ticket,
-    kept_in_reply,
-    list_compared,
-    names_another_host,
-    redact_url,
-    set_cookies,
-    without_cookie,
-)
 from pytest_agentreplay.redaction.placeholders import DIGEST, tag_of
 
 if TYPE_CHECKING:
@@ -79,27 +65,27 @@ class HeaderRedaction:
     def _store(self, pair: tuple[str, str], url: str) -> Headers:
         """Return what is stored of one request header, a pair or none, and remember it."""
         name, value = pair
-        use = choose_use(name.lower(), self._keep, self._leave_out)
+        use = rules.choose_use(name.lower(), self._keep, self._leave_out)
         # Not remembered: a session is counted each time, a host compared with its URL.
         if use == "session":
             return ((name, self._run.replace("session", value)),)
         if use == "host":
-            return (pair,) if names_another_host(value, url) else ()
-        if use == "keep" or (use == "flag" and is_flag(value)):
+            return (pair,) if rules.names_another_host(value, url) else ()
+        if use == "keep" or (use == "flag" and rules.is_flag(value)):
             stored: Headers = (pair,)
         else:
             text = self._learn_credentials(pair) if use == "learn" else self._digest(pair)
             stored = ((name, text),) if text else ()
-        if len(self._stored) >= MEMO:
+        if len(self._stored) >= rules.MEMO:
             self._stored.clear()
         self._stored[pair] = stored, self._run.count_values() if use == "learn" else None
         return stored
 
     def _learn_credentials(self, pair: tuple[str, str]) -> str:
         """Learn the credentials in a header; return which ones of the run they are."""
-        for category, value in credentials(*pair):
+        for category, value in rules.credentials(*pair):
             self._run.learn_sent(category, value)
-        return " ".join(filter(None, map(self._run.find_credential, list_compared(*pair))))
+        return " ".join(filter(None, map(self._run.find_credential, rules.list_compared(*pair))))
 
     def _digest(self, pair: tuple[str, str]) -> str:
         """Return sixteen bits of a header's value, with its places as marks; "" where a rule tells why it is left out.
@@ -110,27 +96,27 @@ class HeaderRedaction:
         if self._is_declared is None or self._is_declared(name):
             return ""
         # The port of a server on this machine is another one in each run.
-        value = LOOPBACK_PORT.sub("", self._redact_text(pair[1].strip()))
+        value = rules.LOOPBACK_PORT.sub("", self._redact_text(pair[1].strip()))
         has_credential = self._run.placeholders.pattern.search(as_bytes(value)) is not None
         return "" if has_credential else f"{DIGEST}{tag_of(f'header {name}', value)}]]"
 
     def redact_reply(self, headers: Headers) -> Headers:
         """Return the headers of a reply as they may be stored, none left out; learn the cookies that it sets."""
-        for value in set_cookies(headers):
+        for value in rules.set_cookies(headers):
             self._run.learn("cookie", value)
         kept = []
         for name, value in headers:
             lower = name.lower()
             if lower == "set-cookie":
-                text = without_cookie(value, lambda cookie: self._run.replace("cookie", cookie, learn=False))
-            elif value and lower in SESSIONS:
+                text = rules.without_cookie(value, lambda cookie: self._run.replace("cookie", cookie, learn=False))
+            elif value and lower in rules.SESSIONS:
                 text = self._run.replace("session", value)
-            elif value and (lower in self._leave_out or not kept_in_reply(lower, value, self._keep)):
+            elif value and (lower in self._leave_out or not rules.kept_in_reply(lower, value, self._keep)):
                 text = self._run.replace("header", value, learn=False)
             elif lower == "link":
-                text = redact_url(value, self._run.replace)
+                text = rules.redact_url(value, self._run.replace)
             elif lower in {"location", "content-location"} or value.startswith(("http://", "https://")):
-                text = redact_url(value, self._run.replace, is_ticket)
+                text = rules.redact_url(value, self._run.replace, rules.is_ticket)
             else:
                 text = value
             kept.append((name, text))

@@ -207,31 +207,23 @@ ENCODED = re.compile(rb"%5[bB]%5[bB]redacted(?:%3[aA]|:)([a-z0-9-]+)(?:%3[aA]|:)
 def redact_url(
     url: str, instead: Callable[[str, str], str], also: Callable[[str, str], bool] = lambda _name, _value: False
 ) -> str:
-    """`url` with the password and the values of secret-looking parameters replaced by `instead(category, value)`.
+    """Return `url` with its password and the values of parameters whose names look secret replaced.
 
-    `also` says of another parameter, by name and value, that it is to be replaced too.
+    Args:
+        url: The URL.
+        instead: Returns what replaces a value: `(category, value)`.
+        also: Whether another parameter is replaced, too: `(name, value)`.
     """
-    head, mark, tail = split_at_parameters(url)
-    head = USERINFO.sub(lambda hit: hit[1] + instead(CATEGORY, unquote_plus(hit[2])) + hit[3], head)
-    if not mark:
-        return head
-    return head + PARAMETER.sub(lambda hit: parameter(hit, instead, also), mark + tail)
+
+    def replace_value(hit: re.Match[str]) -> str:
+        name, value = unquote_plus(hit[2]), unquote_plus(hit[3])
+        return f"{hit[1]}{hit[2]}={instead(CATEGORY, value)}" if looks_secret(name) or also(name, value) else hit[0]
+
+    at = min((place for place in (url.find("?"), url.find("#")) if place >= 0), default=len(url))
+    head = USERINFO.sub(lambda hit: hit[1] + instead(CATEGORY, unquote_plus(hit[2])) + hit[3], url[:at])
+    return head + PARAMETER.sub(replace_value, url[at:])
 
 
 def is_ticket(name: str, value: str) -> bool:
     """Return whether a parameter of a URL from a server is all that somebody needs to act on it: an upload's id."""
     return name.lower().replace("-", "_") in TICKETS or is_generated(as_bytes(value))
-
-
-def split_at_parameters(url: str) -> tuple[str, str, str]:
-    """Return what comes before the query or fragment, its first sign, and the rest."""
-    at = min((place for place in (url.find("?"), url.find("#")) if place >= 0), default=-1)
-    return (url, "", "") if at < 0 else (url[:at], url[at], url[at + 1 :])
-
-
-def parameter(hit: re.Match[str], instead: Callable[[str, str], str], also: Callable[[str, str], bool]) -> str:
-    """Return one parameter, with its value replaced when its name looks secret, or `also` says so."""
-    name, value = unquote_plus(hit[2]), unquote_plus(hit[3])
-    if not looks_secret(name) and not also(name, value):
-        return hit[0]
-    return f"{hit[1]}{hit[2]}={instead(CATEGORY, value)}"

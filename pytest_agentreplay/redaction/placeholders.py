@@ -19,6 +19,7 @@ import base64
 import hashlib
 import json
 import re
+from itertools import count
 from threading import RLock
 from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
@@ -189,25 +190,22 @@ class Placeholders:
     def _choose_number(self, category: str, value: str) -> int:
         if category in self._personal:
             tag = tag_of(category, value)
-            if recorded := self._recorded.get((category, tag)):
-                number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
-                self.tags[f"{category}:{number}"] = tag
-                return number
+            # Several values of a recording may share a tag: they are told apart by their order, and the last stays.
+            recorded = self._recorded.get((category, tag)) or [self._find_next_number(category)]
+            number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
+            self.tags[f"{category}:{number}"] = tag
+            return number
         variable = self._variables.get(value, "")
         number = self._reserved.get((category, variable)) or self._find_next_number(category)
-        if category in self._personal:
-            self.tags[f"{category}:{number}"] = tag
-        elif variable:
+        if variable:
             self.variables[f"{category}:{number}"] = variable
         return number
 
     def _find_next_number(self, category: str) -> int:
         taken = {number for (of, _), number in self._reserved.items() if of == category}
-        number = self._counters.get(category, 0) + 1
-        while number in taken:
-            number += 1
-        self._counters[category] = number
-        return number
+        first = self._counters.get(category, 0) + 1
+        self._counters[category] = next(number for number in count(first) if number not in taken)
+        return self._counters[category]
 
     def _format_placeholder(self, category: str, number: int, value: str) -> str:
         if category in self._texts:

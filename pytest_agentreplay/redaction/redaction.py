@@ -16,7 +16,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import FramesReply, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.redaction.detecting import Detector
 from pytest_agentreplay.redaction.header_redaction import HeaderRedaction
 from pytest_agentreplay.redaction.headers import redact_url
@@ -200,20 +200,12 @@ class Redaction:
         placeholders, places = (dict(sorted(counts.items())) for counts in (self.run.hits, self._places.counts))
         return cast("JsonObject", {"placeholders": placeholders, "places": places} | self.run.notes)
 
-    def _compare(self, before: Call | Outcome, after: Any, place: str) -> None:
+    def _compare(self, before: Call | Outcome, after: Call | Outcome, place: str) -> None:
         """Note the place of a value that has changed in more than what was found in it."""
         # Only what has changed is compared: most calls hold nothing to redact.
-        from pytest_agentreplay.redaction.untouched import is_untouched, trees_of
+        from pytest_agentreplay.redaction.untouched import is_untouched, tree_of
 
-        pair: tuple[Json, Json] = None, None
-        match before:
-            case ToolCall():
-                pair = before.arguments, after.arguments
-            case ToolReply():
-                pair = before.value, after.value
-            case HttpCall() | FrameCall() | HttpReply() if after.body is not before.body:
-                pair = trees_of(before.body.data, after.body.data)
-        if not is_untouched(*pair, self._stands_in, self.run.is_part):
+        if not is_untouched(tree_of(before), tree_of(after), self._stands_in, self.run.is_part):
             self.touched.append(place)
 
     def _redact_url(self, call: Call) -> Call:

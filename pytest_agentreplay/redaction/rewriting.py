@@ -24,7 +24,7 @@ from pytest_agentreplay.redaction.headers import DIGESTS
 from pytest_agentreplay.redaction.spans import divide_spans, merge_disjoint, recut, splice
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from pytest_agentreplay.model.exchanges import Call, Headers, Json, JsonObject, Outcome, WireCall
     from pytest_agentreplay.redaction.channels import Pieces, Records
@@ -137,10 +137,10 @@ class Rewriter:
         """Return a JSON tree with its strings and keys rewritten. All its texts are looked at in one go first."""
         # Bytes first: as base64 in a tree they would be searched as text.
         tree = self.change_tree(self._rewrite_bytes(tree))
-        texts = list(list_texts(tree))
+        texts = list_texts(tree)
         if not texts or not self.find(as_bytes("\n".join(texts)), "none"):
             return tree
-        return self._rewrite_leaves(tree)
+        return map_texts(tree, self.text)
 
     def _trees(self, trees: tuple[Json, ...] | None) -> Any:
         return trees and tuple(map(self.tree, trees))
@@ -273,25 +273,6 @@ class Rewriter:
 
         return map_tree(tree, rewrite)
 
-    def _rewrite_leaves(self, tree: Json) -> Json:
-        if (tag := tag_of(tree)) in BYTES:
-            return tree
-        match tree:
-            case dict() if tag and tag not in TEXTS:
-                # What no longer is the text of a number, a date or an id is thawed as the text that it is.
-                texts = ((text, self.text(text)) for text in list_texts(tree[tag]))
-                return next((new for old, new in texts if new != old), tree)
-            case str():
-                return self.text(tree)
-            case dict():
-                return {self.text(key): self._rewrite_leaves(value) for key, value in tree.items()}
-            case list():
-                return [self._rewrite_leaves(value) for value in tree]
-            case int() if is_long(tree) and (text := self.text(str(tree))) != str(tree):
-                return text
-            case _:
-                return tree
-
     def _put_in(self, data: bytes, spans: list[Span]) -> bytes:
         self.count(spans)
         return splice(data, spans)
@@ -316,22 +297,36 @@ def map_tree(tree: Json, change: Callable[[str | None, Json], Json], name: str |
     return change(name, tree)
 
 
-def list_texts(tree: Json) -> Iterator[str]:
-    """Yield every text of a tree: strings, keys, and numbers long enough to be a secret. Base64 of bytes is none."""
+def map_texts(tree: Json, change: Callable[[str], str]) -> Json:
+    """Return a tree with every text of it changed: strings, keys, and numbers long enough to be a secret."""
+    if (tag := tag_of(tree)) in BYTES:
+        return tree  # base64 is no text
     match tree:
         case str():
-            yield tree
-        case dict() if tag_of(tree) not in BYTES:
-            for key, value in tree.items():
-                yield key
-                yield from list_texts(value)
+            return change(tree)
+        case dict() if tag and tag not in TEXTS:
+            # What no longer is the text of a number, a date or an id is thawed as the text that it is.
+            return next((new for text in list_texts(tree[tag]) if (new := change(text)) != text), tree)
+        case dict():
+            return {change(key): map_texts(value, change) for key, value in tree.items()}
         case list():
-            for value in tree:
-                yield from list_texts(value)
-        case int() if is_long(tree):
-            yield str(tree)
+            return [map_texts(value, change) for value in tree]
+        case int() if is_long(tree) and (text := change(str(tree))) != str(tree):
+            return text
         case _:
-            return
+            return tree
+
+
+def list_texts(tree: Json) -> list[str]:
+    """Return every text of a tree that `map_texts` would change."""
+    texts: list[str] = []
+
+    def note(text: str) -> str:
+        texts.append(text)
+        return text
+
+    map_texts(tree, note)
+    return texts
 
 
 def is_long(number: int) -> bool:

@@ -14,7 +14,7 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.redaction.channels import ChannelShape, list_scattered_texts, shape_of
+from pytest_agentreplay.redaction.channels import list_scattered_texts, shape_of
 from pytest_agentreplay.redaction.detecting import REACH, find_by_rule, find_certain_shapes, unite_findings
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED
@@ -64,7 +64,7 @@ class TextSearch:
             self._began = self._run.secrets.generation
         if pieces == "none":
             return self._find_grown(data)
-        records, tree = shape_of(data) if isinstance(pieces, str) else ChannelShape(pieces)
+        records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
         if records is not None and (tree is None or pieces == "any"):
             across, inside = self._join(data, records, self.find_whole)
             return merge_disjoint(across, self.find_whole(data, across), inside)
