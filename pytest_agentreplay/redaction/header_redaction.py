@@ -57,7 +57,7 @@ class HeaderRedaction:
         for pair in headers:
             stored, learnt = self._stored.get(pair, (None, None))
             # Which credential of the run a header has may change with each value that becomes known.
-            if stored is None or (learnt is not None and learnt != self._run.count_values()):
+            if stored is None or (learnt and learnt != self._run.count_values()):
                 stored = self._store(pair, url)
             kept += stored
         return kept

@@ -83,6 +83,7 @@ class Placeholders:
         # Reentrant: formatting a token redacts its claims, which may need placeholders.
         self._lock = RLock()
         self._by_value: dict[tuple[str, str], bytes] = {}
+        self._values: dict[str, list[str]] = {}
         self._categories: dict[bytes, str] = {}
         self._counters: dict[str, int] = {}
         self.count = 0
@@ -147,6 +148,7 @@ class Placeholders:
                     placeholder = self._format_placeholder(category, number, value).encode()
                     self._categories[placeholder] = category
                 self._by_value[key] = placeholder
+                self._values.setdefault(placeholder.decode(), []).append(value)
                 self.count += 1
             return placeholder
 
@@ -157,15 +159,13 @@ class Placeholders:
 
     def may_be_shared(self, placeholder: str) -> bool:
         """Return whether several keys of a recording may be one today: a variable of the environment, or a stand-in."""
-        return any(value in self._variables or is_stand_in(as_bytes(value)) for value in self._values_of(placeholder))
+        return any(value in self._variables for value in self._values.get(placeholder, ())) or self.is_stand_in(
+            placeholder
+        )
 
     def is_stand_in(self, placeholder: str) -> bool:
         """Return whether a placeholder stands for a dummy: a value that only says where a secret would be."""
-        return any(is_stand_in(as_bytes(value)) for value in self._values_of(placeholder))
-
-    def _values_of(self, placeholder: str) -> list[str]:
-        # Another thread may add one meanwhile: a copy is looked through.
-        return [value for (_, value), other in [*self._by_value.items()] if other.decode() == placeholder]
+        return any(is_stand_in(as_bytes(value)) for value in self._values.get(placeholder, ()))
 
     def may_be_in(self, text: bytes) -> bool:
         """Return whether a placeholder may stand in `text`: a few scans."""
