@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.redaction.encodings import View, unescaped_view
+from pytest_agentreplay.redaction.views import View, unescaped_view
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
