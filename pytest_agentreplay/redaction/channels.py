@@ -401,7 +401,10 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
                     spelled.append(bytes(value).decode("latin-1"))
                 else:
                     items += value
-        scattered += [group for group in (texts, spelled) if len(group) > 1]
+        if len(texts) > 1:
+            scattered.append(texts)
+        if len(spelled) > 1:
+            scattered.append(spelled)
         groups += [items, *members.values()] if items else members.values()
     return scattered
 

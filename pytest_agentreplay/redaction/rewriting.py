@@ -17,8 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pytest_agentreplay.model import content_coding
 from pytest_agentreplay.model.content_coding import UNMARKED
 from pytest_agentreplay.model.exchanges import Body, Failure, FramesReply, ToolCall, ToolReply
-from pytest_agentreplay.redaction import packed
-from pytest_agentreplay.redaction.channels import lines
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import DIGESTS
 from pytest_agentreplay.redaction.spans import divide_spans, merge_disjoint, recut, splice
@@ -192,8 +190,10 @@ class Rewriter:
             spans = divide_spans(spans, cuts, self.part)
         # JSON is no archive: a tar file alone may begin with a brace, and has bytes of zero behind its first name.
         if self.opaque is not None and not (data[:1] in (b"{", b"[") and isinstance(pieces, str) and b"\0" not in data):
-            archives = packed.find_archives(data, () if isinstance(pieces, str) else pieces)
-            changed = packed.find_in_archives(data, archives, lambda text: self.find(text, "any"), self.opaque)
+            from pytest_agentreplay.redaction.packed import find_archives, find_in_archives
+
+            archives = find_archives(data, () if isinstance(pieces, str) else pieces)
+            changed = find_in_archives(data, archives, lambda text: self.find(text, "any"), self.opaque)
             spans = merge_disjoint(changed, spans)
         if spans:
             self.count(spans)
@@ -204,6 +204,7 @@ class Rewriter:
 
         What follows the last whole frame is looked at as it stands.
         """
+        from pytest_agentreplay.redaction.channels import lines
         from pytest_agentreplay.redaction.event_frames import read_frames
 
         frames = read_frames(data)
@@ -252,6 +253,8 @@ class Rewriter:
         """Return values without what only several of their strings together show: of each, or of a stream of them."""
         if self.joined is None or (len(trees) < 2 if is_stream else not isinstance(trees[0], dict | list)):
             return trees
+        from pytest_agentreplay.redaction.channels import lines
+
         trees = tuple(map(self._rewrite_bytes, trees))
         data = b"\n".join(as_bytes(json.dumps(tree, ensure_ascii=False)) for tree in trees)
         spans = self.joined(data, list(lines(data)) if is_stream else None)

@@ -14,7 +14,6 @@ import functools
 import json
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.redaction.channels import list_scattered_texts, shape_of
 from pytest_agentreplay.redaction.detecting import REACH, find_by_rule, find_certain_shapes, unite_findings
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED
@@ -62,16 +61,25 @@ class TextSearch:
         """Return what is replaced in a text that stands in such `pieces`."""
         if self._began is None:
             self._began = self._run.secrets.generation
-        if pieces == "none":
-            return self._find_grown(data)
-        records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
-        if records is not None and (tree is None or pieces == "any"):
-            across, inside = self._join(data, records, self.find_whole)
-            return merge_disjoint(across, self.find_whole(data, across), inside)
-        spans = self._find_grown(data)
-        if tree is None or not (across := self._find_scattered(data, tree)):
+        records, tree = None, None
+        if pieces != "none":
+            # A replay that knows each request byte for byte starts without this.
+            from pytest_agentreplay.redaction.channels import shape_of
+
+            records, tree = shape_of(data) if isinstance(pieces, str) else (pieces, None)
+            if records is not None and (tree is None or pieces == "any"):
+                across, inside = self._join(data, records, self.find_whole)
+                return merge_disjoint(across, self.find_whole(data, across), inside)
+        # Whether a number needs quotes shows at the beginning of the text, which a window of it does not hold.
+        if self._run.secrets.numeric:
+            spans = self.find_whole(data)
+        else:
+            # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
+            reach = 2 * max(self._run.secrets.may_reach, self._places.may_reach, REACH) + 64
+            spans = self._remembering(data, reach, self._run.secrets.generation)
+        if tree is None or not (scattered := self._find_scattered(data, tree)):
             return spans
-        return merge_disjoint(across, self.find_whole(data, across))
+        return merge_disjoint(scattered, self.find_whole(data, scattered))
 
     def find_whole(self, data: bytes, taken: Iterable[Span] = ()) -> list[Span]:
         """Return what stands in one piece and is no part of what is `taken`. What a rule finds is known from now on."""
@@ -112,19 +120,13 @@ class TextSearch:
         """Return what replaces known values and keys of vendors: what may not even be shown."""
         return self._replace(data, self._detector.find_leaks(data))
 
-    def _find_grown(self, data: bytes) -> list[Span]:
-        # Whether a number needs quotes shows at the beginning of the text, which a window of it does not hold.
-        if self._run.secrets.numeric:
-            return self.find_whole(data)
-        # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
-        reach = 2 * max(self._run.secrets.may_reach, self._places.may_reach, REACH) + 64
-        return self._remembering(data, reach, self._run.secrets.generation)
-
     def _find_scattered(self, data: bytes, tree: Json) -> list[Span]:
         """Return known values that stand in several strings of one value at the same path, as an agent keeps a stream.
 
         Nothing else that its strings show together: they are whole. A list of bytes is a text that no other rule reads.
         """
+        from pytest_agentreplay.redaction.channels import list_scattered_texts
+
         joined = []
         for texts in list_scattered_texts(tree):
             if not texts[0]:
