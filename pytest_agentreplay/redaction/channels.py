@@ -17,17 +17,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.redaction.encodings import View, unescaped_view
+from pytest_agentreplay.redaction.views import View, unescaped_view
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from pytest_agentreplay.redaction.placeholders import Span
+    from collections.abc import Iterable, Iterator
 
 Records: TypeAlias = Sequence[tuple[int, int]]
 """Where each record of a body begins and ends."""
@@ -38,9 +36,12 @@ Pieces: TypeAlias = Literal["none", "whole", "any"] | Records
 In a "whole" body, that of a request, a list is no stream.
 """
 
-Finder: TypeAlias = "Callable[[bytes, Pieces], list[Span]]"
+Locate: TypeAlias = Callable[[int, int], tuple[int, int]]
+"""Returns the bytes of a body that spell a part of a text in it: `(start, end)`."""
 
+# The last string of a body that was cut off has no quote behind it.
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*(?:"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+# https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream; "message" is of some servers.
 _EVENTS = re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:(?:data|event|id|retry|message):|:[^\n]*\n\s*(?:data|event|id):)")
 _BLANK = re.compile(rb"\r?\n(?:\r?\n)+|\r\r+")
 _FIELD = re.compile(rb"(?P<name>[A-Za-z]{0,16}):[ \t]?(?P<value>[^\r\n]*)")
@@ -48,7 +49,9 @@ _NEXT_DATA = re.compile(rb"\r?\n(?:data:[ \t]?)?")
 _LINE = re.compile(rb"[^\r\n]+")
 _PREFIXED = re.compile(rb"[ \t,\x1e\0]*(?:(?P<prefix>[\w.-]{0,32}:)[ \t]*)?(?P<value>[\[{\"].*)")
 _WHOLE = re.compile(rb"^[ \t,\x1e\0]*(?:[\w.-]{0,32}:[ \t]*)?[\[{\"][^\r\n]*[\]}\"][ \t,]*\r?$", re.MULTILINE)
+# An index, an id or the name of an event; whatever is longer is text, and tells no channels apart.
 _LONGEST_LABEL = 64
+# The bytes of UTF-8; a list with any other number is an embedding or the ids of tokens.
 _PRINTABLE = frozenset((*b"\t\n\r", *range(32, 127), *range(128, 256)))
 _DEEPEST = 64
 _PARTS = re.compile(rb"(?:\A|[._-])(?:delta|DELTA)\Z|[a-z]Delta\Z|\A(?:candidates|logprobs)\Z")
@@ -57,40 +60,34 @@ _OF_CHANNEL = re.compile(rb"index\Z|(?<!event_)id\Z", re.IGNORECASE)
 """A label that may tell channels apart: the place of a choice or block, the id of an item."""
 
 
-@dataclass(slots=True)
-class Scope:
-    """An object or a list that a piece stands in: its scalar members by name, and the position in a list."""
+@dataclass(slots=True, eq=False)
+class Container:
+    """An object, a list or a record while it is read: what stands beside and above a piece.
 
-    above: Scope | None
+    Attributes:
+        above: What it stands in.
+        path: The names of the members that lead here; None for an item of a list.
+        is_object: Whether its members have names.
+        positions: The positions in lists of what it stands in, outermost first.
+        position: How many commas have been read.
+        labels: Its scalar members by name.
+        numbers: Where the numbers of a list of bytes stand; None as soon as it is none.
+    """
+
+    above: Container | None
+    path: tuple[Any, ...] = ()
+    is_object: bool = False
+    positions: tuple[int, ...] = ()
+    position: int = 0
     labels: dict[Any, Any] = field(default_factory=dict)
+    numbers: list[tuple[int, int]] | None = None
+
+    def list_positions(self) -> tuple[int, ...]:
+        """Return the positions in lists of what is read next."""
+        return self.positions if self.is_object else (*self.positions, self.position)
 
 
-@dataclass(slots=True)
-class Node:
-    """One path, list positions left open; the pieces that stand there, in order."""
-
-    below: dict[Any, Node] = field(default_factory=dict)
-    pieces: list[ChannelPiece] = field(default_factory=list)
-    holds_parts: bool = False
-
-    def child(self, name: Any) -> Node:
-        """Return the path of a member."""
-        node = self.below.get(name)
-        if node is None:
-            is_part = isinstance(name, bytes) and _PARTS.search(name) is not None
-            node = self.below[name] = Node(holds_parts=self.holds_parts or is_part)
-        return node
-
-    def walk(self) -> Iterator[Node]:
-        """Yield this path and all below it."""
-        nodes = [self]
-        while nodes:
-            node = nodes.pop()
-            yield node
-            nodes.extend(reversed(node.below.values()))
-
-
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class ChannelPiece:
     """The text of a piece, the bytes that spell it, and the positions in lists, outermost first.
 
@@ -101,7 +98,7 @@ class ChannelPiece:
     start: int
     end: int
     text: bytes
-    scope: Scope
+    within: Container
     positions: tuple[int, ...] = ()
     name: bytes = b""
     numbers: tuple[tuple[int, int], ...] | None = None
@@ -113,40 +110,32 @@ Labelled: TypeAlias = tuple[ChannelPiece, dict[Any, Any]]
 """A piece, and the labels beside and above it."""
 
 
-class ChannelShape(NamedTuple):
-    """How a body is read: by the records of a stream, or as the one JSON value that it is; neither where it is text.
+def shape_of(data: bytes) -> tuple[Records | None, Any]:
+    """Return how a body is read: by the records of a stream, or as the one JSON value that it is.
 
-    A list of objects may be either.
+    A list of objects may be either, and text is neither.
     """
-
-    records: Records | None = None
-    tree: Any = None
-
-
-def shape_of(data: bytes) -> ChannelShape:
-    """Return how a body is read."""
-    if _EVENTS.match(data) is not None:
-        return ChannelShape(list(events(data)))
-    if data.lstrip()[:1] in (b"{", b"["):
-        return _of_json(data)
-    seen = _WHOLE.search(data)
-    return ChannelShape(None if seen is None or _WHOLE.search(data, seen.end()) is None else list(lines(data)))
-
-
-def _of_json(data: bytes) -> ChannelShape:
+    if data.lstrip()[:1] not in (b"{", b"["):
+        if _EVENTS.match(data) is not None:
+            return list(events(data)), None
+        first = _WHOLE.search(data)
+        return (None if first is None or _WHOLE.search(data, first.end()) is None else list(lines(data))), None
     try:
         tree = json.loads(data)
     except json.JSONDecodeError as error:
         by_line = is_json(data.lstrip().partition(b"\n")[0])
-        return ChannelShape(list(lines(data) if by_line else objects(data)) if error.pos else None)
+        return (list(lines(data) if by_line else objects(data)) if error.pos else None), None
+    # Too deep for `json`, or no UTF-8: the reader here minds neither.
     except (ValueError, RecursionError):
-        return ChannelShape([(0, len(data))])
-    several = isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree)
-    return ChannelShape(list(objects(data)) if several else None, tree)
+        return [(0, len(data))], None
+    if isinstance(tree, list) and len(tree) > 1 and all(isinstance(item, dict) for item in tree):
+        return list(objects(data)), tree
+    return None, tree
 
 
 def objects(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield where each object begins and ends that stands in a list, or behind another one; the last may be cut off."""
+    # One character for each byte, so that positions are those of bytes.
     text, end = data.decode("latin-1"), 0
     while (start := text.find("{", end)) >= 0:
         try:
@@ -168,12 +157,10 @@ def is_json(data: bytes) -> bool:
 def events(data: bytes) -> Iterator[tuple[int, int]]:
     """Yield where each server-sent event begins and ends."""
     at = 0
-    for blank in _BLANK.finditer(data):
-        if at < blank.start():
-            yield at, blank.start()
-        at = blank.end()
-    if at < len(data):
-        yield at, len(data)
+    for start, end in (*(blank.span() for blank in _BLANK.finditer(data)), (len(data), len(data))):
+        if at < start:
+            yield at, start
+        at = end
 
 
 def lines(data: bytes) -> Iterator[tuple[int, int]]:
@@ -182,33 +169,33 @@ def lines(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def channels(data: bytes, records: Records) -> Iterator[tuple[Channel, bool]]:
-    """Return the channels of a body, those that take turns together and apart; and whether each is one text."""
+    """Yield the channels of a body, those that take turns together and apart; and whether each is one text."""
     reader = ChannelReader()
     for start, end in records:
-        reader.record(data, start, end)
-    for node in reader.root.walk():
-        pieces = node.pieces
-        if not pieces or (len(pieces) == 1 and pieces[0].numbers is None):
-            continue
-        if len(pieces) > 1 and all(piece.text == pieces[0].text for piece in pieces):
-            continue
+        reader.read_record(data, start, end)
+    for path, pieces in reader.pieces.items():
+        first = pieces[0]
+        if all(piece.text == first.text for piece in pieces) and (len(pieces) > 1 or first.numbers is None):
+            continue  # the same text each time is no part of one: a role, the name of a model
+        has_parts = any(isinstance(name, bytes) and _PARTS.search(name) for name in path)
         labelled = [(piece, labels_of(piece)) for piece in pieces]
         several = list(split_channels(labelled))
-        yield pieces, not several and is_one_text(labelled, node.holds_parts)
-        yield from (([piece for piece, _ in channel], is_one_text(channel, node.holds_parts)) for channel in several)
+        yield pieces, not several and is_one_text(labelled, has_parts)
+        for channel in several:
+            yield [piece for piece, _ in channel], is_one_text(channel, has_parts)
 
 
 def split_channels(labelled: list[Labelled]) -> Iterator[list[Labelled]]:
     """Yield the channels that take turns or follow each other at one path; nothing where there is only one."""
     all_labels = [labels for _, labels in labelled]
     every = [*dict.fromkeys(chain.from_iterable(all_labels))]
-    done: set[frozenset[Any]] = set()
+    done: list[list[Any]] = [[]]
     for is_telling in (is_of_channel, comes_back):
         keys = [key for key in every if is_telling(key, all_labels)]
         split: dict[tuple[Any, ...], list[Labelled]] = {}
-        for piece, labels in labelled if keys and frozenset(keys) not in done else ():
+        for piece, labels in labelled if keys not in done else ():
             split.setdefault(tuple(labels.get(key) for key in keys), []).append((piece, labels))
-        done.add(frozenset(keys))
+        done.append(keys)
         yield from (channel for channel in split.values() if len(channel) > 1)
 
 
@@ -224,11 +211,12 @@ def is_one_text(labelled: list[Labelled], has_parts_name: bool) -> bool:
 def labels_of(piece: ChannelPiece) -> dict[tuple[int, Any], Any]:
     """Return what stands beside a piece and above it, by depth and name; and its positions in lists."""
     labels: dict[tuple[int, Any], Any] = {(-1, depth): at for depth, at in enumerate(piece.positions)}
-    scope: Scope | None = piece.scope
+    within: Container | None = piece.within
     depth = 0
-    while scope is not None:
-        labels.update(((depth, name), value) for name, value in scope.labels.items())
-        scope, depth = scope.above, depth + 1
+    while within is not None:
+        labels.update(((depth, name), value) for name, value in within.labels.items())
+        within, depth = within.above, depth + 1
+    # What a piece itself says tells nothing of its channel.
     labels.pop((0, piece.name), None)
     return labels
 
@@ -246,214 +234,185 @@ def is_of_channel(key: Any, all_labels: Iterable[dict[Any, Any]], *, counts: boo
 
 def comes_back(key: Any, all_labels: Iterable[dict[Any, Any]]) -> bool:
     """Return whether a label has a value again after another one, and few values: a text beside another has many."""
-    last: Any = None
-    again = False
-    seen: set[Any] = set()
-    count = 0
-    for labels in all_labels:
-        value = labels.get(key)
-        if value is None:
-            continue
-        count += 1
-        if value != last:
-            again = again or value in seen
-            seen.add(value)
-            last = value
-    return again and 2 * len(seen) <= count + 1
-
-
-@dataclass(slots=True)
-class Value:
-    """A JSON value in `view.text[start:end]`; the view begins at `offset` of the body."""
-
-    view: View
-    start: int
-    end: int
-    offset: int = 0
-
-    def map_back(self, start: int, end: int) -> tuple[int, int]:
-        """Return the bytes of the body that spell a part of the view."""
-        start, end = self.view.map_back(start, end)
-        return start + self.offset, end + self.offset
+    values = [labels[key] for labels in all_labels if labels.get(key) is not None]
+    # More changes of the value than there are values: one of them has come back.
+    changes = sum(value != after for value, after in pairwise(values))
+    return changes >= len(set(values)) > 0 and 2 * len(set(values)) <= len(values) + 1
 
 
 class ChannelReader:
-    """Reads records, one after the other; what is at one path of any of them comes together in `root`."""
+    """Reads records, one after the other; what is at one path of any of them comes together in `pieces`."""
 
     def __init__(self) -> None:
         """Begin with no record."""
-        self.root = Node()
+        self.pieces: dict[tuple[Any, ...], list[ChannelPiece]] = {}
 
-    def record(self, data: bytes, start: int, end: int) -> None:
-        """One event, line or value."""
+    def _add(self, path: tuple[Any, ...], piece: ChannelPiece) -> None:
+        self.pieces.setdefault(path, []).append(piece)
+
+    def read_record(self, data: bytes, start: int, end: int) -> None:
+        """Read one event, line or value."""
+        # A record may be megabytes long: only its beginning is copied.
         head = data[start : start + 64].lstrip()
         if head[:1] in (b"{", b"["):
-            self._read_value(Value(View(data), start, end), self.root, Scope(None))
+            self._read_value(data, (start, end), keep_span, Container(None))
         elif (line := _PREFIXED.fullmatch(data, start, end)) is not None:
-            self._read_prefixed(data, line)
+            self._read_value(data, line.span("value"), keep_span, Container(None, (line["prefix"] or b"",)))
         elif _FIELD.match(data, start, end) is not None or head[:1] == b":":
             self._read_event(data, start, end)
         else:
-            self._read_raw(data, (start, end), b"", Scope(None))
-
-    def _read_prefixed(self, data: bytes, line: re.Match[bytes]) -> None:
-        self._read_value(Value(View(data), *line.span("value")), self.root.child(line["prefix"] or b""), Scope(None))
+            self._read_raw(data, (start, end), b"", Container(None))
 
     def _read_event(self, data: bytes, start: int, end: int) -> None:
-        """A server-sent event: its name is a label, its lines of data are one value."""
-        scope = Scope(None)
+        """Read a server-sent event: its name is a label, its lines of data are one value."""
+        event = Container(None, (b"data:",))
         values = []
         for line in _LINE.finditer(data, start, end):
-            field = _FIELD.fullmatch(data, *line.span())
-            if field is None or field["name"] in (b"data", b""):
-                values.append(line.span() if field is None else field.span("value"))
-            elif len(field["value"]) <= _LONGEST_LABEL:
-                scope.labels[field["name"] + b":"] = field["value"]
+            member = _FIELD.fullmatch(data, *line.span())
+            if member is None or member["name"] in (b"data", b""):
+                values.append(line.span() if member is None else member.span("value"))
+            elif len(member["value"]) <= _LONGEST_LABEL:
+                event.labels[member["name"] + b":"] = member["value"]
         if not values:
             return
         first, last = values[0][0], values[-1][1]
         if data[first : first + 1] not in (b"{", b"[", b'"'):
             for value in values:
-                self._read_raw(data, value, b"data", scope)
+                self._read_raw(data, value, b"data", event)
         elif len(values) == 1:
-            self._read_value(Value(View(data), first, last), self.root.child(b"data:"), scope)
+            self._read_value(data, (first, last), keep_span, event)
         else:
+            # Several lines of data are one value, with a line end for each border.
             top = View(data[first:last])
-            text = View(_NEXT_DATA.sub(b"\n", top.text), top, _NEXT_DATA, lambda _: b"\n")
-            self._read_value(Value(text, 0, len(text.text), first), self.root.child(b"data:"), scope)
+            view = View(_NEXT_DATA.sub(b"\n", top.text), top, _NEXT_DATA, lambda _: b"\n")
 
-    def _read_raw(self, data: bytes, span: tuple[int, int], name: bytes, scope: Scope) -> None:
+            def locate(start: int, end: int) -> tuple[int, int]:
+                start, end = view.map_back(start, end)
+                return start + first, end + first
+
+            self._read_value(view.text, (0, len(view.text)), locate, event)
+
+    def _read_raw(self, data: bytes, span: tuple[int, int], name: bytes, within: Container) -> None:
         start, end = span
         if start < end:
-            self.root.child((name,)).pieces.append(ChannelPiece(start, end, data[start:end], scope))
+            self._add(((name,),), ChannelPiece(start, end, data[start:end], within))
 
-    def _read_value(self, span: Value, node: Node, scope: Scope) -> None:
-        """The strings of a JSON value.
+    def _read_value(self, text: bytes, span: tuple[int, int], locate: Locate, record: Container) -> None:
+        """Read the strings of a JSON value.
 
         Nothing is refused: of what is cut off or no JSON, the strings are read as far as they go.
         """
-        text = span.view.text
-        stack: list[_Open] = [_Open(node, scope)]
+        top, depth, skipped = record, 0, 0
         key: tuple[int, int] | None = None
-        after_colon, skipped = False, 0
-        for token in _TOKEN.finditer(text, span.start, span.end):
+        after_colon = False
+        for token in _TOKEN.finditer(text, *span):
             first, last = token.span()
-            sign = text[first]
-            top = stack[-1]
-            if sign == 0x22:  # a string
-                stop = last - 1 if last > first + 1 and text[last - 1] == 0x22 else last
-                if top.is_object and not after_colon:
-                    key = first + 1, stop
+            match text[first : first + 1]:
+                case b'"':
+                    place = first + 1, last - (last > first + 1 and text.endswith(b'"', first, last))
+                    if top.is_object and not after_colon:
+                        key = place
+                        continue
+                    self._read_string(text, place, locate, top, key)
+                case b":":
+                    after_colon = key is not None
                     continue
-                self._read_string(span, (first + 1, stop), top, key)
-            elif sign == 0x3A:
-                after_colon = key is not None
-                continue
-            elif sign in b"{[" and len(stack) > _DEEPEST:
-                skipped += 1
-            elif sign in b"}]" and skipped:
-                skipped -= 1
-            elif sign in b"{[":
-                member, scope = top.member(text, key), Scope(top.scope)
-                stack.append(_Open(member, scope, is_object=sign == 0x7B, positions=top.inside()))
-            elif sign in b"}]":
-                if len(stack) > 1:
-                    stack.pop()
-                if sign == 0x5D and top.numbers:
-                    self._read_bytes(span, top)
-            elif sign == 0x2C:
-                top.position += 1
-            else:
-                self._read_scalar(span, (first, last), top, key)
+                case b"{" | b"[" if depth == _DEEPEST:
+                    skipped += 1
+                case b"{" | b"[" as sign:
+                    name = None if key is None else text[slice(*key)]
+                    top.numbers = None
+                    top = Container(top, (*top.path, name), sign == b"{", top.list_positions())
+                    top.numbers = [] if sign == b"[" else None
+                    depth += 1
+                case b"}" | b"]" if skipped:
+                    skipped -= 1
+                case b"}" | b"]" as sign:
+                    if sign == b"]" and top.numbers:
+                        self._read_bytes(text, locate, top, top.numbers)
+                    if depth and top.above is not None:
+                        top, depth = top.above, depth - 1
+                case b",":
+                    top.position += 1
+                case _:
+                    self._read_scalar(text, (first, last), locate, top, key)
             key, after_colon = None, False
 
-    def _read_string(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
+    def _read_string(
+        self, text: bytes, place: tuple[int, int], locate: Locate, top: Container, key: tuple[int, int] | None
+    ) -> None:
         top.numbers = None
-        start, end = place
-        text = span.view.text[start:end]
-        name = b"" if key is None else span.view.text[key[0] : key[1]]
-        if key is not None and len(text) <= _LONGEST_LABEL:
-            top.scope.labels[name] = text
-        if start < end:
-            piece = ChannelPiece(*span.map_back(start, end), text, top.scope, top.inside(), name)
-            top.member(span.view.text, key).pieces.append(piece)
+        value = text[slice(*place)]
+        name = b"" if key is None else text[slice(*key)]
+        if key is not None and len(value) <= _LONGEST_LABEL:
+            top.labels[name] = value
+        if value:
+            piece = ChannelPiece(*locate(*place), value, top, top.list_positions(), name)
+            self._add((*top.path, None if key is None else name), piece)
 
-    def _read_scalar(self, span: Value, place: tuple[int, int], top: _Open, key: tuple[int, int] | None) -> None:
-        word = span.view.text[place[0] : place[1]]
+    def _read_scalar(
+        self, text: bytes, place: tuple[int, int], locate: Locate, top: Container, key: tuple[int, int] | None
+    ) -> None:
+        word = text[slice(*place)]
         if word.isdigit() and key is not None:
             if len(word) <= _LONGEST_LABEL:
-                top.scope.labels[span.view.text[key[0] : key[1]]] = word
+                top.labels[text[slice(*key)]] = word
         elif top.numbers is not None and word.isdigit() and len(word) <= 3 and int(word) in _PRINTABLE:
             top.numbers.append(place)
         else:
             top.numbers = None
-            if key is not None and b"." in word and key[0] < key[1]:
-                text, positions = span.view.text[key[0] : key[1]], (*top.positions, top.position)
-                top.node.child(("names",)).pieces.append(ChannelPiece(*span.map_back(*key), text, top.scope, positions))
+            if key is not None and b"." in word and (name := text[slice(*key)]):
+                positions = (*top.positions, top.position)
+                self._add((*top.path, ("names",)), ChannelPiece(*locate(*key), name, top, positions))
 
-    def _read_bytes(self, span: Value, top: _Open) -> None:
-        """A list of numbers that are bytes."""
-        assert top.numbers
-        text = bytes(int(span.view.text[start:end]) for start, end in top.numbers)
-        numbers = tuple(span.map_back(start, end) for start, end in top.numbers)
-        piece = ChannelPiece(numbers[0][0], numbers[-1][1], text, top.scope, top.positions, numbers=numbers)
-        top.node.child(("bytes",)).pieces.append(piece)
-
-
-class _Open:
-    """An object or a list that is being read."""
-
-    __slots__ = ("is_object", "node", "numbers", "position", "positions", "scope")
-
-    def __init__(
-        self, node: Node, scope: Scope, *, is_object: bool | None = None, positions: tuple[int, ...] = ()
-    ) -> None:
-        self.node = node
-        self.scope = scope
-        self.is_object = bool(is_object)
-        self.position = 0
-        self.positions = positions
-        self.numbers: list[tuple[int, int]] | None = [] if is_object is False else None
-
-    def member(self, text: bytes, key: tuple[int, int] | None) -> Node:
-        """Return the path of what is read next: a member of an object, or an item."""
-        if self.numbers is not None:
-            self.numbers = None
-        return self.node.child(None if key is None else text[key[0] : key[1]])
-
-    def inside(self) -> tuple[int, ...]:
-        """Return the positions in lists of what is read next."""
-        return self.positions if self.is_object else (*self.positions, self.position)
+    def _read_bytes(self, text: bytes, locate: Locate, top: Container, numbers: list[tuple[int, int]]) -> None:
+        """Read a list of numbers that are bytes."""
+        spelled = bytes(int(text[start:end]) for start, end in numbers)
+        places = tuple(locate(start, end) for start, end in numbers)
+        piece = ChannelPiece(places[0][0], places[-1][1], spelled, top, top.positions, numbers=places)
+        self._add((*top.path, ("bytes",)), piece)
 
 
-def group_texts(tree: Any) -> Iterator[list[str]]:
-    """Return the texts of one JSON value by path, in order; those of paths where more than one stands.
+def keep_span(start: int, end: int) -> tuple[int, int]:
+    """Return the bytes of the body itself."""
+    return start, end
+
+
+def list_scattered_texts(tree: Any) -> list[list[str]]:
+    """Return the texts of one JSON value that stand at the same path, in order, where it has several.
 
     Texts that lists of bytes spell come behind an empty one.
     """
-    places: dict[tuple[Any, ...], list[str]] = {}
-    stack: list[tuple[tuple[Any, ...], Any]] = [((), tree)]
-    while stack:
-        path, value = stack.pop()
-        if isinstance(value, str):
-            places.setdefault(path, []).append(value)
-        elif isinstance(value, dict):
-            stack += [((*path, name), member) for name, member in reversed(value.items()) if member]
-        elif isinstance(value, list) and value:
-            if all(type(item) is int and item in _PRINTABLE for item in value):
-                places.setdefault((*path, b"bytes"), [""]).append(bytes(value).decode("latin-1"))
-            else:
-                stack += [((*path, None), item) for item in reversed(value)]
-    return (texts for texts in places.values() if len(texts) > 1)
+    scattered: list[list[str]] = []
+    groups: list[list[Any]] = [[tree]]  # the values at one path
+    while groups:
+        texts: list[str] = []
+        spelled = [""]
+        items: list[Any] = []
+        members: dict[str, list[Any]] = {}
+        for value in groups.pop():
+            if isinstance(value, str):
+                texts.append(value)
+            elif isinstance(value, dict):
+                for name, member in value.items():
+                    members.setdefault(name, []).append(member)
+            elif isinstance(value, list) and value:
+                if type(value[0]) is int and all(type(item) is int and item in _PRINTABLE for item in value):
+                    spelled.append(bytes(value).decode("latin-1"))
+                else:
+                    items += value
+        if len(texts) > 1:
+            scattered.append(texts)
+        if len(spelled) > 1:
+            scattered.append(spelled)
+        groups += [items, *members.values()] if items else members.values()
+    return scattered
 
 
 def inner_stream(text: bytes) -> tuple[View, Records] | None:
-    """Return what the text of a channel reads as where that is a stream again, and its records.
-
-    None where it is none.
-    """
+    """Return what the text of a channel reads as, and its records, where that is a stream again."""
     if b"data:" not in text and b"{" not in text:
         return None
     view = unescaped_view(text)
-    records = shape_of(view.text).records
+    records = shape_of(view.text)[0]
     return None if records is None else (view, records)

@@ -1,4 +1,4 @@
-"""Headers and URLs: which headers are kept, and what those and URLs that carry credentials give away.
+"""Headers and URLs: which headers are stored, and what those and URLs that carry credentials give away.
 
 Keep less: a header is stored because it is on a list here or in `agentreplay_keep`, not because nobody objected.
 
@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_plus, urlsplit
 
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
+from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_generated, looks_secret, names
 
 if TYPE_CHECKING:
@@ -52,29 +53,43 @@ PLAIN_VALUE = re.compile(r"(?i:-?[0-9]{1,9}(?:\.[0-9]{1,9})?|true|false|yes|no)\
 NEVER = frozenset(("set-cookie", "set-cookie2", "cookie", "authorization", "proxy-authorization"))
 DIGESTS = names("etag content-md5 digest content-digest repr-digest x-amz-content-sha256")
 CREDENTIALS = names("authorization proxy-authorization x-api-key api-key x-goog-api-key x-auth-token")
+# Shorter values are preferences: a language, a theme, "true".
 COOKIE_SHORTEST = 16
 LOOPBACK_PORT = re.compile(r"(?:(?<=//localhost)|(?<=//127\.0\.0\.1)|(?<=//\[::1\])):[0-9]+")
 SCHEMES = names("basic bearer token key apikey api-key bot")
 """What follows another one is made for each request: a signature, a digest, a proof."""
 MADE_ANEW = re.compile("^x-amz-|^x-goog-(?!api-key)|sig|nonce|csrf|xsrf|hmac|proof|dpop|assertion")
 """In the names of headers and parameters whose values clients make for each request."""
-Use: TypeAlias = Literal["keep", "learn", "drop"]
+# https://docs.aws.amazon.com/AmazonS3/latest/API/sigv4-auth-using-authorization-header.html
 AWS_PART = re.compile(r"(?:Signature|Credential)=([^,/\s]+)")
+# An agent sends a handful of headers; a server of tools may see those of many agents.
+MEMO = 256
+
+Use: TypeAlias = Literal["keep", "learn", "session", "host", "flag", "digest"]
+"""What is done with a request header: it is stored; a credential in it is learnt; it is the name of a session; it is
+stored if it names another host, or is a flag; a digest is."""
+
+sounds_secret = functools.lru_cache(maxsize=MEMO)(looks_secret)
+"""Remembered: the replies of one server have the same headers each time."""
 
 
-def choose_use(name: str, extra: frozenset[str]) -> Use:
-    """Return what is done with a request header: it is stored, a credential to learn, or left out.
+@functools.lru_cache(maxsize=MEMO)
+def choose_use(name: str, keep: frozenset[str] = frozenset(), leave_out: frozenset[str] = frozenset()) -> Use:
+    """Return what is done with a request header.
 
-    `name` in lower case.
+    Args:
+        name: Its name in lower case.
+        keep: Names that are stored besides those on the lists.
+        leave_out: Names that are not stored although they are on a list.
     """
     if secret_header(name):
         return "learn"
-    return "keep" if name in REQUEST or name in extra or name.startswith(PREFIXES) else "drop"
-
-
-def may_be_flag(name: str) -> bool:
-    """Return whether a header of this name may be a flag of the agent's own, as `X-Dry-Run: true` is."""
-    return (name.startswith("x-") and not name.startswith(NO_FLAGS)) or name == "dry-run"
+    if name in REQUEST or name in keep or name.startswith(PREFIXES):
+        return "digest" if name in leave_out else "session" if name in SESSIONS else "keep"
+    if name == "host":
+        return "host"
+    # A flag of the agent's own, as `X-Dry-Run: true` is.
+    return "flag" if name == "dry-run" or (name.startswith("x-") and not name.startswith(NO_FLAGS)) else "digest"
 
 
 def is_flag(value: str) -> bool:
@@ -97,7 +112,7 @@ def kept_in_reply(name: str, value: str, extra: frozenset[str]) -> bool:
         return False
     if name in REPLY or name in extra or "ratelimit" in name:
         return True
-    return (name.startswith(REPLY_PREFIXES) or PLAIN_VALUE.match(value) is not None) and not looks_secret(name)
+    return (name.startswith(REPLY_PREFIXES) or PLAIN_VALUE.match(value) is not None) and not sounds_secret(name)
 
 
 def secret_header(name: str) -> bool:
@@ -111,7 +126,7 @@ def hidden_in_traces(name: str) -> bool:
 
 
 def credentials(name: str, value: str) -> Iterator[tuple[str, str]]:
-    """Yield (category, value) of every credential in a header for which `choose_use` returns "learn".
+    """Yield (category, value) of every credential in a header whose use is "learn".
 
     Schemes are stripped, Basic is opened, cookies are split.
     """
@@ -192,31 +207,23 @@ ENCODED = re.compile(rb"%5[bB]%5[bB]redacted(?:%3[aA]|:)([a-z0-9-]+)(?:%3[aA]|:)
 def redact_url(
     url: str, instead: Callable[[str, str], str], also: Callable[[str, str], bool] = lambda _name, _value: False
 ) -> str:
-    """`url` with the password and the values of secret-looking parameters replaced by `instead(category, value)`.
+    """Return `url` with its password and the values of parameters whose names look secret replaced.
 
-    `also` says of another parameter, by name and value, that it is to be replaced too.
+    Args:
+        url: The URL.
+        instead: Returns what replaces a value: `(category, value)`.
+        also: Whether another parameter is replaced, too: `(name, value)`.
     """
-    head, mark, tail = split_at_parameters(url)
-    head = USERINFO.sub(lambda hit: hit[1] + instead(CATEGORY, unquote_plus(hit[2])) + hit[3], head)
-    if not mark:
-        return head
-    return head + PARAMETER.sub(lambda hit: parameter(hit, instead, also), mark + tail)
+
+    def replace_value(hit: re.Match[str]) -> str:
+        name, value = unquote_plus(hit[2]), unquote_plus(hit[3])
+        return f"{hit[1]}{hit[2]}={instead(CATEGORY, value)}" if looks_secret(name) or also(name, value) else hit[0]
+
+    at = min((place for place in (url.find("?"), url.find("#")) if place >= 0), default=len(url))
+    head = USERINFO.sub(lambda hit: hit[1] + instead(CATEGORY, unquote_plus(hit[2])) + hit[3], url[:at])
+    return head + PARAMETER.sub(replace_value, url[at:])
 
 
 def is_ticket(name: str, value: str) -> bool:
     """Return whether a parameter of a URL from a server is all that somebody needs to act on it: an upload's id."""
-    return name.lower().replace("-", "_") in TICKETS or is_generated(value.encode("utf-8", "surrogatepass"))
-
-
-def split_at_parameters(url: str) -> tuple[str, str, str]:
-    """Return what comes before the query or fragment, its first sign, and the rest."""
-    at = min((place for place in (url.find("?"), url.find("#")) if place >= 0), default=-1)
-    return (url, "", "") if at < 0 else (url[:at], url[at], url[at + 1 :])
-
-
-def parameter(hit: re.Match[str], instead: Callable[[str, str], str], also: Callable[[str, str], bool]) -> str:
-    """Return one parameter, with its value replaced when its name looks secret, or `also` says so."""
-    name, value = unquote_plus(hit[2]), unquote_plus(hit[3])
-    if not looks_secret(name) and not also(name, value):
-        return hit[0]
-    return f"{hit[1]}{hit[2]}={instead(CATEGORY, value)}"
+    return name.lower().replace("-", "_") in TICKETS or is_generated(as_bytes(value))

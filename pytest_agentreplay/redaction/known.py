@@ -12,31 +12,26 @@ from dataclasses import dataclass, field
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.redaction.encodings import (
-    View,
-    as_bytes,
-    extract_runs,
-    list_respelled,
-    secret_guises,
-    squeeze,
-    strip_cuts,
-)
+from pytest_agentreplay.redaction.encodings import as_bytes, secret_guises
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
+from pytest_agentreplay.redaction.views import View, squeeze, strip_cuts
 from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Iterator
 
-    from pytest_agentreplay.redaction.encodings import ViewText
-    from pytest_agentreplay.redaction.placeholders import Span
+    from pytest_agentreplay.redaction.spans import Span
 
 LONG_LINE = 16
+"""Lines of a secret of this length are secrets by themselves; a shorter one is as likely a word."""
 _LONGEST_RUN = 64
 """Runs of this length are read whatever is known; shorter ones, where a guise may be as short."""
-_STARS = re.compile(rb"\*{3,}")
-_MASK_SHOWS = 4
-_MASK_SIDE = 64
+_LONGEST_SPELLING = 8
+"""So many bytes may spell one of a secret: `\\\\u0041` has seven."""
+_ESCAPED = re.compile(r"[\"'\\\x00-\x1f]")
+_RUN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-"
+_RUN = bytes(65 if byte in _RUN_BYTES else 32 for byte in range(256))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,6 +43,8 @@ class Secret:
     raw: bytes
     stripped: bytes
     """In lower case, without what `strip_cuts` leaves out of a text."""
+    squeezed: bytes
+    """In lower case, without what `squeeze` leaves out of a text."""
 
     def __repr__(self) -> str:
         return f"Secret({self.category})"
@@ -56,7 +53,8 @@ class Secret:
 class Known:
     """The secrets learned so far. `generation` grows with each; safe from any thread.
 
-    `reach` is the length of the longest guise in bytes, `numeric` says whether a secret is a number.
+    `may_reach` is how many bytes may spell the longest, `numeric` says whether a secret is a number, and `is_escaped`
+    whether JSON or Python write one with a backslash.
     """
 
     def __init__(self) -> None:
@@ -64,10 +62,11 @@ class Known:
         self.generation = 0
         self.may_reach = 0
         self.numeric = False
+        self.is_escaped = False
         self._lock = Lock()
         self._shortest_run = _LONGEST_RUN
         self._secrets: dict[str, Secret] = {}
-        self._guises: dict[tuple[str, bytes], list[tuple[bytes, tuple[bytes, ...], Secret]]] = {}
+        self._guises: dict[str, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {"folded": [], "wide": [], "run": []}
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
@@ -86,39 +85,33 @@ class Known:
             return False
         if value in self._secrets:
             return True
-        secret = Secret(category, value, as_bytes(value), strip_cuts(as_bytes(value)))
-        parts = {value: None, value.replace("\r\n", "\n"): None, value.replace("\n", "\r\n"): None}
-        parts.update((other, None) for other in also if worth_knowing(other))
-        lines = value.splitlines()
-        if len(lines) > 1:
-            parts.update((line, None) for line in lines if len(line) >= LONG_LINE and not line.startswith("-----"))
+        raw = as_bytes(value)
+        squeezed = squeeze(View(raw))
+        secret = Secret(category, value, raw, strip_cuts(raw), (raw if squeezed is None else squeezed.text).lower())
+        parts = [value, value.replace("\r\n", "\n"), value.replace("\n", "\r\n"), *filter(worth_knowing, also)]
+        if len(lines := value.splitlines()) > 1:
+            parts += [line for line in lines if len(line) >= LONG_LINE and not line.startswith("-----")]
         with self._lock:
-            if value not in self._secrets:
-                guises = {key: list(group) for key, group in self._guises.items()}
-                for guise in (guise for part in parts for guise in secret_guises(part)):
-                    guises.setdefault((guise.where, guise.sign), []).append((guise.backend, guise.needles, secret))
-                    self.may_reach = max(self.may_reach, *map(len, guise.needles))
-                    if guise.where == "run":
-                        self._shortest_run = min(self._shortest_run, *map(len, guise.needles))
-                self.numeric = self.numeric or value.isdigit()
-                self._guises = guises
-                self._secrets = {**self._secrets, value: secret}
-                self.generation += 1
+            if value in self._secrets:
+                return True
+            guises = {where: [*group] for where, group in self._guises.items()}
+            for guise in (guise for part in dict.fromkeys(parts) for guise in secret_guises(part)):
+                guises[guise.where].append((guise.gate, guise.needles, secret))
+                if guise.where == "run":
+                    self._shortest_run = min(self._shortest_run, *map(len, guise.needles))
+            self.may_reach = max(self.may_reach, _LONGEST_SPELLING * len(raw))
+            self.numeric = self.numeric or value.isdigit()
+            self.is_escaped = self.is_escaped or _ESCAPED.search(value) is not None
+            self._guises = guises
+            self._secrets = {**self._secrets, value: secret}
+            self.generation += 1
         return True
 
-    def find(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
-        """Yield where secrets stand in a view, in no order: in every guise at its top, as they are in decoded text."""
-        if not self._secrets:
-            return
-        if view.above is None:
+    def find(self, view: View) -> Iterator[tuple[int, int, Secret]]:
+        """Yield where secrets stand in a view, in no order: as they are, in every guise, and cut in pieces."""
+        if self._secrets:
             yield from self._find_guises(view.text)
-            if b"***" in view.text:
-                yield from self._find_masked(view.text)
-        else:
-            yield from self._find_plain(view.text)
-        yield from self._find_cut(view)
-        for other in list_respelled(view):
-            yield from ((*other.map_up(start, end), secret) for start, end, secret in self._find_plain(other.text))
+            yield from self._find_cut(view)
 
     def category(self, value: str, otherwise: str) -> str:
         """Return the category under which `value` is known, or the one given."""
@@ -126,63 +119,47 @@ class Known:
         return otherwise if secret is None else secret.category
 
     def _find_guises(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        texts = {"folded": data.lower(), "exact": data, "run": extract_runs(data, self._shortest_run)}
-        for (where, sign), group in self._guises.items():
-            text = texts[where]
-            if not text or sign not in text:  # most texts hold no run that is long enough
-                continue
-            searched = data if where == "run" else text
-            for _, needles, secret in [entry for entry in group if entry[0] in text]:
-                for needle in needles:
-                    yield from ((start, end, secret) for start, end in find_everywhere(needle, searched))
+        folded, runs = data.lower(), extract_runs(data, self._shortest_run)
+        wide = folded if b"\0" in folded else b""
+        for where, text in (("folded", folded), ("wide", wide), ("run", runs)):
+            if text:  # most texts hold no run that is long enough
+                searched = data if where == "run" else text
+                for _, needles, secret in [entry for entry in self._guises[where] if entry[0] in text]:
+                    for needle in needles:
+                        yield from find_everywhere(needle, searched, secret)
 
-    def _find_plain(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        folded = data.lower()
-        for secret in self._secrets.values():
-            yield from ((start, end, secret) for start, end in find_everywhere(secret.raw.lower(), folded))
-
-    def _find_cut(self, view: ViewText) -> Iterator[tuple[int, int, Secret]]:
+    def _find_cut(self, view: View) -> Iterator[tuple[int, int, Secret]]:
         """Yield values that line ends, backslashes or quotes cut in pieces."""
-        tight, shortest = strip_cuts(view.text), SHORTEST - 2
-        secrets = [
-            secret for secret in self._secrets.values() if len(secret.stripped) >= shortest and secret.stripped in tight
-        ]
-        if not secrets or (joined := squeeze(view)) is None:
-            return
-        text = joined.text.lower()
-        for secret in secrets:
-            needle = squeeze(View(secret.raw))
-            raw = (secret.raw if needle is None else needle.text).lower()
-            if len(raw) >= SHORTEST:
-                yield from ((*joined.map_up(*span), secret) for span in find_everywhere(raw, text))
-
-    def _find_masked(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        """Yield values with their middle starred out: head and tail still tell which key it is."""
-        for stars in _STARS.finditer(data):
-            head = data[max(0, stars.start() - _MASK_SIDE) : stars.start()]
-            tail = data[stars.end() : stars.end() + _MASK_SIDE]
-            for secret in self._secrets.values():
-                head_size, tail_size = count_common_tail(head, secret.raw), count_common_head(tail, secret.raw)
-                if head_size >= _MASK_SHOWS and tail_size >= _MASK_SHOWS and head_size + tail_size < len(secret.raw):
-                    yield stars.start() - head_size, stars.end() + tail_size, secret
+        tight = strip_cuts(view.text)
+        secrets = [secret for secret in self._secrets.values() if secret.stripped in tight]
+        joined = squeeze(view) if secrets else None
+        if joined is not None:
+            folded = joined.text.lower()
+            for secret in secrets:
+                if len(secret.squeezed) >= SHORTEST:
+                    for start, end, _ in find_everywhere(secret.squeezed, folded, secret):
+                        yield *joined.map_up(start, end), secret
 
 
-def find_everywhere(needle: bytes, data: bytes) -> Iterator[tuple[int, int]]:
-    """Yield where `needle` stands in `data`."""
+def extract_runs(text: bytes, shortest: int) -> bytes:
+    """Return the runs of a text of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
+    flat, run = text.translate(_RUN), b"A" * shortest
+    texts = []
+    at = flat.find(run)
+    while at >= 0:
+        end = flat.find(b" ", at)
+        end = len(text) if end < 0 else end
+        texts.append(text[at:end])
+        at = flat.find(run, end)
+    return b" ".join(texts)
+
+
+def find_everywhere(needle: bytes, data: bytes, secret: Secret) -> Iterator[tuple[int, int, Secret]]:
+    """Yield where `needle` stands in `data`, with the secret that it spells."""
     at = data.find(needle)
     while at >= 0:
-        yield at, at + len(needle)
+        yield at, at + len(needle), secret
         at = data.find(needle, at + len(needle))
-
-
-def count_common_tail(head: bytes, value: bytes) -> int:
-    """Return how many bytes at the end of `head` are those that `value` begins with."""
-    return next((size for size in range(min(len(head), len(value)), 0, -1) if head.endswith(value[:size])), 0)
-
-
-def count_common_head(tail: bytes, value: bytes) -> int:
-    """Return how many bytes at the beginning of `tail` are those that `value` ends with."""
-    return next((size for size in range(min(len(tail), len(value)), 0, -1) if tail.startswith(value[-size:])), 0)
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:
@@ -191,7 +168,9 @@ def is_bare_number(data: bytes, start: int, end: int) -> bool:
     return before in {b":", b"[", b","} and after in {b",", b"]", b"}"} and data.lstrip()[:1] in {b"{", b"["}
 
 
+# A smaller text costs less to search than to compare with those before.
 SMALL = 4096
+# An agent that calls several models has a conversation with each.
 MOST_TEXTS = 4
 
 

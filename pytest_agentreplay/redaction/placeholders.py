@@ -11,9 +11,6 @@ held a value, so that a replay gives its value of today the same number. Those o
 recording keeps a tag of 16 bits with each, by which a replay knows a value again; one with another tag gets a number of
 its own.
 Of ten billion phone numbers 150,000 share a tag, so that a tag tells none of them.
-
-A span says which bytes of a text are replaced by what. A list of spans is sorted and never overlaps; it can be put in
-(`splice`), and carries chunk cuts along (`recut`).
 """
 
 from __future__ import annotations
@@ -22,21 +19,18 @@ import base64
 import hashlib
 import json
 import re
-from bisect import bisect_left, bisect_right
-from itertools import accumulate, pairwise
+from itertools import count
 from threading import RLock
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, cast
 
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.secret_names import is_stand_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-
-    Part: TypeAlias = Callable[[bytes, int, int | None], bytes | None]
 
 EXPIRES = 4102444800
 """The year 2100."""
@@ -57,6 +51,7 @@ MAIL = r"user[0-9]+@redacted\.invalid"
 PLACEHOLDER = re.compile("|".join((*SHAPES, MAIL)).encode())
 PLACEHOLDER_TEXT = re.compile("|".join(SHAPES).replace("(?P<category>", "(?:"))
 _TOKEN = re.compile(r"\.redacted-jwt-([0-9]+)")
+# `int` refuses more than 4,300 digits, and a file may hold any number.
 LONGEST_NUMBER = 9
 OPAQUE = "opaque"
 """The category of a body, or an archive in one, that cannot be read: it matches exactly, by its whole digest."""
@@ -85,10 +80,14 @@ class Placeholders:
         self._personal = frozenset(personal)
         self._texts = dict(texts)
         self._shaped = self._personal | self._texts.keys() | {"jwt", "basic"}
+        # Reentrant: formatting a token redacts its claims, which may need placeholders.
         self._lock = RLock()
         self._by_value: dict[tuple[str, str], bytes] = {}
+        self._values: dict[str, list[str]] = {}
         self._categories: dict[bytes, str] = {}
         self._counters: dict[str, int] = {}
+        self.count = 0
+        """How many values have a placeholder so far."""
         self._recorded: dict[tuple[str, str], list[int]] = {}
         self.tags: dict[str, str] = {}
         self.claims: dict[str, Json] = {}
@@ -143,17 +142,15 @@ class Placeholders:
             if (placeholder := self._by_value.get(key)) is None:
                 # A value that a header has carried is the same wherever it is seen next: in a reply, a body, a URL.
                 if category not in self._shaped and (sent := self._by_value.get((CREDENTIAL, value))) is not None:
-                    self._by_value[key] = sent
-                    return sent
-                number = self._choose_number(category, value)
-                placeholder = self._by_value[key] = self._format_placeholder(category, number, value).encode()
-                self._categories[placeholder] = category
+                    placeholder = sent
+                else:
+                    number = self._choose_number(category, value)
+                    placeholder = self._format_placeholder(category, number, value).encode()
+                    self._categories[placeholder] = category
+                self._by_value[key] = placeholder
+                self._values.setdefault(placeholder.decode(), []).append(value)
+                self.count += 1
             return placeholder
-
-    @property
-    def count(self) -> int:
-        """How many values have a placeholder so far."""
-        return len(self._by_value)
 
     def find_placeholder(self, category: str, value: str) -> str | None:
         """Return the placeholder that a value has been given; None for none so far."""
@@ -162,14 +159,13 @@ class Placeholders:
 
     def may_be_shared(self, placeholder: str) -> bool:
         """Return whether several keys of a recording may be one today: a variable of the environment, or a stand-in."""
-        values = [value for (_, value), other in [*self._by_value.items()] if other.decode() == placeholder]
-        return any(value in self._variables for value in values) or self.is_stand_in(placeholder)
+        return any(value in self._variables for value in self._values.get(placeholder, ())) or self.is_stand_in(
+            placeholder
+        )
 
     def is_stand_in(self, placeholder: str) -> bool:
         """Return whether a placeholder stands for a dummy: a value that only says where a secret would be."""
-        return any(
-            other.decode() == placeholder and is_stand_in(as_bytes(key[1])) for key, other in [*self._by_value.items()]
-        )
+        return any(is_stand_in(as_bytes(value)) for value in self._values.get(placeholder, ()))
 
     def may_be_in(self, text: bytes) -> bool:
         """Return whether a placeholder may stand in `text`: a few scans."""
@@ -178,6 +174,10 @@ class Placeholders:
     def category(self, placeholder: bytes) -> str | None:
         """Return of which category a placeholder is that this run has given; None for any other text."""
         return self._categories.get(placeholder)
+
+    def is_given(self, placeholder: str) -> bool:
+        """Return whether a placeholder stands for a value that this run itself has redacted."""
+        return as_bytes(placeholder) in self._categories
 
     def has(self, value: str) -> bool:
         """Return whether `value` has been given a placeholder."""
@@ -190,25 +190,22 @@ class Placeholders:
     def _choose_number(self, category: str, value: str) -> int:
         if category in self._personal:
             tag = tag_of(category, value)
-            if recorded := self._recorded.get((category, tag)):
-                number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
-                self.tags[f"{category}:{number}"] = tag
-                return number
+            # Several values of a recording may share a tag: they are told apart by their order, and the last stays.
+            recorded = self._recorded.get((category, tag)) or [self._find_next_number(category)]
+            number = recorded.pop(0) if len(recorded) > 1 else recorded[0]
+            self.tags[f"{category}:{number}"] = tag
+            return number
         variable = self._variables.get(value, "")
         number = self._reserved.get((category, variable)) or self._find_next_number(category)
-        if category in self._personal:
-            self.tags[f"{category}:{number}"] = tag
-        elif variable:
+        if variable:
             self.variables[f"{category}:{number}"] = variable
         return number
 
     def _find_next_number(self, category: str) -> int:
         taken = {number for (of, _), number in self._reserved.items() if of == category}
-        number = self._counters.get(category, 0) + 1
-        while number in taken:
-            number += 1
-        self._counters[category] = number
-        return number
+        first = self._counters.get(category, 0) + 1
+        self._counters[category] = next(number for number in count(first) if number not in taken)
+        return self._counters[category]
 
     def _format_placeholder(self, category: str, number: int, value: str) -> str:
         if category in self._texts:
@@ -225,7 +222,7 @@ class Placeholders:
                 )
                 text = f"{value.partition('.')[0]}.{payload}.redacted-jwt-{number}"
                 return text if len(text.rpartition(".")[2]) % 4 != 1 else f"{text}-"  # no base64 has that length
-            case "basic":
+            case "basic":  # a client decodes it, and splits it at the colon
                 return base64.b64encode(f"redacted:{number:06}".encode()).decode()
             case _:
                 return f"[[redacted:{category}:{number}]]"
@@ -291,74 +288,3 @@ def describe_exchange(recorded: str, now: str) -> str:
 def describe_other(old: str, new: str) -> str:
     """Return what is reported where a placeholder stands for another one."""
     return f"{old} recorded, {new} now (another {'body, unread' if f':{OPAQUE}:' in new else 'token'})"
-
-
-Span: TypeAlias = tuple[int, int, bytes]
-"""(start, end, what stands there instead)."""
-
-
-def splice(data: bytes, spans: Sequence[Span]) -> bytes:
-    """Return `data` with every span replaced."""
-    parts: list[bytes] = []
-    at = 0
-    for start, end, text in spans:
-        parts += (data[at:start], text)
-        at = end
-    parts.append(data[at:])
-    return b"".join(parts)
-
-
-def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
-    """Return the chunk sizes `cuts` after `splice`: a replacement goes whole to the chunk in which its span began.
-
-    The number of chunks stays; one that lay wholly inside a span becomes 0 bytes long.
-    """
-    moved: list[int] = []
-    before = at = shift = 0
-    nth = 0
-    for size in cuts:
-        at += size
-        while nth < len(spans) and spans[nth][0] < at:
-            start, end, text = spans[nth]
-            shift += len(text) - (end - start)
-            nth += 1
-        # A cut inside the last span that began before it moves to that span's new end.
-        reached = max(at, spans[nth - 1][1]) if nth else at
-        moved.append(reached + shift - before)
-        before = reached + shift
-    return tuple(moved)
-
-
-def divide_spans(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
-    """Return the spans; one that a chunk's end cuts is one span per chunk, where `part` has a text for its parts."""
-    ends = list(accumulate(cuts))
-    divided: list[Span] = []
-    for start, end, text in spans:
-        within = ends[bisect_right(ends, start) : bisect_left(ends, end)]
-        borders = [start, *dict.fromkeys(within), end]
-        parts = [
-            (low, high, part(text, low - start, high - start if high < end else None))
-            for low, high in pairwise(borders)
-        ]
-        if not within or any(new is None for *_, new in parts):
-            divided.append((start, end, text))
-        else:
-            divided += [(low, high, new or b"") for low, high, new in parts]
-    return divided
-
-
-def merge_disjoint(first: Sequence[Span], *others: Iterable[Span]) -> list[Span]:
-    """Return all spans in order.
-
-    One that overlaps a span of an earlier group, or an earlier one of its own, is left out.
-    """
-    spans = list(first)
-    starts = [span[0] for span in spans]
-    for group in others:
-        for span in group:
-            at = bisect_right(starts, span[0])
-            if (at and spans[at - 1][1] > span[0]) or (at < len(spans) and starts[at] < span[1]):
-                continue
-            spans.insert(at, span)
-            starts.insert(at, span[0])
-    return spans

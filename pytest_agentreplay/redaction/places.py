@@ -14,16 +14,17 @@ from threading import Lock
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.redaction.encodings import DRIVE, SAFE_RUN, as_bytes, place_guises
-from pytest_agentreplay.redaction.placeholders import merge_disjoint
 from pytest_agentreplay.redaction.secret_names import names
+from pytest_agentreplay.redaction.spans import merge_disjoint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.redaction.placeholders import Span
+    from pytest_agentreplay.redaction.spans import Span
 
 FOLDERS = ("root", "cwd", "tmp", "temp", "tempdir", "home")
 KNOWN_NAMES = (*FOLDERS, *(kind + name for kind in ("real", "link") for name in FOLDERS), "host", "user")
+# "/tmp" has four characters; two letters of a name stand in any text by chance.
 SHORTEST_PATH = 4
 SHORTEST_NAME = 3
 COMMON_NAMES = names(
@@ -35,6 +36,7 @@ UNESCAPED = re.compile(rb"[A-Za-z0-9_.-]+")
 """Stands in every guise as it is: neither JSON nor a URL escapes any of it."""
 WORD = frozenset(bytes([byte]) for byte in b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-")
 ESCAPE_BEFORE = re.compile(rb"(?:\\[nrtbf]|\\u[0-9A-Fa-f]{4}|%[0-9A-Fa-f]{2})\Z")
+# Of a place in parts only the first is counted.
 FIRST_PART = re.compile(rb"#0-[0-9]*")
 ESCAPES = re.compile(rb"\\u[0-9A-Fa-f]{4}|\\.|%[0-9A-Fa-f]{2}", re.DOTALL)
 MARK_NAME = re.compile(r"[a-z][a-z0-9_]*\Z")
@@ -85,10 +87,14 @@ class Places:
         literals: list[Span] = []
         if b"{{" in data:
             literals = [(hit.start(), hit.end(), b"{{!" + hit[0][2:]) for hit in self._marks.finditer(data)]
-        groups = [group for backend, group in self._gates if backend in data]
-        if not groups:
+        needles: list[Needle] = []
+        # A text without the longest plain run of a place holds none of its thirteen guises.
+        for backend, group in self._gates:
+            if backend in data:
+                needles += group
+        if not needles:
             return literals
-        needles = sorted((needle for group in groups for needle in group), key=lambda needle: -len(needle.text))
+        needles.sort(key=lambda needle: -len(needle.text))
         return merge_disjoint(literals, *(find_occurrences(data, needle) for needle in needles))
 
     def part(self, mark: bytes, start: int, end: int | None) -> bytes | None:
@@ -147,6 +153,7 @@ def needles_of(values: Mapping[str, str]) -> list[Needle]:
 @lru_cache(maxsize=128)
 def needles_for(name: str, value: str) -> tuple[Needle, ...]:
     """Return every guise of one place. Remembered: all but the `tmp_path` of a test are the same in each test."""
+    # The drive of Windows has another case in some programs.
     backend = max(UNESCAPED.findall(as_bytes(DRIVE.sub("", value))), key=len)
     forms = place_guises(value) if is_path(value) else {"": value}
     distinct = {form: guise for guise, form in reversed(list(forms.items()))}

@@ -144,12 +144,19 @@ def allowed_environment(environ: Mapping[str, str], allow: Iterable[str]) -> dic
 
 Strength: TypeAlias = Literal["strong", "weak", "digits", "parameter", ""]
 """What a name says of its value: a secret for sure; one if it looks random; one even in digits; one in a URL."""
+SECRET = frozenset(("strong", "weak", "digits"))
+"""What names say of values that are secrets wherever they stand."""
 
-SURE = names(
-    "password passwd pwd passphrase passcode secret apikey privatekey secretkey accesskey authtoken accesstoken"
-    " sessiontoken refreshtoken authorization credential credentials cookie jwt csrftoken xsrftoken psk phpsessid"
-    " jsessionid authkey"
-)
+LAST_WORDS: dict[Strength, frozenset[str]] = {
+    "digits": names("password passwd pwd passcode pin otp"),
+    "strong": names(
+        "secret apikey privatekey secretkey accesskey authtoken accesstoken sessiontoken refreshtoken authorization psk"
+        " credential credentials cookie jwt csrftoken xsrftoken phpsessid jsessionid authkey passphrase"
+    ),
+    "weak": names("auth pass csrf xsrf pat"),
+    "parameter": names("code sig signature hmac sid session sessionid tok sas crumb verifier"),
+}
+"""What a name says by the word that it ends in."""
 KEYS = names(
     "api secret private access account encryption signing signature master auth service subscription license shared app"
     " application client admin root deploy ssh hmac aes rsa webhook storage server write read functions function host"
@@ -160,11 +167,11 @@ TOKENS = names(
     " verification reset login authentication authorization secret client service account app registration invite"
     " csrfmiddleware webhook"
 )
-DIGITS = names("password passwd pwd passcode pin otp")
-PARAMETERS = names("code sig signature hmac sid session sessionid tok sas crumb verifier")
+LAST_TWO = {"key": KEYS, "token": TOKENS, "secrets": names("client app"), "answer": names("security")}
+"""Words that say a secret for sure behind one of these."""
+CODES = names("recovery backup factor")
 VAGUE = names("t k key ticket")
 """Parameters that may hold anything: what was drawn by chance beside one of them is a credential, a hash is none."""
-CODES = names("recovery backup factor")
 GLUED = (
     *("password", "passwd", "passphrase", "secret", "apikey", "secretkey", "accesskey"),
     *("authtoken", "apitoken", "accesstoken", "deploytoken", "refreshtoken", "sessiontoken", "bottoken", "usertoken"),
@@ -208,27 +215,20 @@ def get_strength(name: str) -> Strength:
     if not words or words[-1] in HARMLESS_LAST or words[-1] in HARMLESS or "max" in words:
         return ""
     last, before = words[-1], words[-2] if len(words) > 1 else ""
-    if last in DIGITS:
-        return "digits"
-    if last in SURE or (last == "secrets" and before in {"client", "app"}):
-        return "strong"
-    if last == "key" and (before in KEYS or {"secret", "api"} & set(words[:-1])):
+    if before in LAST_TWO.get(last, ()) or words[-3:] == ["secret", "key", "base"]:
         return "strong"
     if last == "token":
-        if before in TOKENS:
-            return "strong"
         return "" if before in HARMLESS_BEFORE_TOKEN else "weak"
-    if last in {"auth", "pass", "csrf", "xsrf", "pat"} or (last == "code" and before in CODES):
+    if last == "key":
+        return "strong" if {"secret", "api"} & set(words) else ""
+    # A signature of a header, not that of a thinking block, and a code that stands for a password.
+    of_header = last == "signature" and (words[0] in {"x", "oauth"} or name.lower().endswith("-signature"))
+    if of_header or (last == "code" and before in CODES):
         return "weak"
-    if last == "signature" and (words[0] in {"x", "oauth"} or name.lower().endswith("-signature")):
-        return "weak"  # a signature of a header, not that of a thinking block
-    if words[-3:] == ["secret", "key", "base"]:
-        return "strong"
-    if words[-2:] == ["security", "answer"]:
-        return "strong"
-    if last.endswith(GLUED):
-        return "digits" if last.endswith("password") else "strong"
-    return "parameter" if last in PARAMETERS else ""
+    by_word: Strength = next((strength for strength, endings in LAST_WORDS.items() if last in endings), "")
+    if by_word or not last.endswith(GLUED):
+        return by_word
+    return "digits" if last.endswith("password") else "strong"
 
 
 def is_stand_in(value: bytes) -> bool:

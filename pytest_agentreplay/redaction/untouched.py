@@ -10,25 +10,31 @@ import json
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.model.exchanges import FrameCall, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.redaction.encodings import as_bytes
 
 if TYPE_CHECKING:
     import re
     from collections.abc import Callable
 
-    from pytest_agentreplay.model.exchanges import Json
+    from pytest_agentreplay.model.exchanges import Call, Json, Outcome
 
 
-def trees_of(before: bytes, after: bytes) -> tuple[Json, Json]:
-    """Return two bodies as JSON; twice the same for any other body, and for a list, which may be a stream."""
-    try:
-        tree = json.loads(before)
-    except (ValueError, RecursionError):
-        return None, None
-    try:
-        return (tree, json.loads(after)) if isinstance(tree, dict) else (None, None)
-    except ValueError:
-        return tree, None
+def tree_of(value: Call | Outcome) -> Json:
+    """Return what a call or an outcome says as JSON; None for a body that is none, or a list, which may be a stream."""
+    match value:
+        case ToolCall():
+            return value.arguments
+        case ToolReply():
+            return value.value
+        case HttpCall() | FrameCall() | HttpReply():
+            try:
+                tree = json.loads(value.body.data)
+            except (ValueError, RecursionError):
+                return None
+            return tree if isinstance(tree, dict) else None
+        case _:
+            return None
 
 
 def is_untouched(before: Json, after: Json, stands_in: re.Pattern[bytes], is_known: Callable[[bytes], bool]) -> bool:
@@ -50,6 +56,7 @@ def keeps_rest(before: bytes, after: bytes, stands_in: re.Pattern[bytes], is_kno
     """Return whether what a text holds beside its stand-ins stood in the same order before, with nothing around it."""
     spans = [hit.span() for hit in stands_in.finditer(after)]
     rest = [after[end:start] for (_, end), (start, _) in pairwise([(0, 0), *spans, (len(after), 0)])]
+    # A cut value of a list may begin before the rest does.
     at = 0 if before.startswith(rest[0]) else before.find(rest[0])
     if at < 0 or (at and not is_known(before[:at])):
         return False

@@ -37,8 +37,7 @@ google-key        Google              GOCSPX-                                  [
 google-key        Google              1//0                                     [\w-]{30,}
 google-key        Google              4/0A                                     [\w-]{40,}
 aws-key           Amazon              A(?:KIA|SIA|BIA|CCA)                     [A-Z2-7]{16}                      fixed
-aws-key           Amazon              ABSK                                     [A-Za-z0-9+/]{32,}={0,2}
-aws-key           Amazon              bedrock-api-key-                         [A-Za-z0-9+/]{32,}={0,2}
+aws-key           Amazon              (?:ABSK|bedrock-api-key-)                [A-Za-z0-9+/]{32,}={0,2}
 aws-key           Amazon              amzn\.mws\.                              [0-9a-f]{8}-[0-9a-f-]{20,}
 azure-key         Microsoft           [\w~.]{3}[0-9]Q~                         [\w~.-]{30,33}[\w~-]
 azure-key         Microsoft           [A-Za-z0-9]{52}JQQJ9                     [A-Za-z0-9]{20,}                  fixed
@@ -51,9 +50,7 @@ github-key        GitHub              gh[opusr]_                               [
 github-key        GitHub              ghs_[0-9]{1,12}_ey[JA]                   [\w-]{8,}\.[\w-]{8,}\.[\w-]{16,}  fixed
 github-key        GitHub              github_pat_                              \w{20,}
 gitlab-key        GitLab              gl(?:pat|rt|rtr|dt|cbt|ptt|soat|ft|imt|agent|wt|oas)-  [\w-]{16,}(?:(?:\.[0-9a-z]{2})?\.[0-9a-z]{7,})?
-gitlab-key        GitLab              gloas-                                   [\w-]{40,}
-gitlab-key        GitLab              glffct-                                  [\w-]{16,}
-gitlab-key        GitLab              GR1348941                                [\w-]{16,}
+gitlab-key        GitLab              (?:glffct-|GR1348941)                    [\w-]{16,}
 bitbucket-key     Bitbucket           ATBB                                     [A-Za-z0-9]{24,}
 atlassian-key     Atlassian           AT(?:ATT|CTT|STT)3                       [\w-]{24,}(?:=[0-9A-F]{8})?
 trello-key        Trello              ATTA                                     [0-9a-f]{56,}
@@ -63,8 +60,7 @@ slack-webhook     Slack               https://hooks\.slack(?:-gov)?\.com/service
 slack-webhook     Slack               https://hooks\.slack(?:-gov)?\.com/(?:workflows|triggers)/[A-Z0-9]{6,}/(?:A[A-Z0-9]{6,}/)?[0-9]{6,}/  [A-Za-z0-9]{16,}
 discord-webhook   Discord             https://(?:[a-z]{2,8}\.)?discord(?:app)?\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{10,22}/  [\w-]{20,}
 discord-key       Discord             [MNO][\w-]{23,27}\.[\w-]{6}\.            [\w-]{27,}
-teams-webhook     Microsoft Teams     https://[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}(?:/[0-9a-f-]{36}(?:/[\w-]+)?)?
-teams-webhook     Microsoft Teams     https://outlook\.office(?:365)?\.com/webhook/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}(?:/[0-9a-f-]{36}(?:/[\w-]+)?)?
+teams-webhook     Microsoft Teams     https://(?:[a-z0-9-]{1,63}\.webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook)/  [0-9a-f-]{36}@[0-9a-f-]{36}/IncomingWebhook/[0-9a-f]{32}(?:/[0-9a-f-]{36}(?:/[\w-]+)?)?
 telegram-key      Telegram            [0-9]{8,10}:                             AA[\w-]{30,}
 stripe-key        Stripe, Clerk       [rs]k_(?:live|test|prod)_                [A-Za-z0-9]{16,}
 stripe-key        Stripe, Svix        whsec_                                   [A-Za-z0-9+/]{24,}={0,2}
@@ -78,8 +74,7 @@ razorpay-key      Razorpay            rzp_(?:live|test)_                       [
 paddle-key        Paddle              pdl_(?:live|sdbx)_apikey_                \w{20,}
 polar-key         Polar               polar_(?:oat|pat|at_[uo]|whs)_           [\w-]{20,}
 flutterwave-key   Flutterwave         FLWSECK(?:_TEST)?-                       [A-Za-z0-9]{12,}(?:-X)?
-huggingface-key   Hugging Face        hf_                                      [A-Za-z0-9]{24,}
-huggingface-key   Hugging Face        api_org_                                 [A-Za-z0-9]{24,}
+huggingface-key   Hugging Face        (?:hf|api_org)_                          [A-Za-z0-9]{24,}
 groq-key          Groq                gsk_                                     [A-Za-z0-9]{20,}
 xai-key           xAI                 xai-                                     [\w-]{24,}
 perplexity-key    Perplexity          pplx-                                    [A-Za-z0-9]{20,}
@@ -125,8 +120,7 @@ mailchimp-key     Mailchimp           [0-9a-f]{32}-us                          [
 brevo-key         Brevo               x(?:key|smtp)sib-                        [0-9a-f]{40,}-[A-Za-z0-9]{16}
 resend-key        Resend              re_                                      [A-Za-z0-9]{8}_[A-Za-z0-9]{20,}
 twilio-key        Twilio              SK                                       [0-9a-f]{32}
-databricks-key    Databricks          dapi                                     [0-9a-f]{32}(?:-[0-9])?
-databricks-key    Databricks          dose                                     [0-9a-f]{32}
+databricks-key    Databricks          (?:dapi|dose)                            [0-9a-f]{32}(?:-[0-9])?
 notion-key        Notion              ntn_                                     [A-Za-z0-9]{30,}
 notion-key        Notion              secret_                                  [A-Za-z0-9]{43}
 linear-key        Linear              lin_(?:api|oauth|wh)_                    [A-Za-z0-9]{24,}
@@ -186,6 +180,10 @@ BORDER = (
 """What stands before a key: no letter, digit, `_` or `-`; or an escape that ends in one (`\\n`, `%3D`, a colour)."""
 
 
+HEAD = re.compile(rb"\[[^\]]+\]|\(\?:([^)]+)\)|.")
+"""How a prefix begins: with one character of a class, with one of several words, or with a character."""
+
+
 class Vendor(NamedTuple):
     """One kind of key. `prefix` and `body` are patterns; `looks` is what the body must look like beyond them."""
 
@@ -200,6 +198,14 @@ class Vendor(NamedTuple):
         """The whole key as a pattern."""
         return self.prefix + self.body
 
+    @property
+    def heads(self) -> bytes:
+        """The characters that its keys begin with; b"" where that is a class of many."""
+        head = HEAD.match(self.prefix)
+        assert head is not None
+        words = head[1].split(b"|") if head[1] else [head[0]]
+        return b"" if head[0][:1] == b"[" else b"".join(word[:1] for word in words)
+
     def holds(self, value: bytes) -> bool:
         """Return whether `value`, which the pattern matches, is a key: `sk-ant-your-key-goes-here` is not."""
         if self.looks == "fixed":
@@ -210,14 +216,10 @@ class Vendor(NamedTuple):
         return looks_random(body) and (self.looks != "mixed" or is_mixed(body))
 
 
-def rows() -> Iterator[Vendor]:
-    """Yield the table, row by row."""
-    for line in TABLE.strip().splitlines():
-        category, name, prefix, body, *looks = re.split(" {2,}", line.strip())
-        yield Vendor(category, name, prefix.encode(), body.encode(), *looks or ["random"])
-
-
-VENDORS = tuple(rows())
+VENDORS = tuple(
+    Vendor(category, name, prefix.encode(), body.encode(), *looks or ["random"])
+    for category, name, prefix, body, *looks in (re.split(" {2,}", line) for line in TABLE.strip().splitlines())
+)
 SEPARATOR = re.compile(rb"[^A-Za-z0-9]")
 WORD = re.compile(rb"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]{2,})*[A-Z]?|[A-Z]*)[0-9]{0,4}|[0-9]+")
 LONG_PART = 20
@@ -244,41 +246,43 @@ KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~:
 RUN = bytes(65 if char in KEY_BYTES else 32 for char in range(256))
 
 
-HEAD = re.compile(rb"\[[^\]]+\]|\(\?:([^)]+)\)|.")
-"""How a prefix begins: with one character of a class, with one of several words, or with a character."""
-
-
 @cache
-def list_heads() -> tuple[tuple[Vendor, bytes], ...]:
-    """Return each row with the characters that its keys begin with; b"" where they begin with a class of many."""
-    heads = []
-    for vendor in VENDORS:
-        head = HEAD.match(vendor.prefix)
-        assert head is not None
-        words = head[1].split(b"|") if head[1] else [head[0]]
-        heads.append((vendor, b"" if head[0][:1] == b"[" else b"".join(word[:1] for word in words)))
-    return tuple(heads)
+def list_rows(first: bytes) -> tuple[Vendor, ...]:
+    """Return the rows whose keys begin with the character `first`; for b"" those whose keys begin with any of a class."""
+    return tuple(vendor for vendor in VENDORS if (first in vendor.heads if first else not vendor.heads))
 
 
 @cache
 def any_beginning_with(first: bytes) -> re.Pattern[bytes] | None:
-    """Return all rows in one pattern whose keys begin with the character `first`; b"" is for those with a class.
+    """Return these rows in one pattern.
 
     Compiling all rows takes some 40 ms, and a test meets few first characters. Groups would cost tenfold.
     """
-    patterns = [vendor.pattern for vendor, head in list_heads() if (first in head if first else not head)]
+    patterns = [vendor.pattern for vendor in list_rows(first)]
     return re.compile(b"|".join(patterns)) if patterns else None
 
 
-def match_at(data: bytes, at: int) -> re.Match[bytes] | None:
-    """Match the first row whose pattern fits at `at`; whether it is a key, `vendor_at` tells."""
+@cache
+def matchers(first: bytes) -> tuple[tuple[Vendor, Callable[[bytes, int], re.Match[bytes] | None]], ...]:
+    """Return every row whose keys may begin with `first`, with what matches it, for the few places where one does."""
+    rows = sorted((*list_rows(b""), *list_rows(first)), key=VENDORS.index)
+    return tuple((vendor, re.compile(vendor.pattern).match) for vendor in rows)
+
+
+def match_at(data: bytes, at: int) -> tuple[int, Vendor | None] | None:
+    """Return where ends what looks like a key and begins at `at`, and of which row it is, if it is a key.
+
+    None where nothing looks like one.
+    """
     first = data[at : at + 1]
-    by_class, by_first = any_beginning_with(b""), any_beginning_with(first) if first else None
-    hit = by_class.match(data, at) if by_class is not None else None
-    other = by_first.match(data, at) if by_first is not None else None
-    if hit is None or other is None:
-        return hit or other
-    return next(match_of_row for _, match in matchers(first) if (match_of_row := match(data, at)) is not None)
+    patterns = any_beginning_with(b""), any_beginning_with(first)
+    if not any(pattern is not None and pattern.match(data, at) for pattern in patterns):
+        return None
+    hits = [(hit, vendor) for vendor, match in matchers(first) if (hit := match(data, at)) is not None]
+    for hit, vendor in hits:
+        if vendor.holds(hit[0]) and not within_base64(data, at):
+            return hit.end(), vendor
+    return hits[0][0].end(), None
 
 
 @cache
@@ -314,22 +318,6 @@ def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
             yield at + 3
 
 
-@cache
-def matchers(first: bytes) -> tuple[tuple[Vendor, Callable[[bytes, int], re.Match[bytes] | None]], ...]:
-    """Return every row whose keys may begin with `first`, with what matches it, for the few places where one does."""
-    rows = (vendor for vendor, head in list_heads() if not head or first in head)
-    return tuple((vendor, re.compile(vendor.pattern).match) for vendor in rows)
-
-
-def vendor_at(data: bytes, at: int) -> tuple[int, str] | None:
-    """Return where the key that begins at `at` ends, and its category."""
-    for vendor, match in matchers(data[at : at + 1]):
-        hit = match(data, at)
-        if hit is not None and vendor.holds(hit[0]):
-            return None if within_base64(data, at) else (hit.end(), vendor.category)
-    return None
-
-
 def within_base64(data: bytes, at: int) -> bool:
     """Return whether long base64 stands before, in which `/` and `+` are no borders and any four letters occur."""
     return data[at - 1 : at] in (b"/", b"+") and BASE64.fullmatch(data, max(at - 64, 0), at) is not None
@@ -353,9 +341,7 @@ def find_vendors(data: bytes) -> Iterator[tuple[int, int, str]]:
         for at in () if media else borders_in(data, begin, end - SHORTEST + 1):
             if at < done or (hit := match_at(data, at)) is None:
                 continue
-            if (key := vendor_at(data, at)) is None:
-                done = hit.end()
-            else:
-                done, category = key
-                yield at, done, category
+            done, vendor = hit
+            if vendor is not None:
+                yield at, done, vendor.category
         begin = flat.find(run, end)

@@ -60,7 +60,8 @@ class AdoptingSession(RunSession):
         self.adopter = AdoptBackend(snapshot.run, make_matching(place, settings), READER, policy)
         header = snapshot.run.header
         super().__init__(place, settings, self.adopter, header)
-        self.adopter.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
+        placeholders = self.redaction.run.placeholders
+        self.adopter.keep_apart(placeholders.reserve(variables_in(header.kit)), placeholders)
         if (schedule := make_schedule(snapshot.run)).matters:
             # What the agent asks may depend on which answer came first, and a replay will keep that order.
             loose = settings.order in {"loose", "free"}
@@ -145,8 +146,9 @@ class ForkSession(RecordingSession):
         self.answers = RecordedAnswers(run, make_matching(place, settings), READER)
         anew = {x.start for turn in later for x in turn.exchanges if is_model(x.call, READER)}
         self.recorder.serve(self.answers, anew, READER, live=settings.replay_tools == "live")
-        self.redaction.recall(run.header.kit)
-        self.answers.keep_apart(self.redaction.reserve(variables_in(run.header.kit)), self.redaction)
+        self.redaction.run.recall(run.header.kit)
+        placeholders = self.redaction.run.placeholders
+        self.answers.keep_apart(placeholders.reserve(variables_in(run.header.kit)), placeholders)
         self.interception.lanes.started = Started(run.header.kit.get("starts", {}))
         self.turn = later[0].number
 

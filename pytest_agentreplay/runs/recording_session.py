@@ -179,9 +179,9 @@ class RecordingSession(RunSession):
         # A snapshot is at least as large as its largest body: refused before it is encoded and scanned.
         largest = max((len(body) for x in run.exchanges for _, body in bodies_of(x)), default=0)
         self.store.check_size(self.place.snapshot, largest)
-        run = replace(run, header=self.redaction.header(run.header))
+        run = replace(run, header=self.redaction.redact_header(run.header))
         # A value that became known as a secret late may stand in calls that were redacted before.
-        if self.redaction.has_learnt:
+        if self.redaction.text.has_learnt:
             run = self.redaction.rescan(run)
         try:
             text = scan_run(self.redaction, run, format_path(self.place.snapshot))
@@ -211,7 +211,7 @@ class RecordingSession(RunSession):
         if days and self.header.clock - self.previous.run.header.clock > days * DAY:
             return ""
         # The old file may hold what is known as a secret only now.
-        if not is_unchanged(self.previous, run) or self.redaction.leaks(self._replaced):
+        if not is_unchanged(self.previous, run) or self.redaction.text.leaks(self._replaced):
             return ""
         self.note(unchanged=True)
         return self._replaced.decode()
@@ -231,13 +231,13 @@ class RecordingSession(RunSession):
         keep = (
             keep
             and any(x.outcome is not None for x in self.recorder.list_exchanges())
-            and not self.redaction.leaks(names)
+            and not self.redaction.text.leaks(names)
         )
         self.journal.close(keep=keep)
         if not keep:
             return
         try:
-            if self.redaction.leaks(files.read_file(self.journal.path)):
+            if self.redaction.text.leaks(files.read_file(self.journal.path)):
                 run, _ = cut_leaks(
                     self.redaction, self.redaction.rescan(Run(self.header, self.recorder.list_exchanges()))
                 )

@@ -83,8 +83,8 @@ def describe_run(
     return describe_surroundings(root) | {
         "models": describe_models(exchanges),
         "redactions": redaction.record | redacted_by(policy),
-        "keys": [[*group] for group in key_variables(add_tokens(environ), redaction.was_sent)],
-        "credentials": find_used(environ, exchanges, redaction.was_sent),
+        "keys": [[*group] for group in key_variables(add_tokens(environ), redaction.run.was_sent)],
+        "credentials": find_used(environ, exchanges, redaction.run.was_sent),
         "arguments": BY_CONTENT,
     }
 

@@ -66,7 +66,8 @@ class ReplaySession(OfflineSession):
         self.snapshot = snapshot
         header = recorded.header
         super().__init__(place, settings, self.replayer, header)
-        self.replayer.keep_apart(self.redaction.reserve(variables_in(header.kit)), self.redaction)
+        placeholders = self.redaction.run.placeholders
+        self.replayer.keep_apart(placeholders.reserve(variables_in(header.kit)), placeholders)
         servers = entries(header.kit, "servers")
         self.interception.observed.servers = frozenset(start for start in servers if isinstance(start, int))
         self.interception.lanes.started = Started(header.kit.get("starts", {}))
@@ -427,7 +428,9 @@ class ReplaySession(OfflineSession):
     def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
         header = self.snapshot.run.header
-        changed = drift(header.kit, self.redaction.header(Header(header.test, kit=self._collect_kit())).kit, kind)
+        changed = drift(
+            header.kit, self.redaction.redact_header(Header(header.test, kit=self._collect_kit())).kit, kind
+        )
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
@@ -462,7 +465,7 @@ class ReplaySession(OfflineSession):
 
     def redact_outcome(self, ended: EndedRun) -> JsonObject:
         """Return how the test has ended, as a header keeps it."""
-        return self.redaction.header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
+        return self.redaction.redact_header(replace(self.snapshot.run.header, outcome=ended.outcome())).outcome
 
     def _check_expected(self, ended: EndedRun) -> Finding | None:
         if self.settings.expect != "reproduces":

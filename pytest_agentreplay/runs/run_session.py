@@ -124,14 +124,14 @@ class RunSession:
         self.clock = Clock(settings.clock, header.clock)
         kit = header.kit
         self._other_policy = bool(kit) and other_policy(kit, settings.redacted)
-        self.redaction.recall(kit)
+        self.redaction.run.recall(kit)
         # A tool that runs for real would send the placeholder to its service, and fail by it instead of by its absence.
         frozen = settings.model == settings.replay_tools == "frozen"
         self.keys = MissingKeys(kit.get("keys") if frozen else None)
         for placeholder, variables in self.keys.groups.items():
             self.redaction.learn(CATEGORY, placeholder)
             if len(variables) == 1:
-                self.redaction.name({placeholder: variables[0]})
+                self.redaction.run.placeholders.name({placeholder: variables[0]})
         self._credentials = table(kit, "credentials") if frozen else {}
         self.zone = Zone(kit.get("zone") if settings.clock != "real" else None, header.clock)
         self.locale = Locale(kit.get("locale"))

@@ -58,8 +58,9 @@ class SnapshotServer:
         )
         redaction = redaction_for(os.environ, find_places(root), policy=policy, is_declared=is_declared)
         kit = snapshot.run.header.kit
-        redaction.recall(kit)
-        self._replayer.keep_apart(redaction.reserve(variables_in(kit)), redaction)
+        redaction.run.recall(kit)
+        placeholders = redaction.run.placeholders
+        self._replayer.keep_apart(placeholders.reserve(variables_in(kit)), placeholders)
         self._interception = Interception(self._replayer, redaction, root=str(root))
         calls = (x.call for x in self._replayer.run.exchanges)
         self._gateway = Gateway(self._interception, recording=False, recorded=calls, allow_hosts=allow_hosts, port=port)

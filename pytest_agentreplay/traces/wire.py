@@ -136,7 +136,7 @@ def keep_headers(headers: Iterable[tuple[str, str]], *, reply: bool = False) -> 
             (name, value) for name, value in headers if header_rules.kept_in_reply(name.lower(), value, frozenset())
         )
     return tuple(
-        (name, value) for name, value in headers if header_rules.choose_use(name.lower(), frozenset()) == "keep"
+        (name, value) for name, value in headers if header_rules.choose_use(name.lower()) in {"keep", "session"}
     )
 
 

@@ -57,9 +57,10 @@ plugin plugin.collected plugin.conflicts plugin.conftests plugin.fixtures plugin
 plugin.plain_imports plugin.reports plugin.runtest_hooks plugin.session_report
 providers providers.dialect providers.hosts providers.lenient providers.openai_chat providers.rules
 providers.streams
-redaction redaction.channels redaction.credentials redaction.detecting redaction.encodings redaction.headers
-redaction.known redaction.named redaction.packed redaction.placeholders redaction.places redaction.policy
-redaction.redaction redaction.rewriting redaction.secret_names redaction.vendors
+redaction redaction.detecting redaction.encodings redaction.header_redaction
+redaction.headers redaction.known redaction.layouts redaction.named redaction.placeholders
+redaction.places redaction.policy redaction.redaction redaction.rewriting redaction.run_values redaction.secret_names
+redaction.shapes redaction.spans redaction.text_search redaction.vendors redaction.views
 report report.escape report.notices report.session_notices report.summary
 runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_factory runs.replay_session
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots

@@ -101,9 +101,9 @@ def test_people_are_redacted_unless_a_policy_file_says_what_is(tmp_path):
 
 
 def test_what_the_last_scan_refuses_is_cut_out_and_the_rest_is_cold(tmp_path, monkeypatch, caplog):
-    from pytest_agentreplay.redaction.redaction import Redaction
+    from pytest_agentreplay.redaction.text_search import TextSearch
 
-    monkeypatch.setattr(Redaction, "leaks", lambda self, data: ("canary",) if b"CANARY" in data else ())
+    monkeypatch.setattr(TextSearch, "leaks", lambda self, data: ("canary",) if b"CANARY" in data else ())
     keeper = Keeper(tmp_path, keep="all")
     keeper.take(end("a", calls=(*CALLS, (ask("CANARY"), answer("ok")))))
     keeper.take(end("CANARY"))

@@ -39,15 +39,15 @@ class OneRun:
     def __init__(self, place, kit=None, variables=None):
         self.place, self.redaction = PLACES[place], Redaction(Places({}), is_declared=is_declared)
         if variables:
-            self.redaction.name(variables)
+            self.redaction.run.placeholders.name(variables)
         if kit is not None:
-            self.redaction.recall(kit)
+            self.redaction.run.recall(kit)
 
     def call(self, token):
         url, headers, body = self.place(token)
         if (url, body) == (URL, EMPTY) and not headers:
             raise AssertionError
-        headers = self.redaction.headers(headers, url)
+        headers = self.redaction.headers.redact_request(headers, url)
         return self.redaction.redact_content(HttpCall("POST", url, headers, body))
 
 
@@ -73,7 +73,7 @@ def replays(place, run, tokens, **options):
     """Whether each call of now is answered."""
     live = OneRun(place, run.header.kit, **options)
     backend = ReplayBackend(run, MATCHING, READER)
-    backend.keep_apart(frozenset(), live.redaction)
+    backend.keep_apart(frozenset(), live.redaction.run.placeholders)
     for x in run.exchanges:
         if x.call.url.endswith("/login"):
             backend.decide(x.call, Moment("main", 0))
@@ -134,7 +134,7 @@ def test_a_key_that_replies_repeat_is_one_credential_whatever_is_seen_first(plac
 
 def test_a_key_of_a_header_is_the_same_credential_in_a_body_and_a_url():
     redaction = Redaction(Places({}))
-    header = dict(redaction.headers((("X-Api-Key", ANN),)))["X-Api-Key"]
+    header = dict(redaction.headers.redact_request((("X-Api-Key", ANN),)))["X-Api-Key"]
     call = redaction.redact_content(HttpCall("POST", f"{URL}?access_token={ANN}", (), Body(f"as {ANN}".encode())))
     assert (call.url, call.body.data) == (f"{URL}?access_token={header}", f"as {header}".encode())
     kept = without_lone(
@@ -162,7 +162,7 @@ def test_the_only_key_of_a_host_and_what_is_made_anew_are_not_stored():
         (("cookie", f"theme=dark; id={ANN}"),),
     ):
         redaction = Redaction(Places({}))
-        calls = (HttpCall("GET", URL, redaction.headers(headers)) for _ in range(2))
+        calls = (HttpCall("GET", URL, redaction.headers.redact_request(headers)) for _ in range(2))
         kept = without_lone(Exchange(call, HttpReply(204), n * 2, n * 2 + 1) for n, call in enumerate(calls))
         assert [x.call.headers for x in kept] == [(), ()]
 
@@ -171,12 +171,12 @@ def test_the_only_keys_of_two_headers_are_two_credentials():
     """The metadata service of EC2 takes the lifetime of a token in one header and the token in another."""
     sent = [(("x-api-key", ANN),), (("authorization", f"Bearer {BOB}"),), (("x-api-key", ANN),)]
     now, before = (Redaction(Places({}), is_declared=is_declared) for _ in "12")
-    calls = [HttpCall("GET", f"{URL}/{n}", before.headers(headers)) for n, headers in enumerate(sent)]
+    calls = [HttpCall("GET", f"{URL}/{n}", before.headers.redact_request(headers)) for n, headers in enumerate(sent)]
     kept = without_lone(Exchange(call, HttpReply(204), n * 2, n * 2 + 1) for n, call in enumerate(calls))
     backend = ReplayBackend(Run(Header("t", kit=RECORDED), kept), MATCHING, READER)
-    backend.keep_apart(frozenset(), now)
+    backend.keep_apart(frozenset(), now.run.placeholders)
     for n, headers in enumerate(sent):
-        answer = backend.decide(HttpCall("GET", f"{URL}/{n}", now.headers(headers)), Moment("main", n))
+        answer = backend.decide(HttpCall("GET", f"{URL}/{n}", now.headers.redact_request(headers)), Moment("main", n))
         assert not isinstance(answer, Refused), answer
 
 
@@ -186,15 +186,15 @@ TENANT = (("X-Tenant", "acme"), ("X-User-Id", "ann"), ("User-Agent", "me/1"), ("
 def watched(before, now, kit=RECORDED, also=()):
     """The headers that drifted from one request to another; "refused" where that is a divergence."""
     first, second = (Redaction(Places({"tmp": "/tmp/x1"}), is_declared=is_declared) for _ in "12")
-    call = HttpCall("GET", URL, first.headers(before))
+    call = HttpCall("GET", URL, first.headers.redact_request(before))
     run = Run(Header("t", kit=kit), (Exchange(call, HttpReply(204), 1, 2),))
     backend = ReplayBackend(run, Matching(READER, RULES, also=also), READER)
-    answer = backend.decide(HttpCall("GET", URL, second.headers(now)), Moment("main", 0))
+    answer = backend.decide(HttpCall("GET", URL, second.headers.redact_request(now)), Moment("main", 0))
     return answer if isinstance(answer, Refused) else [one.path for _, found in backend.drift for one in found]
 
 
 def test_a_header_that_is_not_stored_is_watched_by_sixteen_bits():
-    kept = dict(Redaction(Places({}), is_declared=is_declared).headers(TENANT))
+    kept = dict(Redaction(Places({}), is_declared=is_declared).headers.redact_request(TENANT))
     assert kept == {"X-Tenant": "[[digest:" + kept["X-Tenant"][9:13] + "]]", "X-User-Id": kept["X-User-Id"]}
     assert watched(TENANT, TENANT) == []
     assert watched(TENANT, (("X-Tenant", "other"), *TENANT[1:])) == ["headers.x-tenant"]
@@ -218,4 +218,4 @@ def test_a_header_that_is_declared_to_match_makes_another_call():
 def test_a_header_that_holds_a_credential_under_another_name_is_left_out():
     redaction = Redaction(Places({}), is_declared=is_declared)
     redaction.learn("key", ANN)
-    assert redaction.headers((("X-Vendor", f"v1 {ANN}"),)) == ()
+    assert redaction.headers.redact_request((("X-Vendor", f"v1 {ANN}"),)) == ()

@@ -115,7 +115,7 @@ def test_twice_the_same_keys_on_any_machine(name, monkeypatch):
     undeclared = {header for header in sent - MATCHED_HEADERS if table.find_rule("header", header, "") is None}
     assert undeclared <= {"x-should-retry"}
     redaction = Redaction(Places({}), is_declared=is_declared)
-    kept = [value for call in first for _, value in redaction.headers(call.headers, call.url)]
+    kept = [value for call in first for _, value in redaction.headers.redact_request(call.headers, call.url)]
     assert not [value for value in kept if value.startswith(DIGEST)]
     reading = READER.read_call(first[0])
     if dialect:

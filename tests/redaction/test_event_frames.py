@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
 from pytest_agentreplay.providers.bedrock import frame
+from pytest_agentreplay.redaction.event_frames import read_frames
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
-from pytest_agentreplay.redaction.rewriting import KIND, frames
+from pytest_agentreplay.redaction.rewriting import EVENT_FRAMES
 
 pytestmark = pytest.mark.env("clients", "lastyear")
 
@@ -35,7 +36,9 @@ def stored(parts, cuts=None):
     redaction = Redaction(Places({}))
     redaction.learn("key", KEY)
     body = b"".join(parts)
-    reply = HttpReply(200, headers=(("content-type", KIND),), body=Body(body), cuts=cuts or tuple(map(len, parts)))
+    reply = HttpReply(
+        200, headers=(("content-type", EVENT_FRAMES),), body=Body(body), cuts=cuts or tuple(map(len, parts))
+    )
     return redaction.redact_outcome(POST, reply)
 
 
@@ -75,5 +78,5 @@ def test_what_was_cut_off_is_looked_at_as_it_stands():
 def test_damaged_streams_are_no_frames_and_no_error(noise, at, byte):
     data = bytearray(b"".join(converse("one", "two")) + noise)
     data[at] = byte
-    assert frames(bytes(data)) is not None
+    assert read_frames(bytes(data)) is not None
     assert KEY.encode() not in stored([bytes(data) + KEY.encode()]).body.data

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from pytest_agentreplay.model.exchanges import Body, HttpCall
 from pytest_agentreplay.redaction import known
 from pytest_agentreplay.redaction.known import SpanMemory
-from pytest_agentreplay.redaction.placeholders import splice
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.redaction import Redaction
+from pytest_agentreplay.redaction.spans import splice
 from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 
 SECRET = "sk-demo-Q7wE9rTy2Zx4"
@@ -35,11 +35,11 @@ def test_a_text_that_grows_and_changes_is_redacted_as_if_it_were_new(edits, seed
         for piece, where, gone in edits:
             at = int(where * len(text))
             text = text[:at] + piece + text[at + gone :]
-            before = growing._known.generation
+            before = growing.run.secrets.generation
             kept = growing.redact_content(HttpCall("POST", "https://x.test", body=Body(text.encode()))).body.data
             # A value that has just become known is found in what came before it by the next look alone.
-            if growing._known.generation == before:
-                assert kept == splice(text.encode(), growing._both(text.encode()))
+            if growing.run.secrets.generation == before:
+                assert kept == splice(text.encode(), growing.text.find_whole(text.encode()))
     finally:
         known.SMALL = small
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import bz2
-import contextlib
 import gzip
 import io
 import itertools
@@ -21,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, Frame, FramesReply, HttpCall, HttpReply
-from pytest_agentreplay.redaction.encodings import JSON_DEPTH, in_strings, list_written_forms, secret_guises
+from pytest_agentreplay.redaction.encodings import secret_guises
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
 
@@ -82,8 +81,8 @@ def test_a_known_value_is_found_however_it_is_spelled_and_cut():
                 data, redaction = f"{before}{spelled} and more".encode(), knowing()
                 after = stored(data, redaction)
                 assert b"[[redacted:key:1]]" in after, data
-                assert redaction.leaks(data) == ("key",), data
-                assert redaction.leaks(after) == (), data
+                assert redaction.text.leaks(data) == ("key",), data
+                assert redaction.text.leaks(after) == (), data
 
 
 @pytest.mark.parametrize("coding", ["utf-16-le", "utf-16-be", "utf-16"])
@@ -92,7 +91,7 @@ def test_a_known_value_in_a_body_of_utf_16_is_found(coding):
     data = f"clé: {KEY}\n".encode(coding) + b"plain ASCII behind it, much longer than that" * 3
     after = stored(data, redaction)
     assert b"[[redacted:key:1]]" in after
-    assert redaction.leaks(after) == ()
+    assert redaction.text.leaks(after) == ()
 
 
 @given(st.text(st.sampled_from("abXY9+=&\\\"' \n%-_]["), min_size=8, max_size=24), st.sampled_from([*SPELLINGS]))
@@ -104,7 +103,7 @@ def test_any_value_is_found_in_any_spelling(value, spelling):
         return
     after = stored(SPELLINGS[spelling](value).encode(), redaction)
     assert b"[[redacted:key:1]]" in after
-    assert redaction.leaks(after) == ()
+    assert redaction.text.leaks(after) == ()
 
 
 OTHER_TEXTS = [
@@ -133,19 +132,17 @@ VALUES = [
 @pytest.mark.parametrize("value", VALUES)
 def test_json_inside_json_and_what_python_shows_are_found(value):
     texts = [repr({"held": [value]}), repr(value.encode()), json.dumps({"held": str([value])})]
-    for depth in range(JSON_DEPTH + 1):
+    for depth in range(6):
         for levels in itertools.product([False, True], repeat=depth):
             text = value
             for ascii_only in levels:
                 text = json.dumps({"held": text}, ensure_ascii=ascii_only)
             texts.append(text)
-    needles = list_written_forms(value)
-    assert [text for text in texts if not any(needle in text.encode() for needle in needles)] == []
+    texts += [text.replace("/", "\\/") for text in texts]
+    assert [text for text in texts if b"[[redacted:key:1]]" not in stored(text.encode(), knowing(value))] == []
 
 
-def test_slashes_may_be_escaped_and_a_plain_value_costs_no_further_needle():
-    assert {b"a\\/b\\/c-secret", b"a\\\\/b\\\\/c-secret"} <= {*list_written_forms("a/b/c-secret")}
-    assert set(in_strings(PLAIN)) == {PLAIN}
+def test_a_plain_value_costs_no_further_needle():
     needles = [needle for guise in secret_guises(PLAIN) for needle in guise.needles]
     assert [needle for needle in needles if PLAIN.encode() in needle and len(needle) != len(PLAIN)] == []
 
@@ -225,16 +222,6 @@ def test_the_file_of_a_form_and_a_message_of_a_connection_are_opened():
     assert [gzip.decompress(frame.data) for frame in kept if frame.binary] == [b"[[redacted:key:1]]"]
 
 
-@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, zipped, bz2.compress, lzma.compress])
-def test_an_archive_in_base64_goes_whole_where_a_secret_is_in_it(pack):
-    redaction = knowing()
-    body = json.dumps({"file": b64(pack(f"the key is {KEY} and {'more ' * 40}".encode())), "name": "a"}).encode()
-    assert redaction.leaks(body) == ("key",)
-    assert json.loads(stored(body, redaction)) == {"file": "[[redacted:key:1]]", "name": "a"}
-    clean = json.dumps({"file": b64(pack(CLEAN))}).encode()
-    assert stored(clean, redaction) == clean
-
-
 def tarred(data):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
@@ -244,7 +231,7 @@ def tarred(data):
     return file.getvalue()
 
 
-PACKERS = {"z": zipped, "t": tarred, "g": gzip.compress, "l": zlib.compress, "x": lzma.compress, "b": base64.b64encode}
+PACKERS = {"z": zipped, "t": tarred, "g": gzip.compress, "l": zlib.compress, "x": lzma.compress}
 
 
 def opened(data):
@@ -255,10 +242,7 @@ def opened(data):
     if data[257:262] == b"ustar":
         return [data[512 : 512 + int(data[124:135], 8)]]
     begins = {b"\x1f\x8b": gzip.decompress, b"\xfd7": lzma.decompress, b"x\x9c": zlib.decompress}
-    unpack = begins.get(data[:2], lambda data: base64.b64decode(data, validate=True))
-    with contextlib.suppress(ValueError):  # a text is no base64
-        return [unpack(data)]
-    return []
+    return [begins[data[:2]](data)] if data[:2] in begins else []
 
 
 def all_within(data):

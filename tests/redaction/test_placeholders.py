@@ -83,7 +83,7 @@ def test_a_policy_keeps_claims_of_a_token_redacted_as_other_values_and_the_rest_
         "exp": 4102444800, "sub": "ann", "roles": ["a", "b"], "mail": "user1@redacted.invalid",
     }  # fmt: skip
     assert redaction.redact_text(kept) == kept
-    assert redaction.leaks(kept.encode()) == ()
+    assert redaction.text.leaks(kept.encode()) == ()
     record = redaction.record
     assert (record["claims"], record["kept_claims"]) == ({"jwt:1": ["iat"]}, {"mail": 1, "roles": 1, "sub": 1})
     assert claims_in({"redactions": record}, kept) == {"iat": "jwt:1"}
@@ -143,7 +143,7 @@ def test_a_secret_that_becomes_known_late_matches_before_it_is_and_a_word_in_its
 
 def replaying(recording):
     redaction = fresh(policy=PEOPLE)
-    redaction.recall({"redactions": recording.record})
+    redaction.run.recall({"redactions": recording.record})
     return redaction
 
 
@@ -164,7 +164,7 @@ def test_a_replay_knows_the_people_of_its_recording_and_another_person_never_tak
 def put(data, coding="snappy", redaction=None):
     headers = (("content-encoding", coding), ("content-type", "application/json"))
     redaction = redaction or fresh()
-    kept = redaction.headers(headers)
+    kept = redaction.headers.redact_request(headers)
     return redaction.redact_content(HttpCall("PUT", "https://files.test/report", headers=kept, body=Body(data)))
 
 
@@ -195,7 +195,7 @@ def test_a_body_that_cannot_be_read_is_told_from_every_other_one_by_its_digest(c
     assert recording.record["tags"]["opaque:2"] == hashlib.sha256(data).hexdigest()
     for now, same in ((data, True), (data + b"r", False)):
         replay = fresh()
-        replay.recall({"redactions": recording.record})
+        replay.run.recall({"redactions": recording.record})
         assert served(backend(recording, call), put(now, coding, replay)) == [same]
 
 

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.redaction import encodings
-from pytest_agentreplay.redaction.placeholders import merge_disjoint, recut, splice
 from pytest_agentreplay.redaction.places import Places
+from pytest_agentreplay.redaction.spans import merge_disjoint, recut, splice
 
 VALUES = {
     "tmp": "/tmp/pytest-of-ada/pytest-1/test_x0", "temp": "/tmp", "root": "/home/ada lovelace/shop",

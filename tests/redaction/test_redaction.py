@@ -76,7 +76,7 @@ def test_no_guise_of_a_secret_comes_through_and_twice_is_once(value, data):
     once = stored(redaction, text).body.data
     again = stored(redaction, once).body.data
     assert once == again
-    assert redaction.leaks(once) == ()
+    assert redaction.text.leaks(once) == ()
     assert not [needle for needle in needles if needle in re.sub(rb"\[\[redacted:key:\d+\]\]", b"\0", once)]
     assert set(re.findall(rb"\[\[redacted:[^]]*\]\]", once)) == {b"[[redacted:key:1]]"}
 
@@ -89,18 +89,18 @@ def test_what_is_known_and_how_it_is_numbered():
     redaction = knowing("abcdefghijkl", "ghijklmnopqr", "cdefghij")
     assert stored(redaction, b"<abcdefghijklmnopqr>").body.data == b"<[[redacted:key:1]]>", "an overlap is one"
     for prefix in (b"", b"x", b"xy"):
-        assert knowing().leaks(base64.b64encode(prefix + KEY.encode() + b"tail of the file")) == ("key",), prefix
+        assert knowing().text.leaks(base64.b64encode(prefix + KEY.encode() + b"tail of the file")) == ("key",), prefix
     for value in ("", "short", "localhost", "Password", "        ", "00000000"):
         assert not Redaction(Places({})).learn("key", value)
     redaction = Redaction(Places({}))
-    redaction.headers((("Authorization", "Basic " + base64.b64encode(b"ada:correct-horse").decode()),))
-    assert redaction.leaks(b"pw=correct-horse") == ("key",), "the password of basic credentials"
+    redaction.headers.redact_request((("Authorization", "Basic " + base64.b64encode(b"ada:correct-horse").decode()),))
+    assert redaction.text.leaks(b"pw=correct-horse") == ("key",), "the password of basic credentials"
 
 
 def test_lines_of_a_private_key_and_digits_in_json_are_known():
     line = "MIIEvQIBADANBgkqhkiG9w0B"
     redaction = knowing(f"-----BEGIN PRIVATE KEY-----\n{line}\nAoGBAKj34GkxFhD90vcNLYLI\n-----END PRIVATE KEY-----\n")
-    assert redaction.leaks(f'["x", "{line}"]'.encode()) == ("key",)
+    assert redaction.text.leaks(f'["x", "{line}"]'.encode()) == ("key",)
     assert b"BEGIN" in stored(redaction, b"-----BEGIN PRIVATE KEY-----").body.data
     redaction = knowing("4421998877")
     out = stored(redaction, b'{"pin": 4421998877, "text": "4421998877"}').body.data
@@ -113,7 +113,7 @@ def test_lines_of_a_private_key_and_digits_in_json_are_known():
 
 def test_request_headers_are_kept_by_list_and_teach_their_credentials():
     redaction = Redaction(Places({}), allow_headers=["X-Feature"])
-    kept = redaction.headers(
+    kept = redaction.headers.redact_request(
         (
             ("Host", "api.test"), ("Content-Type", "application/json"), ("Authorization", "Bearer " + KEY),
             ("OpenAI-Beta", "assistants=v2"), ("X-Feature", "on"), ("x-api-key", "another-long-key"),
@@ -142,7 +142,7 @@ def test_credentials_of_a_url_go_and_its_placeholders_stay():
         "&sig=[[redacted:key:3]]#access_token=[[redacted:key:4]]"
     )
     assert redaction.redact_content(replace(POST, url=out)).url == out
-    assert redaction.leaks(b"ABC/def123456") == ("key",)
+    assert redaction.text.leaks(b"ABC/def123456") == ("key",)
     back = "https://api.test/v1?next={}"
     sent = replace(POST, url=back.format(quote("[[redacted:key:1]]", safe="")))
     assert Redaction(Places({})).redact_content(sent).url == back.format("[[redacted:key:1]]")
@@ -409,7 +409,7 @@ def test_values_known_late_come_off_the_whole_run_and_places_are_marked_once():
     redaction = Redaction(Places({"tmp": "/tmp/xyz"}))
     run = run_of(redaction)
     assert redaction.learn("secret", "late-secret-1")
-    sealed = redaction.rescan(replace(run, header=redaction.header(run.header)))
+    sealed = redaction.rescan(replace(run, header=redaction.redact_header(run.header)))
     assert "late-secret-1" not in repr(sealed)
     first, second = sealed.exchanges
     assert first.call.url == "https://x.test/[[redacted:secret:1]]"

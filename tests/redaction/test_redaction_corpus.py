@@ -113,7 +113,7 @@ def seen(row, redaction):
 def as_header(redaction, line, row):
     """A request's header, a reply's, and the line in a text."""
     name, _, value = line.partition(": ")
-    asked = () if name.lower() == "set-cookie" else redaction.headers(((name, value),))
+    asked = () if name.lower() == "set-cookie" else redaction.headers.redact_request(((name, value),))
     reply = redaction.redact_outcome(HttpCall("GET", URL), HttpReply(200, headers=((name, value),)))
     yield Seen("request", line.encode(), "".join(kept for _, kept in asked).encode(), written(row))
     yield Seen("reply", line.encode(), "".join(kept for _, kept in reply.headers).encode(), written(row))
@@ -234,7 +234,7 @@ def test_the_value_comes_off_whole_and_no_more_and_twice_is_once(row):
     assert redaction.redact_content(once) == once
     assert redaction.rescan(Run(Header("t"), (Exchange(once, None, 1, None),))).exchanges[0].call == once
     plain = once.body.data if "Content-Encoding" not in dict(once.headers) else zlib.decompress(once.body.data, 47)
-    assert redaction.leaks(plain) == ()
+    assert redaction.text.leaks(plain) == ()
 
 
 def changes(row):

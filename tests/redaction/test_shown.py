@@ -66,7 +66,7 @@ def knowing():
         SearchedText(SECRET.encode(), [], 0),
         secret_guises(SECRET),
         knowing(),
-        knowing()._known.secrets,
+        knowing().run.secrets.secrets,
         Known(),
         list(make_shapes({"a": lambda text: [(0, len(text))]})[0].find(SECRET.encode())),
     ],

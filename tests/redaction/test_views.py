@@ -1,24 +1,25 @@
 from __future__ import annotations
 
+import base64
 import html
 import json
-from urllib.parse import quote
+import quopri
+from urllib.parse import quote, quote_plus
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.redaction.detecting import list_readings
-from pytest_agentreplay.redaction.encodings import (
-    DEEPEST,
+from pytest_agentreplay.redaction.encodings import DEEPEST
+from pytest_agentreplay.redaction.known import Known
+from pytest_agentreplay.redaction.views import (
     View,
     ViewTooDeep,
+    list_views,
     list_views_below,
     squeeze,
-    undo_utf16,
     unescape,
 )
-from pytest_agentreplay.redaction.known import Known
 
 WORD = b"Qz7wLp0xNeedle"
 TEXT = st.text(st.sampled_from("ab \\\"'/\n\t%é€😀&;<{}[]:,u0041nx"), max_size=30)
@@ -36,6 +37,11 @@ CODINGS = {
     "percent": lambda text: "https://h.test/?q=" + quote(text, safe=""),
     "twice": lambda text: "/?q=" + quote(quote(text, safe=""), safe=""),
     "entities": lambda text: "<p>" + "".join(f"&#{ord(char)};" for char in text) + "</p>",
+    "octal": lambda text: (
+        '{"k": "' + "".join(f"\\{byte:03o}" if byte < 128 else chr(byte) for byte in text.encode()) + '"}'
+    ),
+    "form": lambda text: "a=1&q=" + quote_plus(text) + "&b=+2",
+    "mail": lambda text: quopri.encodestring(f"{text} =".encode()).decode(),
     "named": lambda text: "<p>" + html.escape(text) + "</p>",
     "painted": lambda text: text[:5] + "\x1b[31m" + text[5:9] + "\x1b[0m" + text[9:],
 }
@@ -43,8 +49,8 @@ CODINGS = {
 
 def found(data):
     """Where the word is read."""
-    views = ((reading, reading.view.text.find(WORD)) for reading in list_readings(data, deep=True))
-    return [reading.back(at, at + len(WORD)) for reading, at in views if at >= 0]
+    views = ((view, view.text.find(WORD)) for view in list_views(data, deep=True))
+    return [view.map_back(at, at + len(WORD)) for view, at in views if at >= 0]
 
 
 INNER, OUTER = (
@@ -79,9 +85,9 @@ def test_one_layer_of_json_is_what_json_reads(text):
         assert unescape(body.encode()).decode("utf-8", "surrogatepass") == text
 
 
-def test_readings_end_where_escapes_do_and_what_is_escaped_too_often_is_told():
-    assert [reading.view.text for reading in list_readings(b'{"a": "plain"}', deep=True)] == [b'{"a": "plain"}']
-    assert len(list(list_readings(b'{"a": "line\\nline"}', deep=False))) == 1
+def test_views_end_where_escapes_do_and_what_is_escaped_too_often_is_told():
+    assert [view.text for view in list_views(b'{"a": "plain"}', deep=True)] == [b'{"a": "plain"}']
+    assert len(list(list_views(b'{"a": "line\\nline"}', deep=False))) == 1
     data = b'{"a": "x ' + b"\\u005c" + b"u005c" * (DEEPEST + 4) + b'u0041 y"}'
     with pytest.raises(ViewTooDeep) as told:
         list(list_views_below(data))
@@ -92,12 +98,21 @@ def test_readings_end_where_escapes_do_and_what_is_escaped_too_often_is_told():
     assert [view.text.count(b"\\") for view in list_views_below(deep.encode())][-1] == 0
 
 
+def test_base64_is_undone_once_where_it_says_ascii():
+    text = b"# a file of a repository: " + WORD + b" at its end"
+    for letters in (base64.b64encode(text), base64.urlsafe_b64encode(text).rstrip(b"="), base64.encodebytes(text * 3)):
+        data = b'{"file": "' + letters + b'"}'
+        start, end = next(span for span in found(data) if span != (0, 0))
+        assert WORD in base64.b64decode(data[start:end].replace(b"\n", b"") + b"==")
+        assert (end - start) % 4 in {0, 1}
+    twice = base64.b64encode(base64.b64encode(text))
+    picture = base64.b64encode(bytes(range(256)))
+    assert [found(data) for data in (twice, picture)] == [[], []]
+
+
 def test_cut_words_are_joined():
     assert squeeze(View(b"'Qz7w''Lp0x'\nNeedle")).text == b"Qz7wLp0xNeedle"
     assert squeeze(View(b"nothing to join")) is None
-    wide = undo_utf16(View("Qz7wLp".encode("utf-16-le")))
-    assert (wide.text, wide.map_up(1, 3)) == (b"Qz7wLp", (2, 5))
-    assert undo_utf16(View(b"ab\0b")) is None
     known = Known()
     known.learn("key", 'Qz7w"Lp0x' + "Needle")
     for cut in (b"'Qz7w\"''Lp0xNeedle'", b'Qz7w"Lp0\nxNeedle'):

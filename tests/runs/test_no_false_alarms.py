@@ -15,6 +15,7 @@ from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
+from pytest_agentreplay.redaction.text_search import TextSearch
 from pytest_agentreplay.runs.redact import final_scan
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.values import freeze, load
@@ -77,8 +78,8 @@ def test_what_is_escaped_too_often_to_be_read_blocks_a_file():
     text = json.dumps({"k": "a key"})
     for _ in range(9):
         text = json.dumps([text])
-    assert redaction().leaks(text.encode()) == ("opaque",)
-    assert redaction().leaks(json.dumps("\\" * 5000).encode()) == ()
+    assert redaction().text.leaks(text.encode()) == ("opaque",)
+    assert redaction().text.leaks(json.dumps("\\" * 5000).encode()) == ()
 
 
 def test_a_known_value_that_the_lines_of_a_blob_would_cut_is_found():
@@ -135,9 +136,9 @@ def test_the_session_of_a_server_of_tools_is_a_placeholder_both_ways():
     told = made.redact_outcome(POST, HttpReply(200, headers=(("Mcp-Session-Id", identity),)))
     assert told.headers == (("Mcp-Session-Id", "[[redacted:session:1]]"),)
     stored = (("mcp-session-id", "[[redacted:session:1]]"),)
-    assert made.headers((("mcp-session-id", identity),)) == stored
+    assert made.headers.redact_request((("mcp-session-id", identity),)) == stored
     assert made.redact_text(f"session {identity} ended") == "session [[redacted:session:1]] ended"
-    assert replay.headers(stored) == stored
+    assert replay.headers.redact_request(stored) == stored
 
 
 def test_bytes_and_the_reason_of_a_status_with_a_secret_are_redacted_and_can_be_read():
@@ -178,7 +179,7 @@ def test_a_recording_in_which_redaction_takes_more_than_it_has_found_is_refused_
         at = data.find(b"please")
         return [(at, at + 6, b"")] if at >= 0 else []
 
-    monkeypatch.setattr(Redaction, "_find_scattered", taken)
+    monkeypatch.setattr(TextSearch, "_find_scattered", taken)
     made = redaction()
     with pytest.raises(
         Leak, match=r"redaction has changed more than the secrets in the (request|reply|arguments) (to|of)"

@@ -119,7 +119,7 @@ class Sealer:
             kit |= ended.lanes.describe(exchanges, now)
         kit = {key: value for key, value in kit.items() if value not in ([], {}, None)}
         recorded = datetime.fromtimestamp(ended.began / 1e9, UTC).isoformat(timespec="seconds")
-        header = redaction.header(Header("", recorded, ended.began, kit=kit))
+        header = redaction.redact_header(Header("", recorded, ended.began, kit=kit))
         redaction.take_places({})  # a run is found by its name and id, whatever the user and the host are called
         name, identity = (shorten(redaction.redact_text(text), LONG) for text in (ended.name, ended.id))
         texts = {"service": self._service, "version": self._version, "reason": reason, "cold": ended.cold}
@@ -129,7 +129,7 @@ class Sealer:
         kit = {"capture": facts, **header.kit, **values}
         header = replace(header, test=f"{name}/{identity}", outcome=outcome, kit=kit)
         run = Run(header, exchanges)
-        if redaction.has_learnt:  # a value that became known late may stand in what was redacted before
+        if redaction.text.has_learnt:  # a value that became known late may stand in what was redacted before
             run = redaction.rescan(run)
         text, refused = encode(redaction, run)
         return SealedRun(name, recorded.partition("T")[0], identity, text, refused)

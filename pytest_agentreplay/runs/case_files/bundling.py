@@ -231,6 +231,6 @@ def text_copy(name: str, text: str, redaction: Redaction) -> str:
             if (stored := redaction.redact_text(value)) != value:
                 newline = "\n" if text[start:end].endswith("\n") else ""  # a block scalar ends behind its last line
                 text = f"{text[:start]}{json.dumps(stored, ensure_ascii=False)}{newline}{text[end:]}"
-    if not redaction.findings(text.encode()):
+    if not redaction.text.findings(text.encode()):
         return text
     return BARE.sub(lambda match: f"{match['before']}'{match['text']}'", redaction.redact_text(text))  # in comments

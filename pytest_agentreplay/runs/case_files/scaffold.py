@@ -153,9 +153,11 @@ def scaffold(
         **(kept or {}),
     }
     for name, data in contents.items():
-        if name in (kept or {}) and redaction.leaks(data):  # what the run alone gave away stands in its source, too
+        if name in (kept or {}) and redaction.text.leaks(
+            data
+        ):  # what the run alone gave away stands in its source, too
             contents[name] = data = clean_file(data, name, redaction)[0]  # noqa: PLW2901  the bytes that are written
-        if leaks := redaction.leaks(unwrap(data.decode()).encode() if name == RUN else data):
+        if leaks := redaction.text.leaks(unwrap(data.decode()).encode() if name == RUN else data):
             raise Leak(
                 f"{name}: not written, because {', '.join(leaks)} would still be in it, in an encoding that redaction "
                 "does not reach. Name the value: pytest_agentreplay.secret(...), or a policy: --policy FILE"
@@ -177,7 +179,7 @@ def _with_headers(x: Exchange, redaction: Redaction) -> Exchange:
     """Return the exchange with the headers that a recording would keep."""
     call, outcome = x.call, x.outcome
     if isinstance(call, HttpCall):
-        call = replace(call, headers=redaction.headers(call.headers, call.url))
+        call = replace(call, headers=redaction.headers.redact_request(call.headers, call.url))
     if isinstance(outcome, HttpReply):
         kept = tuple(pair for pair in outcome.headers if kept_in_reply(pair[0].lower(), pair[1], frozenset()))
         outcome = replace(outcome, headers=kept)

@@ -82,7 +82,7 @@ def clean_file(data: bytes, file: str, redaction: Redaction) -> tuple[bytes, boo
 def _member(data: bytes, redaction: Redaction, file: str) -> tuple[bytes, bool]:
     text = text_of(data)
     if text is None:
-        return data, not redaction.findings(data)
+        return data, not redaction.text.findings(data)
     kept = clean(text, redaction)
     if OPAQUE in kept and text[:1] in "{[" and is_torn(text, kept):
         msg = f"holds JSON in strings of JSON, more than {DEEPEST} times; redaction sees no deeper: unpack it first"
@@ -160,7 +160,7 @@ class _Headers:
             for session in set_cookies(((name, value),)):
                 self._redaction.learn("cookie", session)
         else:
-            self._redaction.headers(((name, value),))
+            self._redaction.headers.redact_request(((name, value),))
         number = self._numbers.setdefault(rest, len(self._numbers) + 1)
         return f"{prefix}[[redacted:header:{number}]]"
 

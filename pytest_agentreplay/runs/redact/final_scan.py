@@ -46,10 +46,10 @@ def scan_run(redaction: Redaction, run: Run, file: str) -> str:
             "This is a fault of ours: compare that text with what is kept, and report it."
         )
     text = codec.dumps(run)
-    leaks = redaction.leaks(unwrap(text).encode())
+    leaks = redaction.text.leaks(unwrap(text).encode())
     if not leaks:
         return text
-    if redaction.leaks(run.header.test.encode()):
+    if redaction.text.leaks(run.header.test.encode()):
         raise Leak(
             f"{file}: not written, because a known secret ({', '.join(leaks)}) would be in it, in the id of the test.\n"
             'Name the parameter: pytest.param(..., id="a-name"); or name the secret before tests are collected: '
@@ -77,12 +77,12 @@ def next_step(pending: str) -> str:
 
 def rest(redaction: Redaction, run: Run) -> str:
     """Return the text of what may be kept of a run that was refused, what was cut out listed in it; "" for nothing."""
-    if redaction.leaks(run.header.test.encode()):
+    if redaction.text.leaks(run.header.test.encode()):
         return ""
     run, places = cut_leaks(redaction, run)
     places += [f"{rule}: the redactor raised {error}" for rule, error in redaction.broken.items()]
     text = codec.dumps(replace(run, header=replace(run.header, kit={**run.header.kit, CUT: [*places]})))
-    return "" if redaction.leaks(unwrap(text).encode()) else text
+    return "" if redaction.text.leaks(unwrap(text).encode()) else text
 
 
 def cut_leaks(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
@@ -191,10 +191,10 @@ class ResidualRedaction:
         return Body(as_bytes(json.dumps(self._tree(tree, place), ensure_ascii=False)))
 
     def _leaks(self, text: str | bytes) -> tuple[str, ...]:
-        return self._redaction.leaks(as_bytes(unwrap(text)) if isinstance(text, str) else text)
+        return self._redaction.text.leaks(as_bytes(unwrap(text)) if isinstance(text, str) else text)
 
     def _opaque(self, data: str | bytes) -> str:
-        return self._redaction.replace_opaque(as_bytes(data) if isinstance(data, str) else data).decode()
+        return self._redaction.run.replace_opaque(as_bytes(data) if isinstance(data, str) else data).decode()
 
     def _note(self, rules: tuple[str, ...], place: str) -> None:
         line = f"{', '.join(rules)} in {place}"

@@ -45,7 +45,7 @@ def redaction_for(
         secrets = (*secrets, *secret_environment({OF_THE_TEST: environ[OF_THE_TEST]}))
     for category, value in (*secrets, *((CATEGORY, value) for value in list_secrets())):
         made.learn(category, value)
-    made.name(variables)
+    made.run.placeholders.name(variables)
     return made
 
 

@@ -62,7 +62,7 @@ class Review:
             name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
         }
         self.redaction = redaction_for(environ, headers=headers, policy=policy)
-        self.redaction.recall({"redactions": {"tags": list_placeholders(run, text)}})
+        self.redaction.run.recall({"redactions": {"tags": list_placeholders(run, text)}})
         for _ in range(PASSES):
             before = self._counts.total()
             run = self._run(run)
@@ -202,7 +202,7 @@ def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
 
 def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[RuleHit]:
     """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
-    hits = dict(also) | {begin: category for begin, _, category in redaction.findings(data)}
+    hits = dict(also) | {begin: category for begin, _, category in redaction.text.findings(data)}
     found_hits = []
     line, start, at = 1, 0, 0
     for begin in sorted(hits):
@@ -245,7 +245,7 @@ def redact_snapshot(file: Path, policy: Policy, environ: Mapping[str, str], reas
         return Redacted(file, [])
     reason = review.redaction.redact_text(reason)
     text = reseal(snapshot, review, reason, file=format_path(file))
-    if leaks := review.redaction.leaks(unwrap(text).encode()):
+    if leaks := review.redaction.text.leaks(unwrap(text).encode()):
         raise Leak(
             f"{format_path(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
