@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import enum
 import functools
-import math
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
@@ -91,7 +91,8 @@ def freeze_call(arguments: Mapping[str, Any], receiver: Any = None, policy: Argu
         policy: What is compared of objects.
     """
     policy = policy or ArgumentPolicy()
-    walk = Walk(policy)
+    walk = Walk(policy, policy.codecs, limit=MOST)
+    walk.scalars = {str: _write_text}
     frozen = FrozenCall(gaps=walk.gaps, instances=walk.instances)
     for name, value in arguments.items():
         try:
@@ -100,7 +101,8 @@ def freeze_call(arguments: Mapping[str, Any], receiver: Any = None, policy: Argu
             frozen.arguments[name] = policy.write_within_limit(walk, value, (None, name))
     if receiver is not None:
         policy = replace(policy, is_receiver=True)
-        walk.policy, walk.scalars = policy, {str: _write_text, **dict.fromkeys(_TIMES, policy.write_time)}
+        walk.policy = policy
+        walk.scalars |= dict.fromkeys(_TIMES, policy.write_time)
         frozen.receiver = policy.write_within_limit(walk, receiver, (None, "self"))
     return frozen
 
@@ -110,7 +112,7 @@ def is_same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
 
     Dicts and sets are compared without order. Instances of a codec's type are compared by what it freezes them to.
     """
-    walk = Walk(ArgumentPolicy(codecs, limit=math.inf))
+    walk = Walk(ArgumentPolicy(), codecs)
     first, second = (canonical(walk.write(value, None, None)) for value in (a, b))
     return first == second and not walk.gaps
 
@@ -125,8 +127,6 @@ class ArgumentPolicy:
         changed: The attributes of an instance that frozen tools have changed so far.
         is_reading: Whether a number or a moment in the receiver is the time of this process, and compared by its class.
         hidden: The attributes of the receiver that are not compared.
-        limit: Containers and instances that are read of one argument, or of one attribute of a receiver.
-        scalars: By class, what stands for a scalar; None where it is written as any other.
         is_receiver: Whether the object is one that a method is called on, which stands in every call.
     """
 
@@ -135,8 +135,6 @@ class ArgumentPolicy:
     changed: Callable[[Any], Collection[str]] = lambda _: ()
     is_reading: Callable[[Any], bool] = lambda _: False
     hidden: Collection[str] = ()
-    limit: float = MOST
-    scalars: Mapping[type, Callable[[Walk, Any], Json]] = field(default_factory=lambda: {str: _write_text})
     is_receiver: bool = False
 
     def write_within_limit(self, walk: Walk, value: Any, place: Any) -> Json:
@@ -322,10 +320,8 @@ def _shorten(written: Json) -> Json:
 
 def _is_data(value: Any) -> bool:
     kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        return all(map(_is_data, value))
-    if kind is dict:
-        return all(map(_is_data, value)) and all(map(_is_data, value.values()))
+    if kind in (list, tuple, set, frozenset, dict):
+        return all(map(_is_data, (*value, *value.values()) if kind is dict else value))
     return value is None or kind is bool or kind in tags.TAG_OF or isinstance(value, enum.Enum)
 
 
@@ -333,9 +329,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
     """What a function has bound, by name, without itself."""
     variables: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
+        with suppress(ValueError):  # of a cell that is not filled yet
             if cell.cell_contents is not function:
                 variables[name] = cell.cell_contents
-        except ValueError:
-            continue  # a cell that is not filled yet
     return variables

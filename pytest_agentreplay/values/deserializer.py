@@ -106,19 +106,19 @@ class _Reader:
             factory = None if payload[0] is None else FACTORIES[payload[0]]
             return kind(factory, self._read_pairs(payload[1], hint, place))
         if issubclass(kind, dict):
-            return kind(self._read_pairs(payload, hint, place))
+            return kind(dict(self._read_pairs(payload, hint, place)))
         if kind is tuple:
             return tuple(self._read_items(payload, hint, tuple, place))
         if kind is collections.deque:
             return kind(self.read(payload[0], hint, place), payload[1])
         return kind(self.read(payload, hint, place))
 
-    def _read_pairs(self, payload: Any, hint: Any, place: Any) -> dict[Any, Any]:
+    def _read_pairs(self, payload: Any, hint: Any, place: Any) -> list[tuple[Any, Any]]:
         for_key, for_value = hints.of_pairs(hint)
-        pairs = {}
+        pairs = []
         for raw, part in payload:
             key = self.read(raw, for_key, place)
-            pairs[key] = self.read(part, for_value, (place, (key,)))
+            pairs.append((key, self.read(part, for_value, (place, (key,)))))
         return pairs
 
     def _read_arm(self, payload: Any, hint: Any, place: Any) -> Any:

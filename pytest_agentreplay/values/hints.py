@@ -173,11 +173,9 @@ def spell_hint(hint: Any) -> str:
         return "Any"
     if hint is ...:
         return "..."
-    if isinstance(hint, Arms):
-        return " | ".join(map(spell_hint, hint.hints))
     origin, args = get_origin(hint), get_args(hint)
-    if origin is Union or origin is types.UnionType:
-        return " | ".join(map(spell_hint, args))
+    if isinstance(hint, Arms) or origin is Union or origin is types.UnionType:
+        return " | ".join(map(spell_hint, hint.hints if isinstance(hint, Arms) else args))
     if isinstance(origin, type):
         return f"{dotted_name(origin)}[{', '.join(map(spell_hint, args))}]"
     if isinstance(hint, type):

@@ -6,7 +6,7 @@ for the tool; the patch, which knows the tool, fills it in.
 
 from __future__ import annotations
 
-import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotFreeze
@@ -19,7 +19,7 @@ from pytest_agentreplay.values.rows import list_unloaded, load_columns, row_apar
 from pytest_agentreplay.values.serializer import Walk, format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.values.objects import Codec
@@ -39,7 +39,7 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
         return tags.copy_plain(value)  # type: ignore[no-any-return]
     except (tags.NotPlain, RecursionError):
         pass
-    walk = Walk(_ResultPolicy(value, codecs))
+    walk = Walk(_ResultPolicy(value, codecs), codecs)
     try:
         data = walk.write(value, hint, None)
         # What is JSON, leaves and containers alone comes back by the tables: the tests prove it, not each call.
@@ -50,7 +50,7 @@ def freeze(value: Any, *, hint: Any = None, codecs: Sequence[Codec] = ()) -> Jso
         raise CannotFreeze("the value is nested too deeply to be frozen", path="$", kind=kind) from None
     # Once more, with a proof of each instance: a union passes over an arm that does not bring its value back, and else
     # the innermost value that does not come back is the one blamed.
-    data = Walk(_ResultPolicy(value, codecs, is_proving=True)).write(value, hint, None)
+    data = Walk(_ResultPolicy(value, codecs, is_proving=True), codecs).write(value, hint, None)
     if _comes_back(value, data, hint, codecs):
         return data
     raise refusal_of(value, value, None, _UNEQUAL)
@@ -60,7 +60,7 @@ def _comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> b
     """Return whether `load` makes what `value` is from `data`."""
     try:
         again = load(data, hint=hint, codecs=codecs)
-        written = Walk(_ResultPolicy(again, codecs)).write(again, hint, None)
+        written = Walk(_ResultPolicy(again, codecs), codecs).write(again, hint, None)
         # Equal texts are equal values. Others may be too: a set of rows has another order, a union another arm.
         return canonical(written) == canonical(data) or is_same(value, again, codecs=codecs)
     except RecursionError:
@@ -69,16 +69,16 @@ def _comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> b
         return False  # a class or a codec of the user's that raises: it is refused by name
 
 
+@dataclass(slots=True)
 class _ResultPolicy:
-    """A result comes back as it was, so what nobody knows how to make again is refused."""
+    """A result comes back as it was, so what nobody knows how to make again is refused.
 
-    limit = math.inf
-    scalars: Mapping[type, Callable[[Walk, Any], Json]] = {}
+    `root` is the whole result. With `is_proving` each instance is shown to come back as soon as it is written.
+    """
 
-    def __init__(self, root: Any, codecs: Sequence[Codec], *, is_proving: bool = False) -> None:
-        self.root = root
-        self.codecs = codecs
-        self.is_proving = is_proving
+    root: Any
+    codecs: Sequence[Codec]
+    is_proving: bool = False
 
     def write_unknown(self, walk: Walk, value: Any, place: Any, reason: str) -> Json:
         del walk

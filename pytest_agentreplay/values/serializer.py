@@ -11,6 +11,7 @@ walks need none.
 from __future__ import annotations
 
 import collections
+import math
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay.errors import CannotFreeze
@@ -55,16 +56,7 @@ class Policy(Protocol):
     """What results and arguments differ in. Each method returns what stands for a value, or refuses the value.
 
     A method gets the walk, to write parts by, and the place of the value, for messages.
-
-    Attributes:
-        codecs: How instances of single classes are written.
-        limit: Containers and instances that are read.
-        scalars: By class, what stands for a scalar; None where it is written as any other.
     """
-
-    codecs: Sequence[Codec]
-    limit: float
-    scalars: Mapping[type, Callable[[Walk, Any], Json]]
 
     def write_unknown(self, walk: Walk, value: Any, place: Any, reason: str) -> Json:
         """A leaf or a container that has no exact form, for that reason."""
@@ -86,6 +78,10 @@ class Walk:
     """One walk over one value, and what was met on it.
 
     Attributes:
+        policy: What is decided otherwise of results and of arguments.
+        codecs: How instances of single classes are written, by class.
+        limit: Containers and instances that are read before TooManyObjects is raised.
+        scalars: By class, what stands for a scalar; None where it is written as any other.
         open: The ids of the containers and instances that are being written, outermost first.
         rows: The rows of a database by id, in the order in which they were met.
         has_objects: Whether something was met that is neither JSON nor a leaf or a container of the standard library.
@@ -93,12 +89,13 @@ class Walk:
         instances: Each instance that is written by its attributes, with what was written.
     """
 
-    __slots__ = ("codecs", "count", "gaps", "has_objects", "instances", "open", "policy", "rows", "scalars")
+    __slots__ = ("codecs", "count", "gaps", "has_objects", "instances", "limit", "open", "policy", "rows", "scalars")
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: Policy, codecs: Sequence[Codec], *, limit: float = math.inf) -> None:
         self.policy = policy
-        self.scalars = policy.scalars
-        self.codecs = {codec.type: codec for codec in policy.codecs}
+        self.codecs = {codec.type: codec for codec in codecs}
+        self.limit = limit
+        self.scalars: dict[type, Callable[[Walk, Any], Json]] = {}
         self.open: dict[int, None] = {}
         self.rows: dict[int, int] = {}
         self.count = 0
@@ -123,7 +120,7 @@ class Walk:
         if isinstance(hint, hints.Arms):
             return self._write_union(value, hint, place)
         self.count += 1
-        if self.count > self.policy.limit:
+        if self.count > self.limit:
             raise TooManyObjects
         self.open[id(value)] = None
         try:

@@ -28,28 +28,26 @@ _PARTS = {
 }
 
 
+def _read_items(base: Any, value: Any) -> Any:
+    return base(base.__iter__(value))
+
+
 def _read_time(base: Any, value: Any) -> Any:
     fold = {"fold": value.fold} if "tzinfo" in _PARTS[base] else {}
     return base(*(getattr(value, name) for name in _PARTS[base]), **fold)
 
 
 # By the methods of the base: what a subclass has overridden is not called.
-_BASES: dict[type, Callable[[Any], Any]] = {
-    list: lambda value: list(list.__iter__(value)),
-    dict: lambda value: dict(dict.items(value)),
-    tuple: lambda value: tuple(tuple.__iter__(value)),
-    set: lambda value: set(set.__iter__(value)),
-    frozenset: lambda value: frozenset(frozenset.__iter__(value)),
-    collections.deque: lambda value: collections.deque(collections.deque.__iter__(value), value.maxlen),
-    str: str.__str__,
-    int: int.__int__,
-    float: float.__float__,
-    complex: complex.__complex__,
-    bytes: lambda value: bytes.__getnewargs__(value)[0],
-    bytearray: lambda value: bytearray(memoryview(value)),
+_BASES: dict[type, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys((list, tuple, set, frozenset), _read_items),
+    dict: lambda base, value: base(base.items(value)),
+    collections.deque: lambda base, value: base(base.__iter__(value), value.maxlen),
+    **dict.fromkeys((str, int, float, complex), lambda base, value: getattr(base, f"__{base.__name__}__")(value)),
+    bytes: lambda base, value: base.__getnewargs__(value)[0],
+    bytearray: lambda base, value: base(memoryview(value)),
     # A datetime is a date too, so it stands first.
-    **{base: functools.partial(_read_time, base) for base in _PARTS},
-    BaseException: lambda value: tuple(value.args),
+    **dict.fromkeys(_PARTS, _read_time),
+    BaseException: lambda _, value: tuple(value.args),
 }
 _DICTS = (collections.OrderedDict, collections.defaultdict, dict)
 _FILLED = (list, set, bytearray, collections.deque)
@@ -73,7 +71,7 @@ def base_of(value: Any) -> Base | None:
     if base is None and value.__class__ is not cls:
         # A proxy, which isinstance takes for what it stands for, and which cannot be read as that.
         base = next((base for base in _BASES if isinstance(value, base)), None)
-    return None if base is None else Base(base, _BASES[base](value))
+    return None if base is None else Base(base, _BASES[base](base, value))
 
 
 @functools.lru_cache(maxsize=512)
