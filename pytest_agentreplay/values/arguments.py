@@ -159,11 +159,6 @@ class ArgumentPolicy:
         del walk
         return {"$state": [dotted_name(type(value)), "now"]} if self.is_reading(value) else None
 
-    def write_unknown(self, walk: Walk, value: Any, place: Any, reason: str) -> Json:
-        """A container or leaf that a result could not be made of, by its state."""
-        del reason
-        return self._write_state(walk, value, place)
-
     def write_cycle(self, walk: Walk, value: Any, place: Any) -> Json:
         """A value inside itself by the number of levels that it stands above."""
         del place
@@ -201,7 +196,7 @@ class ArgumentPolicy:
             return self._write_content(walk, content, content.kind or dotted_name(kind), place)
         shape = shape_of(kind)
         if shape is None:
-            return self._write_state(walk, value, place)
+            return self.write_unknown(walk, value, place)
         parts = shape.apart(value)
         if shape.tag == "$object" and isinstance(parts, dict):
             return {"$object": self._write_attributes(walk, value, parts, place)}
@@ -220,21 +215,23 @@ class ArgumentPolicy:
             return {"$opaque": kind}
         return {"$state": [kind, walk.write(content.parts, None, place)]}
 
-    def _write_state(self, walk: Walk, value: Any, place: Any) -> Json:
+    def write_unknown(self, walk: Walk, value: Any, place: Any, reason: str = "") -> Json:
+        """By its state: what is no result may still be compared."""
+        del reason
         kind: Any = type(value)
         if isinstance(value, type):
             return {"$state": ["type", dotted_name(value)]}
         if kind in _CODE:
             return {"$state": [dotted_name(kind), self._write_code(walk, value, place)]}
-        base = base_of(value)
-        if base is None and has_hidden_state(kind):
+        items = base_of(value)
+        if items is None and has_hidden_state(kind):
             made = reduce_instance(value)
             if made is None:
                 return _write_gap(walk, value, place, "has a state that cannot be read")
             return {"$state": [dotted_name(kind), walk.write_items(made, None, place)]}
-        if base is None and kind is object:
+        if items is None and kind is object:
             return _write_gap(walk, value, place, "has nothing to compare it by")
-        attributes = attributes_of(value) if base is None else {**attributes_of(value), ITEMS: base.value}
+        attributes = attributes_of(value) if items is None else {**attributes_of(value), ITEMS: items}
         return {"$state": self._write_attributes(walk, value, attributes, place)}
 
     def _write_attributes(self, walk: Walk, value: Any, parts: Mapping[str, Any], place: Any) -> list[Json]:
@@ -258,15 +255,13 @@ class ArgumentPolicy:
 
     def _write_class(self, walk: Walk, value: type, place: Any) -> Json:
         """A class that a method is called on: its name, and its data; methods and descriptors are code."""
-        data: JsonObject = {}
         walk.open[id(value)] = None
+        members = (member for base in reversed(value.__mro__[:-1]) for member in vars(base).items())
+        data = {name: part for name, part in members if name[:1] != "_" and _is_data(part)}
         try:
-            for base in reversed(value.__mro__[:-1]):
-                fields = {name: part for name, part in vars(base).items() if name[:1] != "_" and _is_data(part)}
-                data |= walk.write_fields(fields, {}, place)
+            return {"$state": ["type", {"class": dotted_name(value), **walk.write_fields(data, {}, place)}]}
         finally:
             walk.open.pop(id(value), None)
-        return {"$state": ["type", {"class": dotted_name(value), **data}]}
 
     def _write_code(self, walk: Walk, value: Any, place: Any) -> Json:
         """A function by its name and what it has bound; its body is code, which is not compared."""

@@ -211,9 +211,7 @@ def _tagged_to_plain(tag: str, payload: Json) -> object:
             return to_plain(content)
         case "$object" | "$enum" | "$secret", content:
             return to_plain(content)
-        case "$cycle", [name, *_]:
-            return f"<{name}>"
-        case "$opaque", name:
+        case ("$cycle", [name, *_]) | ("$opaque", name):
             return f"<{name}>"
         case _:
             return {tag: payload}

@@ -104,8 +104,8 @@ def _attributes_apart(value: Any, names: Iterable[str]) -> dict[str, Any]:
 
 
 def _add_items(value: Any, parts: dict[str, Any]) -> dict[str, Any]:
-    base = base_of(value)
-    return parts if base is None else {**parts, ITEMS: base.value}
+    items = base_of(value)
+    return parts if items is None else {**parts, ITEMS: items}
 
 
 def _attributes_together(cls: Any, parts: Mapping[str, Any]) -> Any:

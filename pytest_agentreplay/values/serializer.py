@@ -189,7 +189,7 @@ class Walk:
         """Write a value by the arm of the union whose class it has; what needs no class is written as it is."""
         failures: list[CannotFreeze] = []
         rows = self.rows
-        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, *pair)):
+        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, pair[1])):
             self.rows = dict(rows)  # without those that an arm which failed has numbered
             try:
                 data = self.write(value, arm, place)
@@ -200,14 +200,12 @@ class Walk:
         raise failures[0]
 
 
-def _distance(value: Any, index: int, arm: Any) -> tuple[int, int]:
-    """Order in which arms are tried: the value as it is, then its own class, then a base of it, then the rest."""
-    if arm is None:
-        return 0, index
+def _distance(value: Any, arm: Any) -> int:
+    """How late an arm is tried: the value as it is, then its own class, then a base of it, then the rest."""
     cls = hints.class_of(arm)
     if cls is None:
-        return 3, index
-    return 1 if cls is type(value) else 2 if isinstance(value, cls) else 4, index
+        return 0 if arm is None else 3
+    return 1 if cls is type(value) else 2 if isinstance(value, cls) else 4
 
 
 def format_path(place: Any) -> str:

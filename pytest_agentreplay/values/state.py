@@ -12,7 +12,7 @@ import datetime as dt
 import functools
 import struct
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,21 +57,17 @@ EXACT = frozenset((*_BASES, *_DICTS, collections.Counter))
 _POINTER = struct.calcsize("P")
 
 
-class Base(NamedTuple):
-    """What an instance is as the built-in class that it derives from: `value` is of exactly that class."""
+def base_of(value: Any) -> Any:
+    """The built-in content of an instance: the items of a list, the text of a string; None where there is none.
 
-    type: type
-    value: Any
-
-
-def base_of(value: Any) -> Base | None:
-    """The built-in content of an instance: the items of a list, the text of a string; None where there is none."""
+    It is of exactly the built-in class; of an exception it is the tuple of its arguments.
+    """
     cls: Any = type(value)
     base = builtin_of(cls) or (BaseException if issubclass(cls, BaseException) else None)
     if base is None and value.__class__ is not cls:
         # A proxy, which isinstance takes for what it stands for, and which cannot be read as that.
         base = next((base for base in _BASES if isinstance(value, base)), None)
-    return None if base is None else Base(base, _BASES[base](base, value))
+    return None if base is None else _BASES[base](base, value)
 
 
 @functools.lru_cache(maxsize=512)
