@@ -17,24 +17,25 @@ from __future__ import annotations
 import enum
 import functools
 import re
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.values import hints, tags
-from pytest_agentreplay.values.deserializer import at_key, format_path
-from pytest_agentreplay.values.objects import PRIVATE, UNSET, shape_of
+from pytest_agentreplay.values import tags
+from pytest_agentreplay.values.hints import dotted_name
+from pytest_agentreplay.values.objects import ITEMS, PRIVATE, UNSET, shape_of
 from pytest_agentreplay.values.rows import list_unloaded, row_apart
-from pytest_agentreplay.values.serializer import Serializer
+from pytest_agentreplay.values.serializer import Gap, TooManyObjects, Walk, format_path
 from pytest_agentreplay.values.state import attributes_of, base_of, has_hidden_state, reduce_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.values.objects import Codec, ObjectShape
+    from pytest_agentreplay.values.objects import Codec
 
 MOST = 10_000
 """Containers and instances that are read of one argument, or of one attribute of a receiver: about 20 ms."""
@@ -45,9 +46,10 @@ LARGEST_ARRAY = 1_000_000
 LONGEST = 4000
 """Characters of an attribute of a receiver that are stored; of a longer one its length and digest."""
 
-_TIMES = (float, int, datetime)
+_TIMES: tuple[type, ...] = (float, int, datetime)
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _MEMBER = frozenset({"_value_", "_name_", "__objclass__", "_sort_order_", "_inverted_"})
+_CODE = frozenset({FunctionType, MethodType, BuiltinFunctionType, ModuleType, functools.partial})
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,14 +67,6 @@ class ArgumentContent:
     kind: str = ""
 
 
-class Gap(NamedTuple):
-    """A place that is compared by class alone: its path, the class, and why."""
-
-    path: str
-    kind: str
-    why: str
-
-
 @dataclass(slots=True)
 class FrozenCall:
     """A call's `arguments` and `receiver` as JSON, with the gaps in them, and each instance with its written state."""
@@ -85,239 +79,222 @@ class FrozenCall:
 
 def freeze_arguments(arguments: Mapping[str, Any], *, codecs: Sequence[Codec] = ()) -> JsonObject:
     """Return the arguments of a call as JSON to compare calls by. Never fails, and is never thawed."""
-    return freeze_call(arguments, codecs=codecs).arguments
+    return freeze_call(arguments, policy=ArgumentPolicy(codecs)).arguments
 
 
-def freeze_call(
-    arguments: Mapping[str, Any],
-    receiver: Any = None,
-    *,
-    codecs: Sequence[Codec] = (),
-    content: Callable[[Any], ArgumentContent | None] = lambda _: None,
-    changed: Callable[[Any], Collection[str]] = lambda _: (),
-    is_reading: Callable[[Any], bool] = lambda _: False,
-    hidden: Collection[str] = (),
-) -> FrozenCall:
+def freeze_call(arguments: Mapping[str, Any], receiver: Any = None, policy: ArgumentPolicy | None = None) -> FrozenCall:
     """Return a call as JSON to compare calls by, and what of it is not compared. Never fails.
 
     Args:
         arguments: The arguments by parameter name.
         receiver: The instance or the class that a method is called on; None of a function.
+        policy: What is compared of objects.
+    """
+    policy = policy or ArgumentPolicy()
+    walk = Walk(policy, policy.codecs, limit=MOST)
+    walk.scalars = {str: _write_text}
+    frozen = FrozenCall(gaps=walk.gaps, instances=walk.instances)
+    for name, value in arguments.items():
+        try:
+            frozen.arguments[name] = tags.copy_plain(value)
+        except (tags.NotPlain, RecursionError):
+            frozen.arguments[name] = policy.write_within_limit(walk, value, (None, name))
+    if receiver is not None:
+        policy = replace(policy, is_receiver=True)
+        walk.policy = policy
+        walk.scalars |= dict.fromkeys(_TIMES, policy.write_time)
+        frozen.receiver = policy.write_within_limit(walk, receiver, (None, "self"))
+    return frozen
+
+
+def is_same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
+    """Return whether `b` could stand for `a`: they are one value to whoever compares arguments, and are read whole.
+
+    Dicts and sets are compared without order. Instances of a codec's type are compared by what it freezes them to.
+    """
+    walk = Walk(ArgumentPolicy(), codecs)
+    first, second = (canonical(walk.write(value, None, None)) for value in (a, b))
+    return first == second and not walk.gaps
+
+
+@dataclass
+class ArgumentPolicy:
+    """An argument is only compared: what has no form of its own is written by its state, or reported as a gap.
+
+    Attributes:
         codecs: How instances of single classes are written.
         content: What objects that have no state of their own to read are compared by; None of those that have.
         changed: The attributes of an instance that frozen tools have changed so far.
         is_reading: Whether a number or a moment in the receiver is the time of this process, and compared by its class.
         hidden: The attributes of the receiver that are not compared.
+        is_receiver: Whether the object is one that a method is called on, which stands in every call.
     """
-    frozen = FrozenCall()
-    for name, value in arguments.items():
-        try:
-            frozen.arguments[name] = tags.copy_plain(value)
-        except (tags.NotPlain, RecursionError):
-            frozen.arguments[name] = _ArgumentReader(value, frozen, codecs, content, changed).freeze_value(value, name)
-    if receiver is not None:
-        reader = _ArgumentReader(receiver, frozen, codecs, content, changed, is_reading=is_reading, hidden=hidden)
-        frozen.receiver = reader.freeze_value(receiver, "self")
-    return frozen
 
+    codecs: Sequence[Codec] = ()
+    content: Callable[[Any], ArgumentContent | None] = lambda _: None
+    changed: Callable[[Any], Collection[str]] = lambda _: ()
+    is_reading: Callable[[Any], bool] = lambda _: False
+    hidden: Collection[str] = ()
+    is_receiver: bool = False
 
-class _TooLarge(Exception):
-    """More than MOST containers and instances."""
-
-
-class _ArgumentReader(Serializer):
-    """One walk over one argument."""
-
-    __slots__ = ("changed", "content", "count", "frozen", "hidden", "is_reading", "receiver")
-
-    def __init__(
-        self,
-        root: Any,
-        frozen: FrozenCall,
-        codecs: Sequence[Codec],
-        content: Callable[[Any], ArgumentContent | None],
-        changed: Callable[[Any], Collection[str]],
-        *,
-        is_reading: Callable[[Any], bool] | None = None,
-        hidden: Collection[str] = (),
-    ) -> None:
-        super().__init__(root, codecs, lenient=True)
-        self.frozen = frozen
-        self.content = content
-        self.changed = changed
-        self.receiver = is_reading is not None
-        self.is_reading = is_reading
-        self.hidden = hidden
-        self.count = 0
-
-    def freeze_value(self, value: Any, name: str) -> Json:
+    def write_within_limit(self, walk: Walk, value: Any, place: Any) -> Json:
         """Return one value, or its class alone where all of it is too much or cannot be looked at."""
-        return self._within_bounds(value, at_key(None, name))
-
-    def _within_bounds(self, value: Any, place: Any) -> Json:
-        opened, gaps = dict(self.open), len(self.frozen.gaps)
-        self.count = 0
+        gaps = len(walk.gaps)
+        walk.count = 0
         try:
-            if self.receiver and isinstance(value, type):
-                return self._class(value, place)
-            return self.walk(value, None, place)
-        except _TooLarge:
-            del self.frozen.gaps[gaps:]
-            return self._gap(value, place, f"holds more than {MOST:,} objects")
+            if self.is_receiver and isinstance(value, type):
+                return self._write_class(walk, value, place)
+            return walk.write(value, None, place)
+        except TooManyObjects:
+            del walk.gaps[gaps:]
+            return _write_gap(walk, value, place, f"holds more than {MOST:,} objects")
         except RecursionError:
-            return self._gap(value, place, "is nested too deeply")
+            return _write_gap(walk, value, place, "is nested too deeply")
         except Exception as error:
             # A codec's or a property's own exception, raised by the class of the user's that was looked at.
-            return self._gap(value, place, f"raised {type(error).__name__} when it was looked at")
-        finally:
-            self.open = opened
+            return _write_gap(walk, value, place, f"raised {type(error).__name__} when it was looked at")
 
-    def walk(self, value: Any, hint: Any, place: Any) -> Json:
-        if type(value) is str and self.open and " at 0x" in value:
-            value = _ADDRESS.sub(" at 0x...", value)  # a repr that was kept: another one in each process
-        if self.is_reading is not None and type(value) in _TIMES and self.is_reading(value):
-            return {"$state": [hints.dotted_name(type(value)), "now"]}
-        return super().walk(value, hint, place)
+    def write_time(self, walk: Walk, value: Any) -> Json:
+        """A time of this process, which is another one in a replay, by its class."""
+        del walk
+        return {"$state": [dotted_name(type(value)), "now"]} if self.is_reading(value) else None
 
-    def _walk_into(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
-        self.count += 1
-        if self.count > MOST:
-            raise _TooLarge
-        return super()._walk_into(value, kind, hint, place)
+    def write_cycle(self, walk: Walk, value: Any, place: Any) -> Json:
+        """A value inside itself by the number of levels that it stands above."""
+        del place
+        levels = len(walk.open) - [*walk.open].index(id(value))
+        return {"$cycle": [dotted_name(type(value)), levels]}
 
-    def _write_coded(self, value: Any, codec: Codec, place: Any) -> Json:
-        if self.receiver and getattr(value, "nbytes", 0) > LARGEST_ARRAY:
-            return self._gap(value, place, f"holds more than {LARGEST_ARRAY:,} bytes")
+    def write_coded(self, walk: Walk, value: Any, codec: Codec, place: Any) -> Json:
+        """By its codec, or as an instance without one where the codec raises."""
+        if self.is_receiver and getattr(value, "nbytes", 0) > LARGEST_ARRAY:
+            return _write_gap(walk, value, place, f"holds more than {LARGEST_ARRAY:,} bytes")
         try:
             parts = codec.freeze(value)
         except Exception:
-            return self._instance(value, type(value), None, place)
-        return {"$codec": [hints.dotted_name(type(value)), self.walk(parts, None, place)]}
+            return self.write_instance(walk, value, None, place)
+        return {"$codec": [dotted_name(type(value)), walk.write(parts, None, place)]}
 
-    def _write_cycle(self, value: Any, place: Any) -> Json:
-        del place
-        levels = len(self.open) - [*self.open].index(id(value))
-        return {"$cycle": [hints.dotted_name(type(value)), levels]}
-
-    def _refuse(self, value: Any, place: Any, why: str = "") -> Json:
-        """A container or leaf that a result could not be made of is written by its state."""
-        del why
-        return self._state(value, type(value), place)
-
-    def _row(self, value: Any, place: Any) -> Json:
+    def write_row(self, walk: Walk, value: Any, place: Any) -> Json:
         """A row by what is loaded of it, which is not always all; nothing is loaded to compare it."""
         if missing := list_unloaded(value):
             why = f"is a row with expired columns ({', '.join(missing)}): call session.refresh(row) before"
-            self.frozen.gaps.append(Gap(format_path(place), hints.dotted_name(type(value)), why))
+            _write_gap(walk, value, place, why)
         parts, stands = row_apart(value)
         if "identity" in stands:
             parts["__identity__"] = stands["identity"]
         parts |= stands.get("related", {})
         kind: Any = type(value)
-        tag = "$state" if shape_of(kind) is None else "$object"
-        return {tag: self._attributes(value, kind, parts, place)}
+        return {"$object" if shape_of(kind) else "$state": self._write_attributes(walk, value, parts, place)}
 
-    def _instance(self, value: Any, kind: type, hint: Any, place: Any) -> Json:
+    def write_instance(self, walk: Walk, value: Any, hint: Any, place: Any) -> Json:
+        """By what its library or its kind of class is compared by, else by its state."""
         del hint
+        kind: Any = type(value)
         content = self.content(value)
         if content is not None:
-            return self._content(kind, content, place)
+            return self._write_content(walk, content, content.kind or dotted_name(kind), place)
         shape = shape_of(kind)
         if shape is None:
-            return self._state(value, kind, place)
-        if shape.tag == "$enum":
-            return self._member(value, kind, shape, place)
+            return self.write_unknown(walk, value, place)
         parts = shape.apart(value)
         if shape.tag == "$object" and isinstance(parts, dict):
-            return {"$object": self._attributes(value, kind, parts, place)}
-        return {shape.tag: [hints.dotted_name(kind), self.walk(parts, None, place)]}
-
-    def _member(self, value: Any, kind: type, shape: ObjectShape, place: Any) -> Json:
-        """A member by its name and its value: a name stays when someone changes what stands behind it."""
+            return {"$object": self._write_attributes(walk, value, parts, place)}
+        if shape.tag != "$enum":
+            return {shape.tag: [dotted_name(kind), walk.write(parts, None, place)]}
+        # A member by its name and its value: a name stays when someone changes what stands behind it.
+        inner = walk.write(enum.Enum.__dict__["value"].__get__(value, kind), None, place)
         state = {name: part for name, part in attributes_of(value).items() if name not in _MEMBER}
-        inner = enum.Enum.__dict__["value"].__get__(value, kind)
-        member: list[Json] = [hints.dotted_name(kind), shape.apart(value), self.walk(inner, None, place)]
-        if state:
-            member.append({name: self.walk(part, None, at_key(place, name)) for name, part in state.items()})
-        return {"$enum": member}
+        return {"$enum": [dotted_name(kind), parts, inner, *([walk.write_fields(state, {}, place)] if state else [])]}
 
-    def _content(self, kind: type, content: ArgumentContent, place: Any) -> Json:
-        inner, shown_kind = self.receiver and len(self.open) > 1, content.kind or hints.dotted_name(kind)
-        if content.gap and not (content.service and inner):
-            self.frozen.gaps.append(Gap(format_path(place), shown_kind, content.gap))
+    def _write_content(self, walk: Walk, content: ArgumentContent, kind: str, place: Any) -> Json:
+        is_inner = self.is_receiver and len(walk.open) > 1
+        if content.gap and not (content.service and is_inner):
+            walk.gaps.append(Gap(format_path(place), kind, content.gap))
         if content.parts is None:
-            return {"$opaque": shown_kind}
-        return {"$state": [shown_kind, self.walk(content.parts, None, place)]}
+            return {"$opaque": kind}
+        return {"$state": [kind, walk.write(content.parts, None, place)]}
 
-    def _state(self, value: Any, kind: type, place: Any) -> Json:
+    def write_unknown(self, walk: Walk, value: Any, place: Any, reason: str = "") -> Json:
+        """By its state: what is no result may still be compared."""
+        del reason
+        kind: Any = type(value)
         if isinstance(value, type):
-            return {"$state": ["type", hints.dotted_name(value)]}
+            return {"$state": ["type", dotted_name(value)]}
         if kind in _CODE:
-            return {"$state": [hints.dotted_name(kind), self._code(value, place)]}
-        base = base_of(value)
-        if base is None and has_hidden_state(kind):
+            return {"$state": [dotted_name(kind), self._write_code(walk, value, place)]}
+        items = base_of(value)
+        if items is None and has_hidden_state(kind):
             made = reduce_instance(value)
             if made is None:
-                return self._gap(value, place, "has a state that cannot be read")
-            return {"$state": [hints.dotted_name(kind), self._items(made, None, place)]}
-        attributes = attributes_of(value)
-        if base is not None:
-            attributes["__items__"] = base.value
-        elif kind is object:
-            return self._gap(value, place, "has nothing to compare it by")
-        return {"$state": self._attributes(value, kind, attributes, place)}
+                return _write_gap(walk, value, place, "has a state that cannot be read")
+            return {"$state": [dotted_name(kind), walk.write_items(made, None, place)]}
+        if items is None and kind is object:
+            return _write_gap(walk, value, place, "has nothing to compare it by")
+        attributes = attributes_of(value) if items is None else {**attributes_of(value), ITEMS: items}
+        return {"$state": self._write_attributes(walk, value, attributes, place)}
 
-    def _attributes(self, value: Any, kind: type, parts: Mapping[str, Any], place: Any) -> list[Json]:
+    def _write_attributes(self, walk: Walk, value: Any, parts: Mapping[str, Any], place: Any) -> list[Json]:
         changed = self.changed(value)
         written: JsonObject = {}
-        top = self.receiver and len(self.open) == 1
-        if top and self.hidden:
+        is_top = self.is_receiver and len(walk.open) == 1
+        if is_top and self.hidden:
             parts = _without(parts, self.hidden)
         for name, part in parts.items():
-            if name in changed:
-                continue
-            below = at_key(place, name)
-            key = "$" + name if name[:1] == "$" else name
-            written[key] = _shorten(self._within_bounds(part, below)) if top else self.walk(part, None, below)
-        node: list[Any] = [hints.dotted_name(kind), written]
+            if name not in changed:
+                below, key = (place, name), "$" + name if name[:1] == "$" else name
+                if is_top:
+                    written[key] = _shorten(self.write_within_limit(walk, part, below))
+                else:
+                    written[key] = walk.write(part, None, below)
+        node: list[Any] = [dotted_name(type(value)), written]
         if changed:
             node.append({"changed": sorted(changed)})
-        self.frozen.instances.append((value, node))
+        walk.instances.append((value, node))
         return node
 
-    def _class(self, value: type, place: Any) -> Json:
+    def _write_class(self, walk: Walk, value: type, place: Any) -> Json:
         """A class that a method is called on: its name, and its data; methods and descriptors are code."""
-        self.open[id(value)] = None
-        data: JsonObject = {}
-        for base in reversed(value.__mro__[:-1]):
-            for name, part in vars(base).items():
-                if not name.startswith("_") and _is_data(part):
-                    data[name] = self.walk(part, None, at_key(place, name))
-        return {"$state": ["type", {"class": hints.dotted_name(value), **data}]}
+        walk.open[id(value)] = None
+        members = (member for base in reversed(value.__mro__[:-1]) for member in vars(base).items())
+        data = {name: part for name, part in members if name[:1] != "_" and _is_data(part)}
+        try:
+            return {"$state": ["type", {"class": dotted_name(value), **walk.write_fields(data, {}, place)}]}
+        finally:
+            walk.open.pop(id(value), None)
 
-    def _code(self, value: Any, place: Any) -> Json:
+    def _write_code(self, walk: Walk, value: Any, place: Any) -> Json:
         """A function by its name and what it has bound; its body is code, which is not compared."""
         if isinstance(value, ModuleType):
             return value.__name__
         if isinstance(value, functools.partial):
-            return self._items([value.func, value.args, value.keywords], None, place)
+            return walk.write_items([value.func, value.args, value.keywords], None, place)
         if isinstance(value, MethodType):
-            return self._items([value.__func__, value.__self__], None, place)
+            return walk.write_items([value.__func__, value.__self__], None, place)
         if isinstance(value, FunctionType):
             name = f"{value.__module__}.{value.__qualname__}"
             if "<" not in value.__qualname__:
                 return name
-            self.frozen.gaps.append(Gap(format_path(place), "function", "is compared by its name, not by its code"))
+            walk.gaps.append(Gap(format_path(place), "function", "is compared by its name, not by its code"))
             bound = {"closure": _closure(value), "defaults": value.__defaults__, "keywords": value.__kwdefaults__}
-            return {"name": name, **{key: self.walk(part, None, place) for key, part in bound.items() if part}}
+            return {"name": name, **{key: walk.write(part, None, place) for key, part in bound.items() if part}}
         owner = value.__self__  # a builtin: its module, or the object that it is a method of
         if owner is None or isinstance(owner, ModuleType):
             return f"{value.__module__}.{value.__qualname__}"
-        return [value.__qualname__, self.walk(owner, None, place)]
+        return [value.__qualname__, walk.write(owner, None, place)]
 
-    def _gap(self, value: Any, place: Any, why: str) -> Json:
-        self.frozen.gaps.append(Gap(format_path(place), hints.dotted_name(type(value)), why))
-        return {"$opaque": hints.dotted_name(type(value))}
+
+def _write_text(walk: Walk, value: str) -> Json:
+    """A text below the root without addresses: a repr that was kept has another one in each process."""
+    if not walk.open or " at 0x" not in value:
+        return None
+    text = _ADDRESS.sub(" at 0x...", value)
+    return text if tags.is_plain(text) else tags.write_leaf(text)
+
+
+def _write_gap(walk: Walk, value: Any, place: Any, why: str) -> Json:
+    walk.gaps.append(Gap(format_path(place), dotted_name(type(value)), why))
+    return {"$opaque": dotted_name(type(value))}
 
 
 def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
@@ -338,10 +315,8 @@ def _shorten(written: Json) -> Json:
 
 def _is_data(value: Any) -> bool:
     kind = type(value)
-    if kind in (list, tuple, set, frozenset):
-        return all(map(_is_data, value))
-    if kind is dict:
-        return all(map(_is_data, value)) and all(map(_is_data, value.values()))
+    if kind in (list, tuple, set, frozenset, dict):
+        return all(map(_is_data, (*value, *value.values()) if kind is dict else value))
     return value is None or kind is bool or kind in tags.TAG_OF or isinstance(value, enum.Enum)
 
 
@@ -349,12 +324,7 @@ def _closure(function: FunctionType) -> dict[str, Any]:
     """What a function has bound, by name, without itself."""
     variables: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
+        with suppress(ValueError):  # of a cell that is not filled yet
             if cell.cell_contents is not function:
                 variables[name] = cell.cell_contents
-        except ValueError:
-            continue  # a cell that is not filled yet
     return variables
-
-
-_CODE = frozenset({FunctionType, MethodType, BuiltinFunctionType, ModuleType, functools.partial})

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotFreeze
@@ -16,7 +17,7 @@ from pytest_agentreplay.model.exchanges import Failure
 from pytest_agentreplay.values import freeze, load
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.model.exchanges import Json
     from pytest_agentreplay.values import Codec
@@ -33,6 +34,7 @@ def failure_of(error: BaseException, codecs: Sequence[Codec] = ()) -> Failure:
 
     A group of nothing but cancellations is one cancellation: a nursery wraps what was cancelled in it.
     """
+    members: list[Failure] = []
     if isinstance(error, BaseExceptionGroup):
         members = [failure_of(member, codecs) for member in error.exceptions]
         if all(member.cancelled for member in members):
@@ -42,63 +44,56 @@ def failure_of(error: BaseException, codecs: Sequence[Codec] = ()) -> Failure:
         message = str(error)
     except Exception:
         message = ""  # a broken __str__ is the agent's, and no reason to lose the exchange
-    return Failure(_dotted_name(kind), message, _arguments(error, codecs), tuple(map(_dotted_name, kind.__mro__[1:-1])))
+    args = _freeze_arguments(error, members, codecs)
+    return Failure(_dotted_name(kind), message, args, tuple(map(_dotted_name, kind.__mro__[1:-1])))
 
 
-def raise_able(failure: Failure, find: Callable[[str], type | None], codecs: Sequence[Codec] = ()) -> BaseException:
+def raise_able(failure: Failure, find: Find, codecs: Sequence[Codec] = ()) -> BaseException:
     """Return a new exception to raise in the stead of the recorded one; `str()` of it is the recorded message.
 
     `find` gives the loaded class of a dotted name, or None. A stand-in derives from the nearest loaded base and is
     one class per type: `except` and `isinstance` work between two of them.
     """
-    args, attributes = _thaw(failure, find, codecs)
-    kind = _exception(failure.type, find)
+    args, attributes = _load_arguments(failure, find, codecs)
+    kind = _find_exception((failure.type,), find)
     if kind is not None:
-        try:
-            made = _built(kind, args)
+        # A class with its own ideas of what it is made of may raise; its stand-in has its name and base.
+        with suppress(Exception):
+            made = _build(kind, args)
             if attributes:
                 vars(made).update(attributes)
             if str(made) == failure.message:
                 return made
-        except Exception:  # noqa: S110  a class with its own ideas of what it is made of; its stand-in has its name and base
-            pass
-    made = _stand_in_for(failure, kind or _base(failure, find), args)
+    is_ordinary = not failure.bases or "builtins.Exception" in failure.bases
+    base = kind or _find_exception(failure.bases, find) or (Exception if is_ordinary else BaseException)
+    made = _build_stand_in(failure, base, args)
     vars(made).update(attributes, **{_TEXT: failure.message})
     return made
 
 
-def _stand_in_for(failure: Failure, base: Any, args: tuple[Any, ...]) -> BaseException:
-    """A stand-in below `base`, or below the nearest class that it derives from and that lets itself be derived."""
-    for nearest in base.__mro__:
-        try:
-            return _built(_stand_in(failure.type, nearest), args)
-        except TypeError:
-            continue  # a class of C's that is final
-    raise AssertionError  # BaseException is among them
+def _find_exception(names: Iterable[str], find: Find) -> type[Exception] | None:
+    """The first loaded class of those names; none that `except Exception` would not catch."""
+    return next((cls for cls in map(find, names) if isinstance(cls, type) and issubclass(cls, Exception)), None)
 
 
 def _dotted_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def _arguments(error: BaseException, codecs: Sequence[Codec]) -> tuple[Json, ...]:
-    args: tuple[Json, ...]
+def _freeze_arguments(error: BaseException, members: list[Failure], codecs: Sequence[Codec]) -> tuple[Json, ...]:
+    """The arguments of an exception, and its attributes behind them where it has some."""
+    args: tuple[Json, ...] = ()
     if isinstance(error, BaseExceptionGroup):
-        members = [failure_of(member, codecs) for member in error.exceptions]
         args = (error.message, {_MEMBERS: [[m.type, m.message, [*m.args], [*m.bases]] for m in members]})
     else:
         # OSError keeps its file names apart from its args; only its own __reduce__ has all of them.
-        parts = OSError.__reduce__(error)[1] if isinstance(error, OSError) else _lines(error) or error.args
-        try:
+        parts = OSError.__reduce__(error)[1] if isinstance(error, OSError) else _list_parts(error) or error.args
+        with suppress(CannotFreeze):
             args = tuple(freeze(argument, codecs=codecs) for argument in parts)
-        except CannotFreeze:
-            args = ()
     attributes: dict[str, Json] = {}
     for name, value in getattr(error, "__dict__", {}).items():
-        try:
+        with suppress(CannotFreeze):
             attributes[name] = freeze(value, codecs=codecs)
-        except CannotFreeze:
-            continue
     return (*args, {_ATTRIBUTES: attributes}) if attributes else args
 
 
@@ -107,7 +102,7 @@ def _is_pydantics(kind: type) -> bool:
     return kind.__module__.startswith("pydantic_core.") and hasattr(kind, "from_exception_data")
 
 
-def _lines(error: Any) -> tuple[Any, ...]:
+def _list_parts(error: Any) -> tuple[Any, ...]:
     """What pydantic's ValidationError is made of; nothing for any other."""
     if not _is_pydantics(type(error)):
         return ()
@@ -118,23 +113,22 @@ def _lines(error: Any) -> tuple[Any, ...]:
     return error.title, lines
 
 
-def _thaw(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    args, attributes = list(failure.args), {}
+def _load_arguments(failure: Failure, find: Find, codecs: Sequence[Codec]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    args: list[Any] = list(failure.args)
+    attributes = {}
     if args and isinstance(args[-1], dict) and args[-1].keys() == {_ATTRIBUTES}:
-        attributes = {name: load(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}  # type: ignore[union-attr,call-overload,index]
-    return tuple(_argument(argument, find, codecs) for argument in args) or (failure.message,) * bool(
-        failure.message
-    ), attributes
+        attributes = {name: load(value, codecs=codecs) for name, value in args.pop()[_ATTRIBUTES].items()}
+    loaded: list[Any] = []
+    for argument in args:
+        if isinstance(argument, dict) and argument.keys() == {_MEMBERS}:
+            members = (Failure(kind, text, tuple(a), tuple(bases)) for kind, text, a, bases in argument[_MEMBERS])
+            loaded.append([raise_able(member, find, codecs) for member in members])
+        else:
+            loaded.append(load(argument, codecs=codecs))
+    return tuple(loaded) or (failure.message,) * bool(failure.message), attributes
 
 
-def _argument(data: Any, find: Find, codecs: Sequence[Codec]) -> Any:
-    if isinstance(data, dict) and data.keys() == {_MEMBERS}:
-        members = (Failure(kind, text, tuple(args), tuple(bases)) for kind, text, args, bases in data[_MEMBERS])
-        return [raise_able(member, find, codecs) for member in members]
-    return load(data, codecs=codecs)
-
-
-def _built(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+def _build(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
     """An instance made by the built-in part of its class alone, or by the one way that its class has."""
     if _is_pydantics(kind):
         return kind.from_exception_data(*args)  # type: ignore[attr-defined,no-any-return]
@@ -145,17 +139,12 @@ def _built(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
     return made
 
 
-def _exception(name: str, find: Find) -> type[Exception] | None:
-    cls = find(name)
-    return cls if isinstance(cls, type) and issubclass(cls, Exception) else None
-
-
-def _base(failure: Failure, find: Find) -> type[BaseException]:
-    for name in failure.bases:
-        if (cls := _exception(name, find)) is not None:
-            return cls
-    ordinary = not failure.bases or "builtins.Exception" in failure.bases
-    return Exception if ordinary else BaseException
+def _build_stand_in(failure: Failure, base: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """A stand-in below `base`, or below the nearest class that it derives from and that lets itself be derived."""
+    for nearest in base.__mro__:
+        with suppress(TypeError):  # of a class of C's that is final
+            return _build(_stand_in(failure.type, nearest), args)
+    raise AssertionError  # BaseException is among them
 
 
 @functools.lru_cache(maxsize=512)

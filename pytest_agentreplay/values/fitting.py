@@ -31,16 +31,19 @@ def fit_call(recorded: ToolCall, now: ToolCall, *, receivers: bool = True) -> To
     `receivers` says whether the recording holds those of its calls.
     """
     arguments = cast("JsonObject", _fit_value(recorded.arguments, now.arguments))
-    facts = now.facts
+    facts = dict(now.facts)
     closure = _read_closure(facts.get(SELF))
     if closure is not None and _read_closure(recorded.facts.get(SELF)) is None:
-        facts = {name: closure.get(SELF) if name == SELF else fact for name, fact in facts.items()}
-        facts = {name: fact for name, fact in facts.items() if name != SELF or SELF in recorded.facts}
-    if SELF in facts and (SELF in recorded.facts or not receivers):
-        kept = {SELF: _fit_value(recorded.facts[SELF], facts[SELF])} if SELF in recorded.facts else {}
-        if kept and _PORTS.sub(r"\1", canonical(kept)) == _PORTS.sub(r"\1", canonical({SELF: recorded.facts[SELF]})):
-            kept = {SELF: recorded.facts[SELF]}
-        facts = {**{name: fact for name, fact in facts.items() if name != SELF}, **kept}
+        # A recording without the closure has the receiver that the closure holds as `self`, or nothing of it.
+        facts[SELF] = closure.get(SELF)
+        receivers = False
+    if SELF in facts and SELF in recorded.facts:
+        was = recorded.facts[SELF]
+        fitted = _fit_value(was, facts.pop(SELF))
+        is_same = _PORTS.sub(r"\1", canonical(fitted)) == _PORTS.sub(r"\1", canonical(was))
+        facts[SELF] = was if is_same else fitted
+    elif not receivers:
+        facts.pop(SELF, None)
     return replace(now, arguments=arguments, facts=facts)
 
 
@@ -76,9 +79,11 @@ def _fit_value(recorded: Json, now: Json) -> Json:
         return {was[0]: _fit_instance(was[1], here[1])}
     if isinstance(recorded, list) and isinstance(now, list) and len(recorded) == len(now):
         return [_fit_value(a, b) for a, b in zip(recorded, now, strict=True)]
-    if isinstance(recorded, dict) and isinstance(now, dict):
-        return {name: _fit_value(recorded[name], part) if name in recorded else part for name, part in now.items()}
-    return now
+    return _fit_fields(recorded, now) if isinstance(recorded, dict) and isinstance(now, dict) else now
+
+
+def _fit_fields(recorded: JsonObject, now: JsonObject) -> JsonObject:
+    return {name: _fit_value(recorded[name], part) if name in recorded else part for name, part in now.items()}
 
 
 def _fit_instance(recorded: list[Any], now: list[Any]) -> list[Any]:
@@ -86,15 +91,13 @@ def _fit_instance(recorded: list[Any], now: list[Any]) -> list[Any]:
     changed = {name for side in (recorded, now) for name in _list_changed(side)}
     if recorded[0] == CLOSURE:
         changed |= now[1].keys() - recorded[1].keys()
-    parts = {
-        name: _fit_value(recorded[1][name], part) if name in recorded[1] else part
-        for name, part in now[1].items()
-        if name not in changed
-    }
-    parts |= {name: part for name, part in recorded[1].items() if name in changed}
-    return [recorded[0], parts, *recorded[2:]]
+    kept = {name: part for name, part in now[1].items() if name not in changed}
+    restored = {name: part for name, part in recorded[1].items() if name in changed}
+    return [recorded[0], _fit_fields(recorded[1], kept) | restored, *recorded[2:]]
 
 
 def _list_changed(node: list[Any]) -> list[str]:
-    changed = node[2].get("changed") if len(node) > 2 and isinstance(node[2], dict) else None
-    return [name for name in changed if isinstance(name, str)] if isinstance(changed, list) else []
+    match node:
+        case [_, _, {"changed": list(names)}, *_]:
+            return [name for name in names if isinstance(name, str)]
+    return []

@@ -10,12 +10,13 @@ import functools
 import types
 import typing
 from dataclasses import dataclass
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ForwardRef, NewType, ParamSpec, TypeVar, Union, get_args, get_origin
 
 from pytest_agentreplay.values.tags import TAG_OF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable
 
 # Hints from these modules say how values are arranged, never which class of the user's they have.
 _ARRANGING = frozenset({"builtins", "collections", "collections.abc", "abc", "typing", "typing_extensions", "types"})
@@ -42,8 +43,12 @@ class Arms:
 
 def narrow(hint: Any) -> Any:
     """The hint without what says nothing about values: None, a class, a generic alias, or `Arms`."""
-    while True:
-        if hint is None or hint is Any or hint is object or isinstance(hint, str | ForwardRef | ParamSpec):
+    # Not cached: `Cat | Dog` and `Dog | Cat` are equal keys of a cache, and have their arms at other indexes.
+    while hint is not None and hint is not Any and hint is not object:
+        if isinstance(hint, type):
+            return hint
+        origin = get_origin(hint)
+        if isinstance(hint, str | ForwardRef | ParamSpec):
             return None
         if isinstance(hint, TypeVar):
             hint = Union[hint.__constraints__] if hint.__constraints__ else hint.__bound__  # noqa: UP007  from a tuple
@@ -51,15 +56,15 @@ def narrow(hint: Any) -> Any:
             hint = hint.__supertype__
         elif type(hint).__name__ == "TypeAliasType":
             hint = hint.__value__
-        else:
-            origin = get_origin(hint)
-            if origin is Union or origin is types.UnionType:
-                return _narrow_union(get_args(hint))
-            if origin is typing.Literal:
-                return _narrow_union(tuple({type(choice): None for choice in get_args(hint)}))
-            if origin is None or getattr(origin, "_name", getattr(origin, "__name__", "")) not in _WRAPPERS:
-                return hint
+        elif origin is Union or origin is types.UnionType:
+            return _narrow_union(get_args(hint))
+        elif origin is typing.Literal:
+            return _narrow_union(tuple({type(choice): None for choice in get_args(hint)}))
+        elif getattr(origin, "_name", getattr(origin, "__name__", "")) in _WRAPPERS:
             hint = get_args(hint)[0]
+        else:
+            return hint
+    return None
 
 
 def _narrow_union(arms: tuple[Any, ...]) -> Any:
@@ -87,20 +92,16 @@ def class_of(hint: Any) -> type | None:
     return cls
 
 
-def of_items(hint: Any) -> Any:
-    """The hint of the items of a list or set."""
+def of_items(hint: Any, kind: type, count: int) -> Iterable[Any]:
+    """The hints of `count` items of a container of class `kind`: a hint of a tuple has one for each place."""
     args = get_args(hint)
-    return args[0] if args and get_origin(hint) is not tuple else None
-
-
-def of_places(hint: Any, count: int) -> tuple[Any, ...]:
-    """The hints of the `count` places of a tuple."""
-    args = get_args(hint)
-    if not args or get_origin(hint) is not tuple:
-        return (args[0] if args else None,) * count
+    if get_origin(hint) is not tuple:
+        return repeat(args[0] if args else None)
+    if kind is not tuple:
+        return repeat(None)
     if len(args) == 2 and args[1] is ...:
-        return (args[0],) * count
-    return args if len(args) == count else (None,) * count
+        return repeat(args[0])
+    return args if len(args) == count else repeat(None)
 
 
 def of_pairs(hint: Any) -> tuple[Any, Any]:
@@ -111,12 +112,12 @@ def of_pairs(hint: Any) -> tuple[Any, Any]:
     return None, args[0] if len(args) == 1 else None
 
 
-def of_keys(hint: Any) -> dict[str, Any] | None:
-    """The hints of a TypedDict by key; None for any other hint."""
+def of_keys(hint: Any) -> tuple[dict[str, Any], Any]:
+    """The hints of the values of a dict by key, as a TypedDict has them, and that of the values of all other keys."""
     cls = get_origin(hint) or hint
     if not typing.is_typeddict(cls):
-        return None
-    return {name: _fill_hint(part, _arguments(hint)) for name, part in annotations_of(cls).items()}
+        return {}, of_pairs(hint)[1]
+    return {name: _fill_hint(part, _arguments(hint)) for name, part in annotations_of(cls).items()}, None
 
 
 def of_fields(hint: Any, cls: type, declared: dict[str, Any]) -> dict[str, Any]:
@@ -154,14 +155,11 @@ def _fill_hint(hint: Any, arguments: dict[Any, Any]) -> Any:
 
 def find_class(root: type, name: str) -> type | None:
     """Return `root` or the loaded subclass of it that is called `name`; the newest when there are several."""
-    return next((cls for cls in _walk_classes(root) if dotted_name(cls) == name), None)
-
-
-def _walk_classes(root: type) -> Iterator[type]:
     subclasses: list[type] = type.__subclasses__(root)
     for cls in reversed(subclasses):
-        yield from _walk_classes(cls)
-    yield root
+        if (nearest := find_class(cls, name)) is not None:
+            return nearest
+    return root if dotted_name(root) == name else None
 
 
 def dotted_name(cls: type) -> str:
@@ -175,11 +173,9 @@ def spell_hint(hint: Any) -> str:
         return "Any"
     if hint is ...:
         return "..."
-    if isinstance(hint, Arms):
-        return " | ".join(map(spell_hint, hint.hints))
     origin, args = get_origin(hint), get_args(hint)
-    if origin is Union or origin is types.UnionType:
-        return " | ".join(map(spell_hint, args))
+    if isinstance(hint, Arms) or origin is Union or origin is types.UnionType:
+        return " | ".join(map(spell_hint, hint.hints if isinstance(hint, Arms) else args))
     if isinstance(origin, type):
         return f"{dotted_name(origin)}[{', '.join(map(spell_hint, args))}]"
     if isinstance(hint, type):

@@ -108,10 +108,8 @@ def _sqlalchemy_apart(row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 def _members(value: Any) -> Any:
     """The rows of a collection, which is SQLAlchemy's own kind of list, set or dict; else the one row."""
     kind: Any = type(value)
-    base = None if is_row_class(kind) else base_of(value)
-    if base is None:
-        return value
-    return list(base.value.values()) if base.type is dict else list(base.value)
+    items = None if is_row_class(kind) else base_of(value)
+    return value if items is None else list(items.values() if type(items) is dict else items)
 
 
 def _sqlalchemy_fill(row: Any, parts: dict[str, Any], place: dict[str, Any]) -> None:

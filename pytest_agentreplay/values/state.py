@@ -1,4 +1,8 @@
-"""The state of an instance, read without running a line of its class: no property, no `__getattr__`, no lazy load."""
+"""The state of an instance, read without running a line of its class: no property, no `__getattr__`, no lazy load.
+
+An instance holds attributes, in its `__dict__` and in slots, and what it is as a built-in class that it derives from:
+the items of a list, the text of a string. A class of C's may hold what neither shows; its pickling may tell.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ import datetime as dt
 import functools
 import struct
 from types import FunctionType, GetSetDescriptorType, MemberDescriptorType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -16,79 +20,79 @@ if TYPE_CHECKING:
 _CACHED = frozenset({"cached_property", "reify", "threaded_cached_property"})
 """Names of the descriptors, in whatever library, that keep what they computed in the instance's `__dict__`."""
 
-_DATE = ("year", "month", "day")
-_TIME = ("hour", "minute", "second", "microsecond", "tzinfo")
-
-_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
-    (list, lambda value: list(list.__iter__(value))),
-    (dict, lambda value: dict(dict.items(value))),
-    (tuple, lambda value: tuple(tuple.__iter__(value))),
-    (set, lambda value: set(set.__iter__(value))),
-    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
-    (collections.deque, lambda value: collections.deque(collections.deque.__iter__(value), value.maxlen)),
-    (str, str.__str__),
-    (int, int.__int__),
-    (float, float.__float__),
-    (complex, complex.__complex__),
-    (bytes, lambda value: bytes.__getnewargs__(value)[0]),
-    (bytearray, lambda value: bytearray(memoryview(value))),
-    (dt.datetime, lambda value: _moment(value)),  # noqa: PLW0108  defined below
-    (dt.date, lambda value: dt.date(*(getattr(value, name) for name in _DATE))),
-    (dt.time, lambda value: dt.time(*(getattr(value, name) for name in _TIME), fold=value.fold)),
-    (dt.timedelta, lambda value: dt.timedelta(value.days, value.seconds, value.microseconds)),
-    (BaseException, lambda value: tuple(value.args)),
-)
+_PARTS = {
+    dt.datetime: ("year", "month", "day", "hour", "minute", "second", "microsecond", "tzinfo"),
+    dt.date: ("year", "month", "day"),
+    dt.time: ("hour", "minute", "second", "microsecond", "tzinfo"),
+    dt.timedelta: ("days", "seconds", "microseconds"),
+}
 
 
+def _read_items(base: Any, value: Any) -> Any:
+    return base(base.__iter__(value))
+
+
+def _read_time(base: Any, value: Any) -> Any:
+    fold = {"fold": value.fold} if "tzinfo" in _PARTS[base] else {}
+    return base(*(getattr(value, name) for name in _PARTS[base]), **fold)
+
+
+# By the methods of the base: what a subclass has overridden is not called.
+_BASES: dict[type, Callable[[Any, Any], Any]] = {
+    **dict.fromkeys((list, tuple, set, frozenset), _read_items),
+    dict: lambda base, value: base(base.items(value)),
+    collections.deque: lambda base, value: base(base.__iter__(value), value.maxlen),
+    **dict.fromkeys((str, int, float, complex), lambda base, value: getattr(base, f"__{base.__name__}__")(value)),
+    bytes: lambda base, value: base.__getnewargs__(value)[0],
+    bytearray: lambda base, value: base(memoryview(value)),
+    # A datetime is a date too, so it stands first.
+    **dict.fromkeys(_PARTS, _read_time),
+    BaseException: lambda _, value: tuple(value.args),
+}
 _DICTS = (collections.OrderedDict, collections.defaultdict, dict)
-EXACT = frozenset((*(base for base, _ in _BASES), *_DICTS, collections.Counter))
+_FILLED = (list, set, bytearray, collections.deque)
+"""Those that `__init__` fills and not `__new__`."""
+EXACT = frozenset((*_BASES, *_DICTS, collections.Counter))
 """Classes of the standard library that are all content, as they are."""
 _POINTER = struct.calcsize("P")
 
 
-def _moment(value: dt.datetime) -> dt.datetime:
-    parts = (getattr(value, name) for name in (*_DATE, *_TIME))
-    return dt.datetime(*parts, fold=value.fold)  # noqa: DTZ001  its tzinfo is the last of the parts
+def base_of(value: Any) -> Any:
+    """The built-in content of an instance: the items of a list, the text of a string; None where there is none.
 
-
-class Base(NamedTuple):
-    """What an instance is as the built-in class that it derives from: `value` is of exactly that class."""
-
-    type: type
-    value: Any
-
-
-def base_of(value: Any) -> Base | None:
-    """The built-in content of an instance: the items of a list, the text of a string; None where there is none."""
-    for base, read in _BASES:
-        if isinstance(value, base):
-            return Base(base, read(value))
-    return None
+    It is of exactly the built-in class; of an exception it is the tuple of its arguments.
+    """
+    cls: Any = type(value)
+    base = builtin_of(cls) or (BaseException if issubclass(cls, BaseException) else None)
+    if base is None and value.__class__ is not cls:
+        # A proxy, which isinstance takes for what it stands for, and which cannot be read as that.
+        base = next((base for base in _BASES if isinstance(value, base)), None)
+    return None if base is None else _BASES[base](base, value)
 
 
 @functools.lru_cache(maxsize=512)
 def builtin_of(cls: Any) -> type | None:
     """The built-in class that a class derives from, as `base_of` has it; exceptions are none (see `values.failure`)."""
-    return next((base for base, _ in _BASES if base is not BaseException and issubclass(cls, base)), None)
+    return next((base for base in _BASES if base is not BaseException and issubclass(cls, base)), None)
 
 
 def remade(cls: Any, base: Any, value: Any) -> Any:
     """An instance of `cls` with the built-in content `value`, without running its `__init__` or its `__new__`."""
-    if base in (dt.datetime, dt.date, dt.time, dt.timedelta):
-        return base.__new__(cls, *value.__reduce__()[1])
     if base is dict:
         made = next(ancestor for ancestor in cls.__mro__ if ancestor in _DICTS).__new__(cls)
         dict.update(made, value)
         return made
-    if base is collections.deque:
-        made = base.__new__(cls)
-        base.__init__(made, value, value.maxlen)
-        return made
-    if base in (list, set, bytearray):
-        made = base.__new__(cls)
-        base.__init__(made, value)
-        return made
-    return base.__new__(cls, value.real, value.imag) if base is complex else base.__new__(cls, value)
+    args: tuple[Any, ...] = (value,)
+    if base in _PARTS:
+        args = value.__reduce__()[1]
+    elif base is collections.deque:
+        args = value, value.maxlen
+    elif base is complex:
+        args = value.real, value.imag
+    made = base.__new__(cls, *args)
+    if base in _FILLED:
+        base.__init__(made, *args)
+    return made
 
 
 def attributes_of(value: Any) -> dict[str, Any]:
@@ -97,44 +101,27 @@ def attributes_of(value: Any) -> dict[str, Any]:
     Left out are dunder names and what a `cached_property` has stored: that is computed again when it is asked for.
     """
     cls: Any = type(value)
+    slots, read_dict, cached = _storage_of(cls)
     attributes: dict[str, Any] = {}
-    for name, member in members_of(cls):
+    for name, slot in slots:
         try:
-            attributes[name] = member.__get__(value, cls)
+            attributes[name] = slot.__get__(value, cls)
         except AttributeError:
             continue  # a slot that is not filled
-    cached = cached_of(cls)
-    kept = dict_of(value).items()
-    return attributes | {n: part for n, part in kept if type(n) is str and not n.startswith("__") and n not in cached}
-
-
-def dict_of(value: Any) -> dict[str, Any]:
-    """The `__dict__` that the interpreter keeps; a proxy's own idea of it is not asked."""
-    cls = type(value)
-    for base in cls.__mro__:
-        kept = vars(base).get("__dict__")
-        if isinstance(kept, GetSetDescriptorType | MemberDescriptorType):
-            return kept.__get__(value, cls) or {}
-    return {}
+    # The `__dict__` that the interpreter keeps: a proxy's own idea of it is not asked.
+    kept = (read_dict and read_dict.__get__(value, cls)) or {}
+    return attributes | {n: part for n, part in kept.items() if type(n) is str and n[:2] != "__" and n not in cached}
 
 
 @functools.lru_cache(maxsize=512)
-def members_of(cls: Any) -> tuple[tuple[str, MemberDescriptorType], ...]:
-    """The slots of a class and of all that it derives from, base classes first."""
-    return tuple(
-        (name, member)
-        for base in reversed(cls.__mro__)
-        for name, member in vars(base).items()
-        if isinstance(member, MemberDescriptorType) and not name.startswith("__")
-    )
-
-
-@functools.lru_cache(maxsize=512)
-def cached_of(cls: Any) -> frozenset[str]:
-    """The names of the cached properties of a class."""
-    return frozenset(
-        name for base in cls.__mro__ for name, member in vars(base).items() if type(member).__name__ in _CACHED
-    )
+def _storage_of(cls: Any) -> tuple[list[tuple[str, MemberDescriptorType]], Any, frozenset[str]]:
+    """Where a class and all that it derives from keep attributes: slots, `__dict__`, names of cached properties."""
+    members = [(name, member) for base in reversed(cls.__mro__) for name, member in vars(base).items()]
+    slots = [(n, m) for n, m in members if isinstance(m, MemberDescriptorType) and not n.startswith("__")]
+    kinds = GetSetDescriptorType | MemberDescriptorType
+    dicts = [member for name, member in members if name == "__dict__" and isinstance(member, kinds)]
+    cached = frozenset(name for name, member in members if type(member).__name__ in _CACHED)
+    return slots, dicts[-1] if dicts else None, cached
 
 
 @functools.lru_cache(maxsize=512)

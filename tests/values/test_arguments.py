@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import ToolCall
-from pytest_agentreplay.values import freeze, freeze_arguments, is_same, load
+from pytest_agentreplay.values import freeze, freeze_arguments, load
+from pytest_agentreplay.values.arguments import is_same
 from pytest_agentreplay.values.deserializer import to_plain
 from pytest_agentreplay.values.fitting import CLOSURE, fit_call
 

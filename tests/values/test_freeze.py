@@ -35,7 +35,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import CannotFreeze
-from pytest_agentreplay.values import Codec, freeze, freeze_arguments, is_same, load
+from pytest_agentreplay.values import Codec, freeze, freeze_arguments, load
+from pytest_agentreplay.values.arguments import is_same
 
 T = TypeVar("T")
 BERLIN = ZoneInfo("Europe/Berlin")

@@ -25,7 +25,8 @@ from sqlalchemy.pool import StaticPool
 
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
-from pytest_agentreplay.values import freeze, freeze_call, load
+from pytest_agentreplay.values import freeze, load
+from pytest_agentreplay.values.arguments import freeze_call
 from tests.support.django_settings import set_up_django
 
 

@@ -12,6 +12,7 @@ import functools
 import re
 import threading
 import weakref
+from dataclasses import replace
 from itertools import islice
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
@@ -20,7 +21,7 @@ from pytest_agentreplay.intercept.environment.clock import is_reading
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_values import content, content_in_closure, is_framework
 from pytest_agentreplay.model.exchanges import SELF
-from pytest_agentreplay.values import freeze_call
+from pytest_agentreplay.values.arguments import ArgumentPolicy, freeze_call
 from pytest_agentreplay.values.fitting import CLOSURE
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.values import Codec, FrozenCall
+    from pytest_agentreplay.values import Codec
+    from pytest_agentreplay.values.arguments import FrozenCall
 
 
 _ABSENT = object()
@@ -177,16 +179,15 @@ class ArgumentFreezing:
                 CHANGED.add(holder, (name,))
 
     def _freeze(self) -> FrozenCall:
-        read = functools.partial(freeze_call, codecs=self._codecs, changed=CHANGED.names_of, is_reading=is_reading)
-        arguments, receiver = self._values
-        frozen = read(arguments, receiver, content=content, hidden=self._hidden)
+        policy = ArgumentPolicy(self._codecs, content, CHANGED.names_of, is_reading, self._hidden)
+        frozen = freeze_call(*self._values, policy)
         if self._cells:
             if changed := {
                 name for name, cell in self._cells.items() if any(map(CHANGED.names_of, _list_holders(cell)))
             }:
                 CHANGED.add(self._closure, changed)
             vars(self._closure).update({name: factories.content(cell) for name, cell in self._cells.items()})
-            closure = read({}, self._closure, content=content_in_closure)
+            closure = freeze_call({}, self._closure, replace(policy, content=content_in_closure, hidden=()))
             if (written := self._unless_empty(frozen.receiver)) is not None:
                 cast("Any", closure.receiver)["$state"][1][SELF] = written
             frozen.receiver = closure.receiver
