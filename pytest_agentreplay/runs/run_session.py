@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.backend import Backend
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.compare.matching import Near
+    from pytest_agentreplay.compare.matching.near_calls import Near
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
