@@ -301,7 +301,7 @@ class RunSession:
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding of a divergence; of refused calls with all who made them."""
-        from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
+        from pytest_agentreplay.compare.diagnose.missing import find_advice
         from pytest_agentreplay.report import findings, other_findings
         from pytest_agentreplay.report.finding import rewrite_steps
 
