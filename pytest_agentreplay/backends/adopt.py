@@ -4,7 +4,7 @@ Which recorded call a present one takes its reply from is decided when it comes:
 
 1. the same call, by its bytes or its key, in its lane before any other, as in a replay;
 2. else, of the recorded calls at the same endpoint or tool that are due, the one of its lane;
-3. of several that were under way at once, the one that its content is evidence for (`align.evidence`).
+3. of several that were under way at once, the one that its content is evidence for (`align.pairing`).
 
 What stays open is refused, and so is a call whose content is evidence for another recorded call than the one due.
 
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.backend import Moment, RecordBackend, Refused, Replayed, Verdict
 from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy, is_only_reading
-from pytest_agentreplay.compare.align.evidence import compare, features
+from pytest_agentreplay.compare.align.pairing import compare, features
 from pytest_agentreplay.compare.diagnose import refusals
 from pytest_agentreplay.compare.diagnose.progress import format_line
 from pytest_agentreplay.compare.diff.texts import shorten
@@ -36,7 +36,7 @@ from pytest_agentreplay.model.turns import Turn, function_of, is_model, turns
 
 if TYPE_CHECKING:
     from pytest_agentreplay.backends.backend import Moment
-    from pytest_agentreplay.compare.align.evidence import Features
+    from pytest_agentreplay.compare.align.pairing import Features
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Call, Exchange, Run

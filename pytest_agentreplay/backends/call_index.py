@@ -15,9 +15,8 @@ from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, cast
 
-from pytest_agentreplay.compare.matching import NearMatches
 from pytest_agentreplay.compare.matching.address import Authorities, authority
-from pytest_agentreplay.compare.matching.wiring import PlaceholderMatch, Tokens
+from pytest_agentreplay.compare.matching.credentials import Tokens
 from pytest_agentreplay.model.exchanges import BY_CONTENT, SELF, ToolCall
 from pytest_agentreplay.model.release_order import Precedence, requests_served
 
@@ -25,10 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Hashable, Sequence
 
     from pytest_agentreplay.backends.backend import Moment
-    from pytest_agentreplay.compare.matching import Matching, Near
+    from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.compare.matching.address import Authority
+    from pytest_agentreplay.compare.matching.credentials import KnownToday
+    from pytest_agentreplay.compare.matching.near_calls import Near, NearMatches, PlaceholderMatches
     from pytest_agentreplay.compare.matching.new_values import NewValues
-    from pytest_agentreplay.compare.matching.wiring import KnownToday
     from pytest_agentreplay.model.exchanges import Call, Exchange, Run
 
 Queues = dict["Hashable", list["Exchange"]]
@@ -75,7 +75,7 @@ class CallIndex:
         self._keyed: Queues | None = None
         self._tokens = Tokens(matching.text, wired=self._is_recording)
         self._near: NearMatches | None = None
-        self._placeholders: PlaceholderMatch | None = None
+        self._placeholders: PlaceholderMatches | None = None
         self._continued: dict[str, str] = {}  # by lane now, the recorded lane of its last call
 
     def accept_media(self, near: Near) -> None:
@@ -166,17 +166,18 @@ class CallIndex:
         if self._matching.near is None:
             return None
         if self._near is None:
-            self._near = NearMatches(self._matching, self.top)
+            from pytest_agentreplay.compare.matching.near_calls import NearMatches
+
+            self._near = NearMatches(self._matching, self._matching.near, self.top)
         return self._near.find(call, lane, self.served.keys())
 
     def _find_placeholder(self, call: Call, lane: str) -> Exchange | None:
         """Return the first exchange that held a secret where `call` has a stand-in for one."""
         if self._placeholders is None:
-            self._placeholders = PlaceholderMatch(
-                ((x, self._matching.text(x.call)) for x in self.top), self._matching.personal
-            )
-        placeholders = self._placeholders
-        return placeholders.find(self._matching.text(call), lane, self.served.keys()) if placeholders else None
+            from pytest_agentreplay.compare.matching.near_calls import PlaceholderMatches
+
+            self._placeholders = PlaceholderMatches(self._matching, self.top)
+        return self._placeholders.find(call, lane, self.served.keys())
 
     def _find_renewed(self, call: Call, moment: Moment) -> Exchange | None:
         """Return the first exchange of a captured run that differs in values alone that are new in both runs."""

@@ -27,9 +27,10 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.backend import Verdict
     from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
-    from pytest_agentreplay.compare.matching import Matching, Near
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.compare.matching.credentials import KnownToday
+    from pytest_agentreplay.compare.matching.near_calls import Near
     from pytest_agentreplay.compare.matching.new_values import NewValues
-    from pytest_agentreplay.compare.matching.wiring import KnownToday
     from pytest_agentreplay.model.divergence import Difference
     from pytest_agentreplay.model.exchanges import Call, Exchange, Run
     from pytest_agentreplay.model.reading import Reader

@@ -106,7 +106,7 @@ def judge_proof(outcome: str, summary: SessionSummary | None, headline: str, fai
         return Proof(True, "fails as recorded")
     if failure is not None:
         reason = failure.strip().partition("\n")[0]
-        from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
+        from pytest_agentreplay.compare.diagnose.missing import find_advice
 
         if advice := find_advice(reason):
             return Proof(False, f"credentials came from a file or a login: {advice}")

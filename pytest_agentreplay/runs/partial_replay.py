@@ -17,7 +17,7 @@ from pytest_agentreplay.backends.adopt import AdoptBackend, ForkBackend, Recorde
 from pytest_agentreplay.backends.order_permutations import LIMIT, answers, list_root_swaps, list_swapped, orders
 from pytest_agentreplay.backends.replay import ReplayPolicy
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
-from pytest_agentreplay.compare.matching.wiring import without_lone
+from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.model.release_order import Started
 from pytest_agentreplay.model.turns import is_model, seat

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.backend import RecordBackend
-from pytest_agentreplay.compare.matching.wiring import without_lone
+from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing
 from pytest_agentreplay.intercept.environment.machine import read_locale, read_zone
 from pytest_agentreplay.intercept.environment.randomness import GENERATORS

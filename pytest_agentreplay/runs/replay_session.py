@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.backends.replay import ReplayBackend
-from pytest_agentreplay.compare.matching.wiring import read_text
+from pytest_agentreplay.compare.matching.credentials import read_text
 from pytest_agentreplay.intercept.network import sandbox
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
 from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.backends.verify import VerifyBackend
-    from pytest_agentreplay.compare.matching import Matching, Near
+    from pytest_agentreplay.compare.matching import Matching
+    from pytest_agentreplay.compare.matching.near_calls import Near
     from pytest_agentreplay.compare.matching.new_values import NewValues
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.backend import Backend
     from pytest_agentreplay.cases.view import RunView
-    from pytest_agentreplay.compare.matching import Near
+    from pytest_agentreplay.compare.matching.near_calls import Near
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
@@ -301,7 +301,7 @@ class RunSession:
 
     def describe_divergence(self, divergence: Divergence, facts: JsonObject) -> Finding:
         """Return the finding of a divergence; of refused calls with all who made them."""
-        from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
+        from pytest_agentreplay.compare.diagnose.missing import find_advice
         from pytest_agentreplay.report import findings, other_findings
         from pytest_agentreplay.report.finding import rewrite_steps
 

@@ -40,7 +40,8 @@ FOREIGN = ("difflib", "jsonpath_ng", "rich", "syrupy", "tomllib", "yaml", "zipfi
 KNOWN = """
 clocks errors hookspec
 backends backends.backend backends.call_index backends.replay
-compare compare.matching compare.matching.address compare.matching.wiring
+compare compare.matching compare.matching.address compare.matching.credentials compare.matching.equal_values
+compare.matching.key
 intercept intercept.environment intercept.environment.clock intercept.environment.debuggers
 intercept.environment.machine intercept.environment.randomness intercept.http intercept.http.bodies
 intercept.http.files intercept.http.http_wire intercept.http.httpx intercept.http.stdlib intercept.network

@@ -9,7 +9,7 @@ import pytest
 from pytest_agentreplay.backends.backend import Moment, Refused
 from pytest_agentreplay.backends.replay import ReplayBackend
 from pytest_agentreplay.compare.matching import Matching
-from pytest_agentreplay.compare.matching.wiring import without_lone
+from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.model.exchanges import BY_CONTENT, EMPTY, Body, Exchange, Header, HttpCall, HttpReply, Run
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.providers.rules import is_declared

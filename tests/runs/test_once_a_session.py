@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.compare import matching
+from pytest_agentreplay.compare.matching import Matching, key
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.model.exchanges import Body, HttpCall
 from pytest_agentreplay.model.rules import Rule
@@ -53,13 +53,13 @@ def test_libraries_are_met_once_and_again_where_the_finder_was_taken_away(monkey
 
 
 def test_the_rules_of_a_project_are_sorted_once(calls_of):
-    made = calls_of(matching, "RuleTable")
-    matching._table_of.cache_clear()
+    made = calls_of(key, "RuleTable")
+    key._make_table.cache_clear()
     call = HttpCall("POST", "https://api.test/orders", (), Body(b'{"order": 1, "noise": 2}'))
     noise = Rule("http", "body", "$.noise", "drop", "of this test")
-    keys = {matching.Matching(READER, (*RULES, noise)).key_alone(call) for _ in range(3)}
+    keys = {Matching(READER, (*RULES, noise)).key_alone(call) for _ in range(3)}
     assert (len(keys), len(made)) == (1, 1)
-    assert matching.Matching(READER, RULES).key_alone(call) not in keys
+    assert Matching(READER, RULES).key_alone(call) not in keys
     assert len(made) == 2
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.align.local import describe_answer, find_minted_ids, read_lanes, rename_ids
 from pytest_agentreplay.compare.align.pairing import align, find_moves, is_unordered
-from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments, format_line
+from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments
 from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks
 from pytest_agentreplay.compare.diagnose.sections import find_message_indexes, find_owner, find_role, is_below
 from pytest_agentreplay.compare.diff import diff, texts
@@ -195,29 +195,16 @@ class _RunComparison:
             cause = "the same call was answered otherwise: the world behind it changed between the two runs"
         if asked_otherwise:
             cause = "the call was another one too (see above), which may well be why"
+        summary = f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else summary}"
         return self.recorded.make_divergence(
-            kind,
-            f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else summary}",
-            x.exchange,
-            recorded=x.exchange,
-            now=y.exchange.call,
-            differences=changes,
-            cause=cause,
-            detail=moved[1:],
+            kind, summary, x.exchange, y.exchange.call, changes, cause=cause, detail=moved[1:]
         )
 
     def explain_other_call(self, x: Item, y: Item) -> Divergence:
         """Return the divergence of one call in the place of another."""
-        lines = [format_line(item.exchange.call, self.reader) for item in (x, y)]
-        return self.recorded.make_divergence(
-            Kind.TOOL,
-            f"{self.now.name(y.exchange.call)} called instead of {self.recorded.name(x.exchange.call)}",
-            x.exchange,
-            recorded=x.exchange,
-            now=y.exchange.call,
-            differences=(Difference("call", *lines),),
-            cause="the model's reply before it is the same, so the code after that reply chose otherwise",
-        )
+        summary = f"{self.now.name(y.exchange.call)} called instead of {self.recorded.name(x.exchange.call)}"
+        cause = "the model's reply before it is the same, so the code after that reply chose otherwise"
+        return self.recorded.make_divergence(Kind.TOOL, summary, x.exchange, y.exchange.call, cause=cause)
 
     def explain_lone_call(self, x: Item | None, y: Item | None, state: _State, lane: str) -> Divergence | None:
         """Return the divergence of a call that only one of the runs made; None when another reply asked for it."""
@@ -226,22 +213,14 @@ class _RunComparison:
         if state.reply:
             return None
         if x is not None:
+            recorded, now, call = x.exchange, None, x.exchange.call
             kind, what, cause = Kind.MISSING, "was not called", "the other run went on without this call"
         else:
+            assert y is not None
+            recorded, now, call = None, y.exchange.call, y.exchange.call
             kind, what, cause = Kind.EXTRA, "called, which is not recorded here", "the other run made one call more"
-        recorded, now = (None if item is None else item.exchange for item in (x, y))
-        old, new = (ABSENT if side is None else format_line(side.call, self.reader) for side in (recorded, now))
-        call = next(side.call for side in (recorded, now) if side is not None)
-        return self.recorded.make_divergence(
-            kind,
-            f"{self.recorded.name(call)} {what}",
-            recorded or state.last,
-            lane=lane,
-            recorded=recorded,
-            now=None if now is None else call,
-            differences=(Difference("call", old, new),),
-            cause=cause,
-        )
+        summary, at = f"{self.recorded.name(call)} {what}", recorded or state.last
+        return self.recorded.make_divergence(kind, summary, recorded, now, at=at, lane=lane, cause=cause)
 
     def explain_moved_call(self, x: Item, y: Item, state: _State, pairs: list[Pair]) -> tuple[Divergence | None, ...]:
         """Return the divergence of a call that came at another place; nothing at its second place (`y` is `x`)."""
@@ -251,15 +230,9 @@ class _RunComparison:
             return self.compare_tool_calls(x, y, state)
         later = pairs.index((x, None)) < pairs.index((None, y))
         name = self.recorded.name(x.exchange.call)
-        divergence = self.recorded.make_divergence(
-            Kind.ORDER,
-            f"{name} came {'later' if later else 'earlier'} than recorded",
-            x.exchange,
-            recorded=x.exchange,
-            now=y.exchange.call,
-            cause="the code makes its calls in another order; nothing else about this call differs",
-        )
-        return (divergence,)
+        summary = f"{name} came {'later' if later else 'earlier'} than recorded"
+        cause = "the code makes its calls in another order; nothing else about this call differs"
+        return (self.recorded.make_divergence(Kind.ORDER, summary, x.exchange, y.exchange.call, (), cause=cause),)
 
     def make_divergence(self, change: ContentChange, x: Item, y: Item) -> Divergence:
         cause = change.cause
@@ -270,9 +243,8 @@ class _RunComparison:
             change.kind,
             change.what,
             x.exchange,
-            recorded=x.exchange,
-            now=y.exchange.call,
-            differences=change.differences,
+            y.exchange.call,
+            change.differences,
             cause=cause,
             hints=change.hints,
             detail=(source,) if source else (),

@@ -11,9 +11,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.diagnose.missing_calls import explain_missing, explain_stop
-from pytest_agentreplay.compare.diagnose.missing_credentials import find_advice
-from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, explain_arguments, format_line, format_lines
+from pytest_agentreplay.compare.diagnose.missing import explain_missing, explain_stop, find_advice
+from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, explain_arguments
 from pytest_agentreplay.compare.diff.texts import excerpt, hunk, shorten_pair
 from pytest_agentreplay.compare.matching.address import authority
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
@@ -85,11 +84,9 @@ def explain_order(
     here = [x for x in early if progress.name_lane(x) == progress.name_lane(match)]
     skipped = came or (here or early or [match])[0]
     # A model call that is recorded later in this lane says that one was left out; any other may have changed places.
-    likely = here and progress.is_model(match) and skipped is not match
+    likely = here and progress.is_model_call(match.call) and skipped is not match
     if left_out or (likely and came is None):
-        sides = (Difference("call", *format_lines(progress, skipped.call, call)),)
-        others = tuple(x for x in here if x is not skipped)
-        divergence = _explain_missing_call(progress, skipped, others, sides, call)
+        divergence = _explain_left_out(progress, skipped, [x for x in here if x is not skipped], call)
     else:
         divergence = _explain_swap(progress, call, match, skipped)
     return replace(divergence, went_on=left_out or came is not None)
@@ -117,37 +114,22 @@ def explain_service(
         summary = f"{progress.name(call)} goes to {now}, and is recorded at {recorded}, which is another service"
         of_now = f"the recorded {meant}" if meant != now else "itself, as when recorded"
         cause = f"{rule}: {now} stands for {of_now}" + (f"; {instead} stands for {recorded}" if instead else "")
-    return progress.make_divergence(
-        Kind.REQUEST,
-        summary,
-        match,
-        recorded=match,
-        now=call,
-        differences=(Difference("url", match.call.url, call.url),)
-        if not isinstance(call, ToolCall) and not isinstance(match.call, ToolCall)
-        else (),
-        cause=cause,
-    )
+    urls: tuple[Difference, ...] = ()
+    if not isinstance(call, ToolCall) and not isinstance(match.call, ToolCall):
+        urls = (Difference("url", match.call.url, call.url),)
+    return progress.make_divergence(Kind.REQUEST, summary, match, call, urls, cause=cause)
 
 
 def explain_token(progress: ReplayProgress, call: Call, match: Exchange, *, other: str) -> Divergence:
     """Why `call` is not `match`, which it is but for its credential: `other` says where and which."""
     # As `Tokens.find_swap` writes it: the place, what was sent there when recorded, and what is sent now.
     where, _, sides = other.partition(": ")
-    changed = [
-        difference for difference in progress.compare(match.call, call) if difference.note and difference.note in sides
-    ]
+    changed = [each for each in progress.compare(match.call, call) if each.note and each.note in sides]
     path = changed[0].path if changed and where == "body" else where
     old, _, new = sides.removesuffix(" now (another token)").partition(" recorded, ")
-    return progress.make_divergence(
-        Kind.REQUEST,
-        f"{progress.name(call)}: {path}: {sides}",
-        match,
-        recorded=match,
-        now=call,
-        differences=(Difference(path, old, new),),
-        cause="your code sends another of this run's tokens here: that of another user, or of another service",
-    )
+    cause = "your code sends another of this run's tokens here: that of another user, or of another service"
+    summary = f"{progress.name(call)}: {path}: {sides}"
+    return progress.make_divergence(Kind.REQUEST, summary, match, call, (Difference(path, old, new),), cause=cause)
 
 
 def explain_stall(
@@ -160,7 +142,7 @@ def explain_stall(
     if expected.finish is not None and expected.finish < match.start:
         return _explain_swap(progress, call, match, expected)
     mine, theirs = _name_both(progress, call, expected.call)
-    at, is_of_model = match, progress.is_model(match) or progress.is_model(expected)
+    at, is_of_model = match, progress.is_model_call(match.call) or progress.is_model_call(expected.call)
     hints: tuple[str, ...] = () if is_of_model else (_LOOSE,)
     if expected.start in progress.served:
         what = f"nobody takes the answer of {theirs}, which came before that of {mine}"
@@ -174,18 +156,17 @@ def explain_stall(
         )
     if came is False:
         now, server = "your code goes on without the first", authority(call) or ""
-        is_local = server and not progress.is_model(match) and match.start < expected.start
+        is_local = server and not progress.is_model_call(match.call) and match.start < expected.start
         hints = (f"{_SERVER}: agentreplay_allow = host:{server.rpartition(':')[0]}",) if is_local else ()
     lanes = (f"recorded in lane {expected.lane}, what waits for it in lane {match.lane}",)
     return progress.make_divergence(
         Kind.MISSING if came is False else Kind.ORDER,
         what,
-        at,
-        recorded=expected,
-        now=call,
-        differences=(Difference("call", *format_lines(progress, expected.call, call)),),
-        cause=f"both were under way at once when recorded; now {now}",
+        expected,
+        call,
+        at=at,
         hints=hints,
+        cause=f"both were under way at once when recorded; now {now}",
         detail=lanes if expected.lane != match.lane else (),
     )
 
@@ -197,38 +178,22 @@ def explain_unanswered(progress: ReplayProgress, call: Call, match: Exchange) ->
         what, cause = "had no answer when the recorded run ended", "the recorded run ended while it was under way"
     else:
         what, cause = "was given up when recorded", "your code gave it up when recorded (a timeout, a cancelled task)"
-    return progress.make_divergence(
-        Kind.EXTRA,
-        f"{name} is waited for; it {what}",
-        match,
-        recorded=match,
-        now=call,
-        differences=(
-            Difference(
-                "call",
-                f"{format_line(match.call, progress.reader)}, not answered",
-                f"{format_line(call, progress.reader)}, awaited",
-            ),
-        ),
-        cause=f"{cause}, so there is no answer to give; now all that is left of your code waits for it",
-    )
+    sides = f"{progress.format_call(match.call)}, not answered", f"{progress.format_call(call)}, awaited"
+    cause = f"{cause}, so there is no answer to give; now all that is left of your code waits for it"
+    summary = f"{name} is waited for; it {what}"
+    return progress.make_divergence(Kind.EXTRA, summary, match, call, (Difference("call", *sides),), cause=cause)
 
 
 def _explain_swap(progress: ReplayProgress, call: Call, match: Exchange, skipped: Exchange) -> Divergence:
     mine, theirs = _name_both(progress, call, skipped.call)
-    sides = (Difference("call", *format_lines(progress, skipped.call, call)),)
-    turn, was = progress.name_turn(match), progress.name_turn(skipped)
-    same = "the same turn" if turn == was else was
-    divergence = progress.make_divergence(
-        Kind.ORDER,
-        f"{mine} came before {theirs}, which is recorded first",
-        match,
-        recorded=skipped,
-        now=call,
-        differences=sides,
-        cause=f"the recording has {theirs} (in {same}) answered before this call began; "
-        "your code now makes them the other way round, or at once",
+    turn = progress.name_turn(skipped)
+    where = "the same turn" if turn == progress.name_turn(match) else turn
+    cause = (
+        f"the recording has {theirs} (in {where}) answered before this call began; "
+        "your code now makes them the other way round, or at once"
     )
+    summary = f"{mine} came before {theirs}, which is recorded first"
+    divergence = progress.make_divergence(Kind.ORDER, summary, skipped, call, cause=cause, at=match)
     # Within one lane the turns before the skipped call agree, and none after it.
     if progress.name_lane(skipped) != progress.name_lane(match):
         return divergence
@@ -240,7 +205,7 @@ def _name_both(progress: ReplayProgress, call: Call, other: Call) -> tuple[str, 
     names = progress.name(call), progress.name(other)
     if names[0] != names[1]:
         return names
-    theirs, mine = format_lines(progress, other, call)
+    theirs, mine = progress.format_calls(other, call)
     if max(len(mine), len(theirs)) <= SHORT:
         return shorten_pair(mine, theirs, SHORT)
     _, old, new = hunk(mine, theirs)
@@ -253,55 +218,35 @@ def _name_both(progress: ReplayProgress, call: Call, other: Call) -> tuple[str, 
 
 def _explain_repeat(progress: ReplayProgress, call: Call, twin: Exchange, lane: str) -> Divergence:
     """Return the divergence of a call whose twin was answered already, and is recorded no second time."""
-    return progress.make_divergence(
-        Kind.EXTRA,
-        f"{progress.name(call)} called once more than recorded",
-        progress.find_last(lane) or twin,
-        recorded=twin,
-        now=call,
-        differences=(Difference("call", ABSENT, format_line(call, progress.reader)),),
-        cause=f"the very same call was answered in {progress.name_turn(twin)} already: your code repeats it "
-        "(a retry, a loop, a second reader of one result)",
+    cause = (
+        f"the very same call was answered in {progress.name_turn(twin)} already: your code repeats it "
+        "(a retry, a loop, a second reader of one result)"
     )
+    extra = (Difference("call", ABSENT, progress.format_call(call)),)
+    summary = f"{progress.name(call)} called once more than recorded"
+    return progress.make_divergence(Kind.EXTRA, summary, twin, call, extra, cause=cause, at=progress.find_last(lane))
 
 
 def _explain_extra(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange], cause: str) -> Divergence:
-    following = pending[0] if pending else None
-    last = progress.find_last(lane)
-    sides = format_lines(progress, following.call, call) if following else (ABSENT, format_line(call, progress.reader))
-    divergence = progress.make_divergence(
-        Kind.EXTRA,
-        f"{progress.name(call)} called, which is not recorded here"
-        if following
-        else f"one call more than recorded, {progress.name(call)}",
-        last or following,
-        lane=lane,
-        recorded=following,
-        now=call,
-        differences=(Difference("call", *sides),),
-        cause=cause,
-    )
+    name, last, following = progress.name(call), progress.find_last(lane), pending[0] if pending else None
+    summary = f"{name} called, which is not recorded here" if following else f"one call more than recorded, {name}"
+    divergence = progress.make_divergence(Kind.EXTRA, summary, following, call, cause=cause, at=last, lane=lane)
     return divergence if last is not None else replace(divergence, turn=0)
 
 
-def _explain_missing_call(
+def _explain_left_out(
     progress: ReplayProgress,
     skipped: Exchange,
-    others: tuple[Exchange, ...],
-    differences: tuple[Difference, ...],
+    others: Collection[Exchange],
     call: Call,
+    differences: tuple[Difference, ...] | None = None,
 ) -> Divergence:
+    """Return the divergence of a call that was `skipped`, as were the `others`, before `call` was made."""
     name, mine = _name_both(progress, skipped.call, call)
-    return progress.make_divergence(
-        Kind.MISSING,
-        f"{name} was not called before {mine}",
-        skipped,
-        recorded=skipped,
-        now=call,
-        differences=differences,
-        cause=f"the recording calls {name} here; your code went on without it",
-        detail=tuple(f"not called either: {progress.name_turn(x)}, {progress.name(x.call)}" for x in others),
-    )
+    cause = f"the recording calls {name} here; your code went on without it"
+    detail = tuple(f"not called either: {progress.name_turn(x)}, {progress.name(x.call)}" for x in others)
+    summary = f"{name} was not called before {mine}"
+    return progress.make_divergence(Kind.MISSING, summary, skipped, call, differences, cause=cause, detail=detail)
 
 
 def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
@@ -309,7 +254,7 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
     # The tools of one turn end at the next model call: what comes later is another turn's.
     turn: list[Exchange] = []
     for x in pending:
-        if progress.is_model(x) and not x.abandoned:
+        if progress.is_model_call(x.call) and not x.abandoned:
             break
         if progress.find_tool(x.call) is not None:
             turn.append(x)
@@ -320,25 +265,16 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
         change = progress.explain_change(target, call)
         cause = change.cause or explain_arguments(progress, target, call)
         return describe_change(progress, change, target, call, cause)
-    if turn:
-        names = [use.name for use in progress.list_tool_uses(turn[0])]
-        cause = "your code chose another tool than it did when recorded"
-        if progress.name(turn[0].call).removeprefix("tool ") in names:
-            cause = (
-                f"the model asked for {', '.join(names)}, and its reply is the recorded one: "
-                "your code maps it to another tool"
-            )
-        return progress.make_divergence(
-            Kind.TOOL,
-            f"{progress.name(call)} called instead of {progress.name(turn[0].call)}",
-            turn[0],
-            recorded=turn[0],
-            now=call,
-            differences=(Difference("call", *format_lines(progress, turn[0].call, call)),),
-            cause=cause,
-        )
-    cause = "the model's reply is the recorded one, so your code makes this call by itself"
-    return _explain_extra(progress, call, lane, pending, cause)
+    if not turn:
+        cause = "the model's reply is the recorded one, so your code makes this call by itself"
+        return _explain_extra(progress, call, lane, pending, cause)
+    due, names = progress.name(turn[0].call), [use.name for use in progress.list_tool_uses(turn[0])]
+    cause = "your code chose another tool than it did when recorded"
+    if due.removeprefix("tool ") in names:
+        request = f"the model asked for {', '.join(names)}"
+        cause = f"{request}, and its reply is the recorded one: your code maps it to another tool"
+    summary = f"{progress.name(call)} called instead of {due}"
+    return progress.make_divergence(Kind.TOOL, summary, turn[0], call, cause=cause)
 
 
 def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: list[Exchange]) -> Divergence:
@@ -352,12 +288,12 @@ def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: l
     skipped = [x for x in pending if x is not target and not x.abandoned and x.made is not None and x.made < until]
     asks_model = progress.is_model_call(call)
     # A plain request has no conversation by which one behind a model call could be the better match.
-    if target is None or (skipped and not asks_model and progress.is_model(skipped[0])):
+    if target is None or (skipped and not asks_model and progress.is_model_call(skipped[0].call)):
         cause = "the recorded conversation does not hold it: a new helper call, a retry, or one more round of the loop"
         return _explain_extra(progress, call, lane, pending, cause)
     change = progress.explain_change(target, call)
     if skipped and asks_model:
-        return _explain_missing_call(progress, skipped[0], (*skipped[1:],), change.differences, call)
+        return _explain_left_out(progress, skipped[0], skipped[1:], call, change.differences)
     return describe_change(progress, change, target, call)
 
 
@@ -365,15 +301,13 @@ def describe_change(
     progress: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
 ) -> Divergence:
     """Return the divergence of a `call` that `change` has made of the one of `target`."""
-    follows_model = cause.startswith("the model asked")
-    source = "" if follows_model else progress.find_source(change, target)
+    source = "" if cause.startswith("the model asked") else progress.find_source(change, target)
     return progress.make_divergence(
         change.kind,
         change.what,
         target,
-        recorded=target,
-        now=call,
-        differences=change.differences,
+        call,
+        change.differences,
         cause=cause or change.cause,
         hints=change.hints,
         detail=(source,) if source else (),

@@ -59,10 +59,6 @@ class ReplayProgress:
         """Return a call as reports show it."""
         return label(call, self.reader)
 
-    def is_model(self, exchange: Exchange) -> bool:
-        """Return whether a turn begins here."""
-        return is_model(exchange.call, self.reader)
-
     def is_model_call(self, call: Call) -> bool:
         """Return whether a model is asked."""
         return is_model(call, self.reader)
@@ -152,7 +148,11 @@ class ReplayProgress:
         first: dict[str, int] = {}
         for x in self.run.exchanges:
             reading = self.reader.read_call(x.call)
-            sent = walk_strings([*reading.system, *reading.messages]) if self.is_model(x) else [matching.text(x.call)]
+            sent = (
+                walk_strings([*reading.system, *reading.messages])
+                if self.is_model_call(x.call)
+                else [matching.text(x.call)]
+            )
             for at, texts_there in ((x.start, sent), (x.finish or 0, list_spoken_texts(x, self.reader))):
                 for text in texts_there:
                     first[text] = min(at, first.get(text, at))
@@ -216,7 +216,7 @@ class ReplayProgress:
         """Return the tool calls that the model asked for last before `exchange`, in its lane."""
         for x in reversed(self._top):
             before = x.start < exchange.start and self.name_lane(x) == self.name_lane(exchange)
-            if before and self.is_model(x):
+            if before and self.is_model_call(x.call):
                 return self.reader.read_reply(x.call, x.outcome).tool_uses
         return ()
 
@@ -239,36 +239,51 @@ class ReplayProgress:
         self,
         kind: Kind,
         summary: str,
-        at: Exchange | None,
+        recorded: Exchange | None,
+        now: Call | None,
+        differences: tuple[Difference, ...] | None = None,
         *,
+        at: Exchange | None = None,
         lane: str = "main",
-        recorded: Exchange | None = None,
-        now: Call | None = None,
-        differences: tuple[Difference, ...] = (),
         cause: str = "",
         hints: tuple[str, ...] = (),
         detail: tuple[str, ...] = (),
     ) -> Divergence:
-        """Return a divergence at the place of `at`; None: in an empty lane."""
-        position = seat(self.turns, at) if at is not None else TurnPosition(Turn(0, lane, None, ()), 0, 0, 0)
+        """Return a divergence at the place of `at`, else of `recorded`, else in the empty `lane`.
+
+        Where no `differences` are given, the two calls are the difference, in a line each.
+        """
+        if differences is None:
+            if recorded is not None and now is not None:
+                old, new = self.format_calls(recorded.call, now)
+                differences = (Difference("call", old, new),)
+            elif now is not None:
+                differences = (Difference("call", ABSENT, self.format_call(now)),)
+            else:
+                differences = (Difference("call", self.format_call(recorded.call), ABSENT),) if recorded else ()
+        at = at or recorded
+        position = TurnPosition(Turn(0, lane, None, ()), 0, 0, 0) if at is None else seat(self.turns, at)
         turn = position.turn
         return Divergence(
-            kind,
-            summary,
-            turn.number,
-            position.turns,
-            turn.lane,
-            position.position,
-            position.positions,
-            turn.agent,
-            turn.who,
-            recorded=recorded,
-            now=now,
-            differences=differences,
+            *(kind, summary, turn.number, position.turns, turn.lane, position.position, position.positions),
+            *(turn.agent, turn.who, recorded, now, differences),
             cause=cause,
             hints=hints,
             detail=detail,
         )
+
+    def format_call(self, call: Call) -> str:
+        """Return a call on one line."""
+        return format_line(call, self.reader)
+
+    def format_calls(self, recorded: Call, now: Call) -> tuple[str, str]:
+        """Return two calls on one line each; where these would be the same, with the first place that differs."""
+        lines = self.format_call(recorded), self.format_call(now)
+        if lines[0] != lines[1] or not (different := self.compare(recorded, now)):
+            return lines
+        first = different[0]
+        values = ["absent" if side is ABSENT else canonical(side) for side in (first.recorded, first.now)]
+        return f"{self.name(recorded)}, {first.path}: {values[0]}", f"{self.name(now)}, {first.path}: {values[1]}"
 
     def _collect_contents(self, call: Call) -> set[str]:
         """Return the messages of a model call, as comparable texts."""
@@ -295,7 +310,7 @@ class ReplayProgress:
         return {
             use.id or use.name: use
             for x in self._top
-            if self.is_model(x)
+            if self.is_model_call(x.call)
             for use in self.reader.read_reply(x.call, x.outcome).tool_uses
         }
 
@@ -325,16 +340,6 @@ def format_line(call: Call, reader: Reader) -> str:
     messages = reader.read_call(call).messages
     words = " ".join(walk_strings(_get_content(messages[-1]))) if messages else ""
     return f"{name}, last message: {words}" if words else name
-
-
-def format_lines(progress: ReplayProgress, recorded: Call, now: Call) -> tuple[str, str]:
-    """Return two calls on one line each; where these would be the same, with the first place that differs."""
-    sides = format_line(recorded, progress.reader), format_line(now, progress.reader)
-    if sides[0] != sides[1] or not (different := progress.compare(recorded, now)):
-        return sides
-    first = different[0]
-    rows = [f"{first.path}: {'absent' if side is ABSENT else canonical(side)}" for side in (first.recorded, first.now)]
-    return f"{progress.name(recorded)}, {rows[0]}", f"{progress.name(now)}, {rows[1]}"
 
 
 def _get_content(message: Json) -> Json:

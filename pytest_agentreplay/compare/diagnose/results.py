@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.diagnose.classify import is_reordered
-from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.compare.diff import diff, texts
 from pytest_agentreplay.compare.tolerance import view
 from pytest_agentreplay.model.canonical_json import canonical
@@ -18,6 +17,7 @@ from pytest_agentreplay.model.exchanges import Failure, ToolReply
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
     from pytest_agentreplay.compare.tolerance import TolerancePolicy
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, Outcome
@@ -37,29 +37,20 @@ def explain_result(
     chunks = [progress.reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []
     moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
     first = differing[0]
-    hint = f"agentreplay_tolerances = {tool} {first.path} = ignore"
+    summary = f"{name}: {moved[0] if moved else _describe(first)}"
+    cause = "the tool was run for real beside its recorded result: the world behind it, or its code, has changed"
+    hints = (f"or let it differ: agentreplay_tolerances = {tool} {first.path} = ignore",)
     return progress.make_divergence(
-        Kind.RESULT,
-        f"{name}: {moved[0] if moved else _describe(first)}",
-        x,
-        recorded=x,
-        now=call,
-        differences=differing,
-        cause="the tool was run for real beside its recorded result: the world behind it, or its code, has changed",
-        hints=(f"or let it differ: {hint}",),
-        detail=moved[1:],
+        Kind.RESULT, summary, x, call, differing, cause=cause, hints=hints, detail=moved[1:]
     )
 
 
 def explain_inner_call(progress: ReplayProgress, call: Call, root: Exchange) -> Divergence:
     """Why `call`, made inside the running tool `root`, is refused: it is frozen, and not recorded there."""
+    place = f"inside {progress.name(root.call)}, where the recording does not have it"
+    cause = "a tool that is verified runs for real, but models and tools that are not read stay frozen inside it"
     return progress.make_divergence(
-        Kind.EXTRA,
-        f"{progress.name(call)} called inside {progress.name(root.call)}, where the recording does not have it",
-        root,
-        now=call,
-        differences=(Difference("call", ABSENT, format_line(call, progress.reader)),),
-        cause="a tool that is verified runs for real, but models and tools that are not read stay frozen inside it",
+        Kind.EXTRA, f"{progress.name(call)} called {place}", None, call, at=root, cause=cause
     )
 
 

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 Opcode = tuple[str, int, int, int, int]
 
 SHOWN = 48  # characters of a changed span in a note
-PRODUCT, PAIRS = 4_000_000, 200_000  # what one alignment may cost: N x M, and equal pairs among them
+# What one alignment may cost: N x M, and equal pairs among them. Of 2,000 elements in another order it takes 0.05 s;
+# the worst that is let through, 188,000 pairs among two times 1,300 elements of nine kinds, takes 5 s.
+PRODUCT, PAIRS = 4_000_000, 200_000
 
 _SPACE = re.compile(r"\s")
 _LETTERS = str.maketrans(  # letters of other alphabets, as the Latin ones that they look like
@@ -44,11 +46,20 @@ def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcod
     return [code for code in codes if code[0] != "equal"]
 
 
+def count_common_ends(recorded: Sequence[object], now: Sequence[object]) -> tuple[int, int]:
+    """Return how many elements two sequences share at the start, and how many of the rest at the end."""
+    short = min(len(recorded), len(now))
+    head = next((i for i in range(short) if recorded[i] != now[i]), short)
+    tail = next((i for i in range(short - head) if recorded[-1 - i] != now[-1 - i]), short - head)
+    return head, tail
+
+
 def common_prefix(recorded: str, now: str) -> int:
     """Return how many characters the two share at the start."""
     low, high = 0, min(len(recorded), len(now))
     if recorded[:high] == now[:high]:
         return high
+    # By halves: slices are compared in C, so 100 kB take 0.05 ms, and by a loop over the characters 15 ms.
     while high - low > 1:
         middle = (low + high) // 2
         if recorded[low:middle] == now[low:middle]:
@@ -60,27 +71,18 @@ def common_prefix(recorded: str, now: str) -> int:
 
 def common_suffix(recorded: str, now: str, limit: int) -> int:
     """Return how many characters, at most `limit`, the two share at the end."""
-    low, high = 0, limit
-    if high <= 0 or recorded[-high:] == now[-high:]:
-        return max(high, 0)
-    while high - low > 1:
-        middle = (low + high) // 2
-        if recorded[len(recorded) - middle :] == now[len(now) - middle :]:
-            low = middle
-        else:
-            high = middle
-    return low
+    return common_prefix(*(text[len(text) - limit :][::-1] for text in (recorded, now)))
 
 
 def hunk(recorded: str, now: str) -> tuple[int, str, str]:
     """Return the changed span, widened to whole words: (where it begins, its old text, its new text)."""
     start = common_prefix(recorded, now)
     end = common_suffix(recorded, now, min(len(recorded), len(now)) - start)
-    floor = max(0, start - SHOWN)
-    while start > floor and _inside_word(recorded, start, now):
+    # Not beyond SHOWN: a text without a blank, such as base64, is no word.
+    floor, limit = max(0, start - SHOWN), max(0, end - SHOWN)
+    while start > floor and (_is_inside_word(recorded, start) or _is_inside_word(now, start)):
         start -= 1
-    limit = max(0, end - SHOWN)
-    while end > limit and _inside_word(recorded, len(recorded) - end, now, len(now) - end):
+    while end > limit and (_is_inside_word(recorded, len(recorded) - end) or _is_inside_word(now, len(now) - end)):
         end -= 1
     return start, recorded[start : len(recorded) - end], now[start : len(now) - end]
 
@@ -88,13 +90,13 @@ def hunk(recorded: str, now: str) -> tuple[int, str, str]:
 def brief(recorded: str, now: str) -> str:
     """Return what changed between two different texts, in a few words."""
     if max(len(recorded), len(now)) < 2 * SHOWN and not _SPACE.search(recorded + now):
-        return _swap(recorded, now)
+        return _describe_swap(recorded, now)
     start, old, new = hunk(recorded, now)
-    several = "\n" in recorded or "\n" in now
-    if "\n" not in old and "\n" not in new:
-        where = f"line {recorded.count(chr(10), 0, start) + 1}: " if several else ""
-        return where + _words(old, new)
-    return _lines(recorded.split("\n"), now.split("\n"))
+    if "\n" in old or "\n" in new:
+        return _describe_lines(recorded.split("\n"), now.split("\n"))
+    has_lines = "\n" in recorded or "\n" in now
+    where = f"line {recorded.count(chr(10), 0, start) + 1}: " if has_lines else ""
+    return where + _describe_words(old, new)
 
 
 def shorten(text: str, room: int = SHOWN) -> str:
@@ -147,17 +149,12 @@ def _cut_text(text: str, start: int, room: int) -> str:
     return f"{before}{rest[: max(0, room - len(before) - 3)]}..."
 
 
-def _inside_word(text: str, at: int, other: str, other_at: int | None = None) -> bool:
-    """Return whether position `at` of either text has a letter or digit on both sides."""
-    other_at = at if other_at is None else other_at
-    return _is_inside_letters(text, at) or _is_inside_letters(other, other_at)
+def _is_inside_word(text: str, at: int) -> bool:
+    """Return whether there is a letter or digit on both sides of position `at`."""
+    return 0 < at < len(text) and _is_letter(text[at - 1]) and _is_letter(text[at])
 
 
-def _is_inside_letters(text: str, at: int) -> bool:
-    return 0 < at < len(text) and _wordy(text[at - 1]) and _wordy(text[at])
-
-
-def _wordy(char: str) -> bool:
+def _is_letter(char: str) -> bool:
     return char.isalnum() or char == "_"
 
 
@@ -166,19 +163,19 @@ def _show(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _words(old: str, new: str) -> str:
+def _describe_words(old: str, new: str) -> str:
     """One changed span of a line; several changed words far apart are shown by the first of them."""
     if len(old) + len(new) > 2 * SHOWN and old and new:
         before, after = re.split(r"(\s+)", old), re.split(r"(\s+)", new)
         codes = opcodes(before, after) or []
         if len(codes) > 1:
             _, i1, i2, j1, j2 = codes[0]
-            more = len(codes) - 1
-            return f"{_swap(''.join(before[i1:i2]), ''.join(after[j1:j2]))} (and {more} more place{'s' * (more > 1)})"
-    return _swap(old, new)
+            first, more = _describe_swap("".join(before[i1:i2]), "".join(after[j1:j2])), len(codes) - 1
+            return f"{first} (and {more} more place{'s' * (more > 1)})"
+    return _describe_swap(old, new)
 
 
-def _swap(old: str, new: str) -> str:
+def _describe_swap(old: str, new: str) -> str:
     if not old:
         return f"added {_show(shorten(new))}"
     if not new:
@@ -186,28 +183,19 @@ def _swap(old: str, new: str) -> str:
     return " -> ".join(shorten_pair(_show(old), _show(new)))
 
 
-def _lines(old: list[str], new: list[str]) -> str:
-    """Several changed lines: the first of them, and how many more."""
-    head = 0
-    while head < min(len(old), len(new)) and old[head] == new[head]:
-        head += 1
-    tail = 0
-    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
-        tail += 1
+def _describe_lines(old: list[str], new: list[str]) -> str:
+    """Return the first of several changed lines, and how many more there are."""
+    head, tail = count_common_ends(old, new)
     before, after = old[head : len(old) - tail], new[head : len(new) - tail]
     codes = opcodes(before, after) or [("replace", 0, len(before), 0, len(after))]
     kind, i1, i2, j1, j2 = codes[0]
-    more = sum(max(code[2] - code[1], code[4] - code[3]) for code in codes) - 1
-    if kind == "delete":
-        first = f"{_range(head + i1 + 1, head + i2)} dropped"
-        more -= i2 - i1 - 1
-    elif kind == "insert":
-        first = f"{_range(head + j1 + 1, head + j2)} added"
-        more -= j2 - j1 - 1
+    more = sum(max(code[2] - code[1], code[4] - code[3]) for code in codes)
+    if kind == "replace":
+        more -= 1
+        first = f"line {head + i1 + 1}: {_describe_words(*hunk(before[i1], after[j1])[1:])}"
     else:
-        first = f"line {head + i1 + 1}: {_words(*hunk(before[i1], after[j1])[1:])}"
+        start, end, what = (i1, i2, "dropped") if kind == "delete" else (j1, j2, "added")
+        more -= end - start
+        lines = f"line {head + end}" if end - start == 1 else f"lines {head + start + 1}-{head + end}"
+        first = f"{lines} {what}"
     return f"{first} (and {more} more line{'s' * (more > 1)})" if more > 0 else first
-
-
-def _range(first: int, last: int) -> str:
-    return f"line {first}" if first == last else f"lines {first}-{last}"

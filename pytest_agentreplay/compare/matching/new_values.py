@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.compare.diagnose.progress import list_spoken_texts
 from pytest_agentreplay.compare.diagnose.sections import compare_calls, is_setting
 from pytest_agentreplay.compare.matching.address import content
-from pytest_agentreplay.compare.matching.wiring import read_text
+from pytest_agentreplay.compare.matching.credentials import read_text
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT
 from pytest_agentreplay.model.exchanges import HttpReply

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.compare.matching.wiring import without_lone
+from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.errors import AgentReplayError, Leak, visible
 from pytest_agentreplay.intercept.environment.machine import find_places, read_zone
 from pytest_agentreplay.model.exchanges import (

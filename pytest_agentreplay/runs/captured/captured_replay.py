@@ -234,7 +234,7 @@ class CapturedReplay(InProcessRun):
         self, group: str, kind: Kind, x: Exchange, now: Call | None = None, differences: tuple[Difference, ...] = ()
     ) -> Change:
         progress, summary = self.backend.make_progress(), conjugate(group, 1)
-        return Change(group, progress.make_divergence(kind, summary, x, recorded=x, now=now, differences=differences))
+        return Change(group, progress.make_divergence(kind, summary, x, now, differences))
 
     def _compare_failure(self, failure: BaseException | None) -> Change | None:
         """Return how the function failed otherwise; None for a failure that recurs, and where neither failed."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.compare.align.evidence import compare, features
+from pytest_agentreplay.compare.align.pairing import compare, features
 from pytest_agentreplay.compare.diagnose import describe_change
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
 from pytest_agentreplay.compare.matching.address import split
@@ -27,7 +27,7 @@ from pytest_agentreplay.providers import READER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.compare.align.evidence import Features
+    from pytest_agentreplay.compare.align.pairing import Features
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.redaction.redaction import Redaction

@@ -1,23 +1,27 @@
-"""What never came: the recorded calls that a test has ended without.
+"""What is missing: the recorded calls that a test has ended without, and the credentials that it has not here.
 
 Lanes that run beside each other have no first one between them: the headline is the call that is recorded first, and
 what another lane leaves out by itself is told beside it.
+
+SDKs ask the service of a cloud machine last, or a program such as `az`: a replay in which they do so has none.
 """
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.compare.diff.texts import shorten
-from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.release_order import Precedence
 from pytest_agentreplay.model.turns import top_level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
+    from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Exchange
 
 NEXT = 120  # characters of the recorded call that was next
@@ -48,12 +52,13 @@ def explain_stop(progress: ReplayProgress) -> Divergence | None:
         Kind.MISSING,
         "",
         first,
-        recorded=first,
+        None,
+        (),
         cause="the error of the test came first, and the recorded calls that are left may be missing because of it",
         detail=(f"{len(others)} more recorded call{'s' if len(others) > 1 else ''} not made",) if others else (),
     )
-    so_far = _describe_progress(at, progress.is_model(first))
-    return replace(at, summary=f"{so_far}: {shorten(format_line(first.call, progress.reader), NEXT)}")
+    so_far = _describe_progress(at, progress.is_model_call(first.call))
+    return replace(at, summary=f"{so_far}: {shorten(progress.format_call(first.call), NEXT)}")
 
 
 def _describe_progress(at: Divergence, begins_turn: bool) -> str:
@@ -79,14 +84,8 @@ def _explain_end(progress: ReplayProgress, left: Sequence[Exchange]) -> Divergen
             "your code does not begin it any more"
         )
     more = f", and {len(others)} more" if others else ""
-    return progress.make_divergence(
-        Kind.MISSING,
-        f"the test ended, {progress.name(first.call)} was not called{more}",
-        first,
-        recorded=first,
-        differences=(Difference("call", format_line(first.call, progress.reader), ABSENT),),
-        cause=cause,
-    )
+    summary = f"the test ended, {progress.name(first.call)} was not called{more}"
+    return progress.make_divergence(Kind.MISSING, summary, first, None, cause=cause)
 
 
 def _list_independent(progress: ReplayProgress, left: Sequence[Exchange]) -> dict[str, list[Exchange]]:
@@ -103,3 +102,27 @@ def _list_independent(progress: ReplayProgress, left: Sequence[Exchange]) -> dic
     return {
         lane: theirs[lane] for lane in others if missing.isdisjoint(x.start for x in order.binding(theirs[lane][0]))
     }
+
+
+# https://docs.aws.amazon.com/sdkref/latest/guide/feature-container-credentials.html (ECS, EKS),
+# https://github.com/googleapis/google-auth-library-python/blob/v2.40.0/google/auth/compute_engine/_metadata.py,
+# https://github.com/Azure/azure-sdk-for-python/blob/main/sdk/identity/azure-identity/azure/identity/_credentials
+_HERE = r"^https?://169\.254\.169\.254(?::80)?/"
+_SIGNS = {
+    "set AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN, and record": r"/latest/[^\0]*/(federation|/sts)",
+    "in CI set any AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY": rf"{_HERE}latest/|^https?://(?:169\.254\.170\.|\[fd00:ec2)"
+    r"|botocore\.exceptions\.(?:NoCred|PartialCred|CredentialRetr|ProfileNot)|not resolve credentials from session",
+    "record with AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET set, and set the first two in CI": rf"{_HERE}"
+    r"metadata/|//168\.63\.|azure\.\S*(Unavailable|Authentication)Error|process azd? |process sh (?s:.*)254/metadata/",
+    "in CI set GOOGLE_APPLICATION_CREDENTIALS to a file of placeholders": rf"{_HERE}|^https?://metadata(?:\.google\.internal)?"
+    r"[:/]|^\d+ child process gcloud |google\.auth\.exceptions\.DefaultCredentialsError",
+}
+
+
+def find_advice(sign: str, *urls: str) -> str:
+    """Return what to do where `sign`, a URL, an error or a refused program, shows that credentials are missing.
+
+    `urls` are those of the recorded run: one that fetched credentials needs others than one that had them from a file.
+    """
+    text = "\n".join((sign, *urls))
+    return next((advice for advice, pattern in _SIGNS.items() if re.search(pattern, text)), "")
