@@ -192,24 +192,26 @@ class Session:
         return asyncio.get_running_loop().run_in_executor(None, lambda: self.send(method, url, body=body))
 
 
-def whole_client(**more):
-    def make_response(reply, chunks, session, method, url, *, body=b""):
-        assert chunks is None
-        return types.SimpleNamespace(status=reply.status, headers=list(reply.headers), data=reply.body.data)
+def read_call(session, method, url, *, body=b""):
+    return plugins.HttpCall(method, url, (), plugins.Body(body))
 
-    return plugins.HttpClient(
-        read_call=lambda _, method, url, *, body=b"": plugins.HttpCall(method, url, (), plugins.Body(body)),
-        read_reply=lambda response: plugins.HttpReply(
-            response.status, headers=tuple(response.headers), body=plugins.Body(response.data)
-        ),
-        make_response=make_response,
-        **more,
-    )
+
+def read_reply(response):
+    body = plugins.Body(response.data)
+    return plugins.HttpReply(response.status, headers=tuple(response.headers), body=body)
+
+
+def make_response(reply, chunks, session, method, url, *, body=b""):
+    assert chunks is None
+    return types.SimpleNamespace(status=reply.status, headers=list(reply.headers), data=reply.body.data)
+
+
+WHOLE = {"read_call": read_call, "read_reply": read_reply, "make_response": make_response}
 
 
 @pytest.fixture
 def wee(monkeypatch):
-    """Returns a function that patches `wee`, with more fields of `HttpClient`; what it returns is the class to use."""
+    """Returns a function that patches `wee`, with more or other fields of `HttpClient`, and returns a session."""
 
     def patch(**more):
         session = type("Session", (), {"send": Session.send, "begin": Session.begin, "__module__": "wee"})
@@ -217,7 +219,7 @@ def wee(monkeypatch):
         library.Session, library.Unreachable = session, Unreachable
         monkeypatch.setitem(sys.modules, "wee", library)
         monkeypatch.setattr(Unreachable, "__module__", "wee")
-        client = whole_client(**more)
+        client = plugins.HttpClient(**WHOLE | more)
         plugins.wrap_http(session, "send", client)
         plugins.wrap_http(session, "begin", client, is_async=True)
         plugins.wrap_http(session, "of_another_version", client)
@@ -244,6 +246,51 @@ def test_a_client_whose_replies_are_whole(wee):
     assert [exchange.call.body.data for exchange in exchanges] == [b"x", b"y"]
     assert exchanges[0].outcome.body == Body(b"onetwo")
     assert [exchange.suspended for exchange in exchanges] == [False, True]
+
+
+def read_once(session, method, url, *, body=()):
+    data = b"".join(body)
+    return plugins.HttpCall(method, url, (), plugins.Body(data)), (session, method, url), {"body": data}
+
+
+def test_a_body_that_was_read_is_sent_in_its_stead(wee):
+    session = wee(read_call=read_once)
+    with ModelServer([REPLIES["length"]]) as server:
+        _, [exchange] = both(server, lambda: session.send("POST", server.url, body=iter([b"a", b"bc"])).data)
+    assert exchange.call.body == Body(server.requests[0].body) == Body(b"abc")
+
+
+def test_functions_of_an_async_client_may_wait(wee):
+    def waiting(function):
+        async def wait(*args, **kwargs):
+            await asyncio.sleep(0)
+            return function(*args, **kwargs)
+
+        return wait
+
+    session = wee(**{name: waiting(function) for name, function in WHOLE.items()})
+
+    async def act():
+        return (await session.begin("GET", server.url)).data
+
+    with ModelServer([REPLIES["length"]]) as server:
+        live, [exchange] = both(server, lambda: asyncio.run(act()))
+    assert live == exchange.outcome.body.data == b"abcd"
+
+
+def test_a_reply_that_cannot_be_read_is_a_failure_of_the_call(wee):
+    def read_reply(response):
+        raise Unreachable("gone")
+
+    session = wee(read_reply=read_reply)
+
+    def act():
+        with pytest.raises(Unreachable, match="nobody answers"):
+            session.send("GET", server.url)
+
+    with ModelServer([REPLIES["length"]]) as server:
+        _, [exchange] = both(server, act)
+    assert exchange.outcome.type == "wee.Unreachable"
 
 
 def test_an_exception_gets_what_its_constructor_would_have_set(wee):

@@ -90,6 +90,11 @@ class BodyCapture:
             # The two hold each other, and the chunks with them.
             intercepted.partial = None
 
+    def end_whole(self) -> None:
+        """It ended: the head came with the whole body."""
+        self.add(self._head.body.data)
+        self.end()
+
     def partial(self) -> HttpReply:
         """What has come when the run ends: left by the agent, or still being waited for."""
         waiting = Failure("builtins.GeneratorExit") if self.reading else None

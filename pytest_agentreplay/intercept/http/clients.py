@@ -11,14 +11,14 @@ import functools
 import inspect
 import sys
 from dataclasses import dataclass
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from types import CoroutineType, ModuleType
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream, SuspensionProbe, Tee
 from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, revive_exception
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
-from pytest_agentreplay.intercept.session.replacing import blame
+from pytest_agentreplay.intercept.session.replacing import blame, pass_on
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.model.release_order import BEGUN, END
 
@@ -28,17 +28,20 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.patching import Seam
 
+    Arguments: TypeAlias = tuple[tuple[Any, ...], Mapping[str, Any]]
+    Request: TypeAlias = HttpCall | tuple[HttpCall, tuple[Any, ...], Mapping[str, Any]]
+
 
 @dataclass(frozen=True, slots=True)
 class HttpClient:
     """How the requests and replies of one HTTP client are read and made.
 
-    `arguments` below are those of the function that sends a request (`wrap_http`), `self` included. One `HttpClient`
-    serves the sync and the async form of a client.
+    `arguments` below are those of the function that sends a request (`wrap_http`), `self` included. For an async client
+    the first three may be coroutine functions.
 
     Attributes:
-        read_call: `read_call(*arguments)` returns the request. For an async client it may be a coroutine function, if
-            the body has to be awaited. It reads the body whole, so that the client can still send it.
+        read_call: `read_call(*arguments)` returns the request, its body read. Where that cannot be read again, it
+            returns the request, and the arguments that send it: a tuple and a dict.
         read_reply: `read_reply(response)` returns what the real client gave: with its body, or without one if `stream`
             leads the body's chunks to the recording.
         make_response: `make_response(reply, chunks, *arguments)` returns the native response of a replay. `chunks` is
@@ -53,13 +56,13 @@ class HttpClient:
             as `call`. Without it a run that changes requests to models refuses those of this client.
     """
 
-    read_call: Callable[..., HttpCall | Awaitable[HttpCall]]
-    read_reply: Callable[[Any], HttpReply]
+    read_call: Callable[..., Request | Awaitable[Request]]
+    read_reply: Callable[[Any], HttpReply | Awaitable[HttpReply]]
     make_response: Callable[..., Any]
     stream: Callable[[Any, Callable[[Any], Any]], Any] | None = None
     stream_bases: tuple[type, ...] = ()
     revive: Callable[..., BaseException] | None = None
-    change: Callable[..., tuple[tuple[Any, ...], Mapping[str, Any]]] | None = None
+    change: Callable[..., Arguments] | None = None
 
 
 def wrap_http(owner: Any, name: str, client: HttpClient, *, is_async: bool | None = None) -> None:
@@ -119,12 +122,11 @@ class ClientPatch:
     def send(self, interception: Interception, original: Seam, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """Return the response to one request of a thread: `original` sends it, or it is the recorded one."""
         try:
-            call = self._client.read_call(*args, **kwargs)
+            request = self._client.read_call(*args, **kwargs)
         except BaseException as error:
             blame(original, error)  # that of a generator of the agent's
             raise
-        assert isinstance(call, HttpCall), "read_call returns no HttpCall"
-        wire, args, kwargs = self._enter(interception, call, args, kwargs)
+        wire, args, kwargs = self._enter(interception, original, request, args, kwargs)
         if wire is None:
             return original(*args, **kwargs)
         intercepted = wire.intercepted
@@ -136,24 +138,26 @@ class ClientPatch:
         try:
             with intercepted.inside():
                 response = original(*args, **kwargs)
+                reply = self._client.read_reply(response)
+                assert isinstance(reply, HttpReply), "read_reply returns an HttpReply"
             intercepted.wait_in_thread(self._handed_on)
         except BaseException as error:
             wire.fail(error)
             raise
-        return self._record(wire, response, SuspensionProbe())
+        return self._record(response, BodyCapture(intercepted, reply))
 
     async def send_async(
         self, interception: Interception, original: Seam, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> Any:
         """Return the response to one request of a task, as `send`."""
         try:
-            call = self._client.read_call(*args, **kwargs)
-            if not isinstance(call, HttpCall):
-                call = await call
+            request = self._client.read_call(*args, **kwargs)
+            if not isinstance(request, HttpCall | tuple):
+                request = await request
         except BaseException as error:
             blame(original, error)
             raise
-        wire, args, kwargs = self._enter(interception, call, args, kwargs)
+        wire, args, kwargs = self._enter(interception, original, request, args, kwargs)
         if wire is None:
             return await original(*args, **kwargs)
         intercepted = wire.intercepted
@@ -161,12 +165,16 @@ class ClientPatch:
             if intercepted.unfinished:
                 await forever(wire)
             await intercepted.wait(self._handed_on)
-            return self._replay(wire, args, kwargs)
+            response = self._replay(wire, args, kwargs)
+            return await response if isinstance(response, CoroutineType) else response
         watch, response = SuspensionProbe(), None
         try:
             try:
                 with intercepted.inside():
                     response = await watch.watch(original(*args, **kwargs))
+                    reply = self._client.read_reply(response)
+                    if not isinstance(reply, HttpReply):
+                        reply = await watch.watch(reply)
             except Exception:
                 if watch.suspended:
                     await intercepted.wait()
@@ -181,12 +189,17 @@ class ClientPatch:
             # Perhaps a cancellation: nothing may be awaited here.
             wire.fail(error, suspended=watch.suspended)
             raise
-        return self._record(wire, response, watch)
+        return self._record(response, BodyCapture(intercepted, reply, watch))
 
     def _enter(
-        self, interception: Interception, call: HttpCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self, interception: Interception, original: Seam, request: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Wire | None, tuple[Any, ...], Mapping[str, Any]]:
         """Return the call under way, None for one that stays inside the process; and the arguments that send it."""
+        if isinstance(request, HttpCall):
+            call = request
+        else:
+            call, args, kwargs = request
+            pass_on(original, *args, **kwargs)
         if stays(interception, call):
             return None, args, kwargs
         change = self._client.change
@@ -196,15 +209,12 @@ class ClientPatch:
         intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         return Wire(interception, intercepted, call, functools.partial(self._revive, args, kwargs)), args, kwargs
 
-    def _record(self, wire: Wire, response: Any, watch: SuspensionProbe) -> Any:
+    def _record(self, response: Any, take: BodyCapture) -> Any:
         """Return the native response; its reply is recorded now, or as its chunks go by."""
-        reply = self._client.read_reply(response)
-        take = BodyCapture(wire.intercepted, reply, watch)
         if self._client.stream is not None:
             response = self._client.stream(response, functools.partial(self._tee, take=take))
         if not take.is_teed:
-            take.add(reply.body.data)
-            take.end()
+            take.end_whole()
         return response
 
     def _replay(self, wire: Wire, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
