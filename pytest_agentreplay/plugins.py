@@ -1,10 +1,78 @@
-"""What a patch module for another framework is made of (docs/how-to/framework-tools.md, "Another framework").
+"""What packages that extend this one are made of: patches of other libraries, and formats of traces.
 
-Names that are here stay; what they are made of, below `pytest_agentreplay.intercept`, may move with any release.
+Names that are here stay; the modules they come from may move with any release. Each is loaded when it is first used: a
+patch of an HTTP client needs nothing of traces, and a trace format no patch.
 """
 
 from __future__ import annotations
 
-from pytest_agentreplay.intercept.tools.framework import FrameworkTool, copy_tool, field_codecs, intercept_tool, wrap
+from importlib import import_module
+from typing import TYPE_CHECKING
 
-__all__ = ["FrameworkTool", "copy_tool", "field_codecs", "intercept_tool", "wrap"]
+if TYPE_CHECKING:
+    from pytest_agentreplay.intercept.http.clients import HttpClient, wrap_http
+    from pytest_agentreplay.intercept.tools.framework import (
+        FrameworkTool,
+        copy_tool,
+        field_codecs,
+        intercept_tool,
+        wrap,
+    )
+    from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
+    from pytest_agentreplay.providers.genai import message
+    from pytest_agentreplay.traces.assembling import whole
+    from pytest_agentreplay.traces.formats import Format, Opened
+    from pytest_agentreplay.traces.reading import traces
+    from pytest_agentreplay.traces.trace import ModelCall, Source, ToolRun, Trace, TraceFault
+    from pytest_agentreplay.traces.wire import json_call
+
+__all__ = [
+    "Body",
+    "Format",
+    "FrameworkTool",
+    "HttpCall",
+    "HttpClient",
+    "HttpReply",
+    "ModelCall",
+    "Opened",
+    "Source",
+    "ToolRun",
+    "Trace",
+    "TraceFault",
+    "copy_tool",
+    "field_codecs",
+    "intercept_tool",
+    "json_call",
+    "message",
+    "traces",
+    "whole",
+    "wrap",
+    "wrap_http",
+]
+
+_MODULES = {
+    "intercept.http.clients": ("HttpClient", "wrap_http"),
+    "intercept.tools.framework": ("FrameworkTool", "copy_tool", "field_codecs", "intercept_tool", "wrap"),
+    "model.exchanges": ("Body", "HttpCall", "HttpReply"),
+    "providers.genai": ("message",),
+    "traces.assembling": ("whole",),
+    "traces.formats": ("Format", "Opened"),
+    "traces.reading": ("traces",),
+    "traces.trace": ("ModelCall", "Source", "ToolRun", "Trace", "TraceFault"),
+    "traces.wire": ("json_call",),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Load a public name (PEP 562)."""
+    module = next((module for module, names in _MODULES.items() if name in names), None)
+    if module is None:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = globals()[name] = getattr(import_module(f"pytest_agentreplay.{module}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

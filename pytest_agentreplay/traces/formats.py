@@ -33,9 +33,13 @@ _DEEPEST = 3
 class Opened:
     """A trace file as far as any format can read it.
 
-    `rows` are the JSON values in it: one for a JSON or YAML file, one a line for JSON Lines, one each for values that
-    follow each other. `members` are the files of a zip archive, by name. `junk` counts the lines that are no JSON.
-    `data` are the bytes, unpacked; `file` is the name as shown.
+    Attributes:
+        file: The name as shown.
+        data: The bytes, unpacked.
+        rows: The JSON values: one for a JSON or YAML file, one a line for JSON Lines, one each for values that follow
+            each other.
+        members: The files of a zip archive, by name; None for another file.
+        junk: How many lines are no JSON.
     """
 
     file: str
@@ -47,14 +51,17 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One format of one tool: `name` is what `--from` takes ("langsmith-runs"), `title` what people are told.
+    """One format of one tool.
 
-    `fits` says whether a file is of this format, and never raises. `rank` orders the formats: where several fit, the
-    lowest wins; two of one rank are ambiguous. `read` gives every run in the file, in order, and raises TraceError;
-    TraceIncomplete names the setting that was off.
-
-    Files that are given together (logs of the same spans), whose formats have the same word in `together`, are read as
-    one: `read` of the first by rank takes the others as its second argument.
+    Attributes:
+        name: What `--from` takes, such as "langsmith-runs".
+        title: What people read, such as "runs of LangSmith".
+        rank: Where several formats fit, the lowest wins; two of one rank are ambiguous.
+        fits: Returns whether a file is of this format, and never raises.
+        read: Returns every run in the file, in order. Raises TraceError, or TraceIncomplete with the setting that was
+            off.
+        together: A word. Files that are given together (logs of the same spans), whose formats have the same word, are
+            read as one: `read` of the first by rank takes the others as its second argument.
     """
 
     name: str

@@ -10,18 +10,18 @@ import warnings
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.traces import logs, platforms, spans
 from pytest_agentreplay.traces.formats import Format, choose, drop_repeated, layers
 from pytest_agentreplay.traces.opening import open_trace
+from pytest_agentreplay.traces.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Trace
 
 GROUP = "agentreplay.formats"
 OURS: tuple[Format, ...] = (*spans.FORMATS, *platforms.FORMATS, *logs.FORMATS)
@@ -63,11 +63,6 @@ def _read_group(group: list[tuple[Format, Opened]]) -> Iterable[Trace]:
             yield trace if trace.source.file else replace(trace, source=replace(trace.source, file=first.file))
     except RecursionError:
         raise TraceError("is nested too deeply to be read", file=first.file) from None
-    except Exception as error:
-        if chosen in OURS or isinstance(error, TraceError):
-            raise
-        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        raise TraceError(f"the format {chosen.name} failed to read it: {reason}", file=first.file) from error
     if not runs:
         raise TraceError(f"holds no run ({chosen.title})", file=first.file)
 
@@ -81,6 +76,21 @@ def _is_format(candidate: Format, opened: Opened) -> bool:
         return False
 
 
+def _read_theirs(theirs: Format, package: str, opened: Opened, *beside: tuple[Opened, ...]) -> list[Trace]:
+    """Return what a format of another package reads; whatever it raises names that package, and is no traceback."""
+    where = f"the format {theirs.name} of the package {package}"
+    try:
+        runs: list[Any] = list(theirs.read(opened, *beside))
+    except (TraceError, RecursionError):
+        raise
+    except Exception as error:
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        raise TraceError(f"{where} failed to read it: {reason}", file=opened.file) from error
+    if kinds := {type(run).__name__ for run in runs if not isinstance(run, Trace)}:
+        raise TraceError(f"{where} yields {', '.join(sorted(kinds))}, no Trace", file=opened.file)
+    return runs
+
+
 @cache
 def _others() -> tuple[Format, ...]:
     others = []
@@ -91,7 +101,9 @@ def _others() -> tuple[Format, ...]:
             warnings.warn(f"the trace format {entry.name} cannot be loaded: {error!r}", stacklevel=2)
             continue
         if isinstance(loaded, Format):
-            others.append(replace(loaded, fits=partial(_is_format, loaded)))
+            package = entry.dist.name if entry.dist is not None else entry.module
+            read = partial(_read_theirs, loaded, package)
+            others.append(replace(loaded, fits=partial(_is_format, loaded), read=read))
         else:
             warnings.warn(f"the trace format {entry.name} is no Format but {type(loaded).__name__}", stacklevel=2)
     return tuple(others)

@@ -21,7 +21,15 @@ UNKNOWN = "\0unknown"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where a trace comes from: format and its version, the file as shown, the run's own id there."""
+    """Where a trace comes from.
+
+    Attributes:
+        format: The name of the format.
+        version: That of the format, where the file says it.
+        file: The name of the file as shown; filled in where it is empty.
+        id: The run's own id there.
+        fidelity: How near the trace is to what was on the wire.
+    """
 
     format: str
     version: str = ""
@@ -32,7 +40,13 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TraceFault:
-    """An error as the source tells it: class name or kind, message, traceback; any of them may be empty."""
+    """An error as the source tells it; any field may be empty.
+
+    Attributes:
+        type: The name of the class, or a kind.
+        message: The text.
+        traceback: The text of the traceback.
+    """
 
     type: str = ""
     message: str = ""
@@ -41,14 +55,33 @@ class TraceFault:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCall:
-    """One call of a model.
+    """One call of a model. What is empty is unknown.
 
-    `messages` (instructions included, as the role "system") and `reply` (None where none came) are in the form of
-    `providers.genai`, `tools` its tool definitions; `parameters` are all other fields of the request under the names of
-    its API. `dialect` is the API that was spoken, by its name in `providers` ("" unknown). `finish_reasons` and
-    `usage` are as the dialect reads them (`model.reading.ReplyReading`). `request` and `response` are what was on the
-    wire, where the source holds the bytes or the whole JSON of them; `status` is that of HTTP, 0 unknown. Times are
-    nanoseconds since the epoch, None unknown. `losses` are sentences for people: what of it could not be read.
+    Attributes:
+        provider: The provider, by its OTel GenAI name ("openai").
+        dialect: The API that was spoken, by its name in the table of model APIs.
+        operation: The OTel GenAI operation: "chat", "embeddings" and so on.
+        model: The model that was asked for.
+        parameters: All other fields of the request, under the names of its API.
+        messages: The messages in the form of the OTel GenAI conventions, instructions included, as the role "system".
+        tools: The tool definitions, in that form.
+        reply: The answer as a message in that form; None where none came.
+        response_model: The model that answered.
+        response_id: The id of the response.
+        fingerprint: The provider's `system_fingerprint`.
+        finish_reasons: Why the model stopped, in the words of its API.
+        usage: Numbers of tokens, by their OTel GenAI name without `gen_ai.usage.` ("input_tokens").
+        fault: The error that came instead of an answer.
+        status: The status of HTTP; 0 unknown.
+        stream: Whether the answer was streamed.
+        request: What was on the wire, where the source holds the bytes or the whole JSON.
+        response: What came back, likewise.
+        started: When the call began, in nanoseconds since the epoch; None unknown.
+        ended: When it ended, likewise.
+        id: The id of the step in the source.
+        parent: The id of the step around it.
+        agent: The name of the agent that made the call.
+        losses: Sentences for people: what of the call could not be read.
     """
 
     provider: str = ""
@@ -79,10 +112,21 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRun:
-    """One execution of a tool, or a request for one of which no execution is known (`executed` False).
+    """One execution of a tool, or a request for one of which no execution is known.
 
-    `call_id` is the id by which the model asked for it. `seen` is what the model was told of the result, `result`
-    what the tool's own record says; UNKNOWN where there is none. `fault` is the exception.
+    Attributes:
+        name: The name that the model knows.
+        call_id: The id by which the model asked for it.
+        arguments: What the model gave, as JSON.
+        seen: What the model was told of the result; UNKNOWN where nobody knows.
+        result: What the tool's own record says of it, likewise.
+        fault: The exception.
+        executed: Whether an execution is known.
+        started: When it began, in nanoseconds since the epoch; None unknown.
+        ended: When it ended, likewise.
+        id: The id of the step in the source.
+        parent: The id of the step around it.
+        agent: The name of the agent that called the tool.
     """
 
     name: str
@@ -111,12 +155,27 @@ Step: TypeAlias = ModelCall | ToolRun
 class Trace:
     """One run of an agent as another tool kept it.
 
-    `status` is the root's own word as "ok", "error" or "" (unknown); an ok root does not mean success: `faults`
-    are those of steps and root alike. `input` and `output` are what went into the agent and came out of it, None
-    unknown. `steps` are in order of their start. `losses` are sentences for people: what this source does not hold.
-    `missing` names what a replay needs and the trace lacks ("result of lookup_order, call 2"). `limits` is the error
-    class or word by which the agent was stopped, "" when it was not. `grades` are verdicts of the source on the run
-    ("accuracy": "I").
+    Attributes:
+        source: Where it comes from.
+        id: The id of the trace.
+        name: The name of the run.
+        status: The root's own word: "ok", "error" or "" (unknown). An ok root does not mean success: `faults` are those
+            of steps and root alike.
+        started: When the run began, in nanoseconds since the epoch; None unknown.
+        ended: When it ended, likewise.
+        user: The user.
+        session: The session or conversation.
+        tenant: The tenant.
+        tags: The tags.
+        metadata: What else the source keeps of the run.
+        input: What went into the agent; None unknown.
+        output: What came out of it; None unknown.
+        fault: The error that ended the run.
+        limits: The error class or word by which the agent was stopped; "" when it was not.
+        grades: Verdicts of the source on the run, such as `{"accuracy": "I"}`.
+        steps: The calls and executions, in order of their start.
+        losses: Sentences for people: what this source does not hold.
+        missing: What a replay needs and the trace lacks ("result of lookup_order, call 2").
     """
 
     source: Source

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 import pytest_agentreplay
+from pytest_agentreplay import plugins
 from tests.support.package_sources import trees
 from tests.support.tables import words
 
@@ -40,6 +41,17 @@ def test_the_public_names_are_these_and_each_says_what_it_is():
         _ = pytest_agentreplay.TapeRecorder
 
 
+def test_what_other_packages_are_made_of_is_there_too():
+    assert sorted(plugins.__all__) == dir(plugins)
+    for name in plugins.__all__:
+        value = getattr(plugins, name)
+        assert value.__name__ == name
+        assert value.__module__.startswith("pytest_agentreplay.")
+        assert inspect.getdoc(value), name
+    with pytest.raises(AttributeError, match="no attribute 'Tape"):
+        _ = plugins.TapeRecorder
+
+
 def test_every_error_is_public():
     def family_of(cls):
         yield cls
@@ -58,9 +70,10 @@ def test_importing_the_package_loads_nothing_else():
 
 
 def test_type_checkers_see_every_name():
-    typed = next(node for node in trees()["__init__.py"].body if isinstance(node, ast.If))
-    names = {alias.name for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names}
-    assert names | {"__version__"} == {*NAMES}
+    for file, public in ("__init__.py", {*NAMES} - {"__version__"}), ("plugins.py", {*plugins.__all__}):
+        typed = next(node for node in trees()[file].body if isinstance(node, ast.If))
+        names = {alias.name for node in typed.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+        assert names == public
 
 
 def test_every_module_says_what_it_is_for():

@@ -44,7 +44,8 @@ compare compare.matching compare.matching.address compare.matching.credentials c
 compare.matching.key
 intercept intercept.environment intercept.environment.clock intercept.environment.debuggers
 intercept.environment.machine intercept.environment.randomness intercept.http intercept.http.bodies
-intercept.http.files intercept.http.http_wire intercept.http.httpx intercept.http.stdlib intercept.network
+intercept.http.clients intercept.http.files intercept.http.http_wire intercept.http.httpx intercept.http.stdlib
+intercept.network
 intercept.network.child_events intercept.network.guard intercept.network.in_process intercept.network.sandbox
 intercept.ordering intercept.ordering.anyio_trio intercept.ordering.overtime intercept.ordering.pausing
 intercept.process intercept.process.anyio intercept.process.child_server intercept.process.child_start

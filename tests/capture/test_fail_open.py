@@ -22,7 +22,7 @@ from websockets.sync.client import connect as connect_sync
 
 from pytest_agentreplay import capture
 from pytest_agentreplay.cli.demo.server import ModelServer, Raw
-from pytest_agentreplay.intercept.http.bodies import AsyncTeeStream, BodyCapture
+from pytest_agentreplay.intercept.http.bodies import BodyCapture, Tee
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.model.exchanges import HttpCall, HttpReply, RawCall
 from pytest_agentreplay.runs.capture.interception import RequestBodies
@@ -318,8 +318,8 @@ def test_a_stream_that_is_dropped_where_no_event_loop_runs_any_more_is_silent():
     with started(), capture.run("service"):
         interception = lanes.CALL_CONTEXT.get().interception
         intercepted = interception.enter(RawCall(HttpCall("GET", "http://x/")))
-        tee = AsyncTeeStream(source := Source(), BodyCapture(intercepted, HttpReply(200)))
-        stream = AsyncTeeStream._pass_on.__wrapped__(tee, source.__aiter__)
+        tee = Tee(source := Source(), BodyCapture(intercepted, HttpReply(200)))
+        stream = Tee._iterate_async.__wrapped__(tee, source.__aiter__)
         sys.unraisablehook = unraised.append
         try:
             with pytest.raises(StopIteration):
@@ -328,7 +328,7 @@ def test_a_stream_that_is_dropped_where_no_event_loop_runs_any_more_is_silent():
             gc.collect()
         finally:
             sys.unraisablehook = before
-    assert [each for each in unraised if "_pass_on" in repr(each.object)] == []
+    assert [each for each in unraised if "_iterate_async" in repr(each.object)] == []
 
 
 def test_a_capture_that_stops_in_the_middle_of_a_run_is_not_noticed(world):

@@ -155,6 +155,18 @@ def test_the_page_of_the_api_has_every_public_name():
     assert re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE) == [name.rpartition(".")[2] for name in written]
 
 
+def test_every_field_that_an_author_of_another_package_fills_in():
+    pages = {
+        ("another-http-client.md", "`HttpClient`"): (plugins.HttpClient,),
+        ("another-http-client.md", "`HttpCall`, `HttpReply` and `Body`"): (plugins.HttpCall, plugins.HttpReply),
+        ("add-a-trace-format.md", "The fields"): (plugins.ModelCall, plugins.ToolRun, plugins.Trace),
+    }
+    for (page, heading), classes in pages.items():
+        cells = re.findall(r"^\| (`.*?) \|", section(f"../how-to/{page}", heading), re.MULTILINE)
+        shown = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
+        assert sorted(shown) == sorted(name for each in classes for name in each.__dataclass_fields__), page
+
+
 def test_the_rules_page_knows_the_actions_scopes_and_the_way_of_headers():
     text = (ROOT / "docs" / "reference" / "rules.md").read_text(encoding="utf-8")
     words = {rule.action for rule in RULES} | {rule.scope for rule in RULES} | {"header", "query"}

@@ -30,16 +30,21 @@ def texts(raw: list[tuple[bytes, bytes]]) -> Headers:
 
 
 class BodyCapture:
-    """A reply as far as it has come after its `head`; settled once, by whichever end comes first."""
+    """A reply as far as it has come after its `head`; settled once, by whichever end comes first.
 
-    __slots__ = ("_chunks", "_head", "_intercepted", "_watch", "reading")
+    Attributes:
+        is_teed: Whether its chunks come from a `Tee`, which sees their end.
+        reading: Whether the agent waits for the next chunk.
+    """
+
+    __slots__ = ("_chunks", "_head", "_intercepted", "_watch", "is_teed", "reading")
 
     def __init__(self, intercepted: PendingCall, head: HttpReply, watch: SuspensionProbe | None = None) -> None:
         self._intercepted = intercepted
         self._head = head
         self._chunks: list[bytes] = []
         self._watch = watch or SuspensionProbe()
-        self.reading = False
+        self.reading = self.is_teed = False
         intercepted.partial = self.partial
 
     def watch_until_suspended(self, awaitable: Awaitable[bytes]) -> Awaitable[bytes]:
@@ -85,6 +90,11 @@ class BodyCapture:
             # The two hold each other, and the chunks with them.
             intercepted.partial = None
 
+    def end_whole(self) -> None:
+        """It ended: the head came with the whole body."""
+        self.add(self._head.body.data)
+        self.end()
+
     def partial(self) -> HttpReply:
         """What has come when the run ends: left by the agent, or still being waited for."""
         waiting = Failure("builtins.GeneratorExit") if self.reading else None
@@ -99,15 +109,26 @@ class BodyCapture:
         return HttpReply(head.status, head.reason, head.version, head.headers, kept, cuts, failure, closed)
 
 
-class TeeStream:
-    """A sync body while recording: each chunk passes on at once."""
+class Tee:
+    """A body while recording, as the client hands it on: by threads at once, by tasks when the event loop is idle.
+
+    At the end of an async body its stream is closed first. Libraries do that next, and what of it gives way to others
+    belongs to the call, so that its end is the moment when the agent goes on.
+    """
 
     def __init__(self, stream: Any, take: BodyCapture) -> None:
-        self._stream = stream
+        """`stream` is an iterable or an async iterable of chunks."""
+        # What cannot be closed (the iterator of a list, of a function) gets a generator around it, which can.
+        if hasattr(stream, "__aiter__"):
+            self._stream = stream if hasattr(stream, "aclose") else (chunk async for chunk in stream)
+        else:
+            self._stream = stream if hasattr(stream, "close") else (chunk for chunk in stream)
         self._take = take
+        self._closed = False
+        take.is_teed = True
 
     @shielded("_stream", "__iter__")
-    def _pass_on(self, begin: Callable[[], Any]) -> Iterator[bytes]:
+    def _iterate(self, begin: Callable[[], Any]) -> Iterator[bytes]:
         take = self._take
         take.reading = True
         try:
@@ -124,7 +145,7 @@ class TeeStream:
             raise
         take.end()
 
-    __iter__ = _pass_on
+    __iter__ = _iterate
 
     @shielded("_stream", "close")
     def close(self, close: Callable[[], None]) -> None:
@@ -132,21 +153,8 @@ class TeeStream:
         self._take.end(closed=True)
         close()
 
-
-class AsyncTeeStream:
-    """An async body while recording: each chunk passes on when the event loop is idle.
-
-    At its end the stream is closed first. Libraries do that next, and what of it gives way to others belongs to the
-    call, so that its end is the moment when the agent goes on.
-    """
-
-    def __init__(self, stream: Any, take: BodyCapture) -> None:
-        self._stream = stream
-        self._take = take
-        self._closed = False
-
     @shielded("_stream", "__aiter__")
-    async def _pass_on(self, begin: Callable[[], Any]) -> AsyncIterator[bytes]:
+    async def _iterate_async(self, begin: Callable[[], Any]) -> AsyncIterator[bytes]:
         take = self._take
         chunks = begin()
         while True:
@@ -182,7 +190,7 @@ class AsyncTeeStream:
                     replacing.note_fault(error)  # the event loop closes what was dropped: no guard is around that
                 raise
 
-    __aiter__ = _pass_on
+    __aiter__ = _iterate_async
 
     async def _end(self) -> None:
         try:
