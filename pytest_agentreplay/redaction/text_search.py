@@ -132,7 +132,8 @@ class TextSearch:
             if not texts[0]:
                 self._run.learn_findings(find_by_rule(as_bytes("\n".join(texts)), find_certain_shapes))
             joined.append("".join(texts))
-        if not joined or not self._run.is_known_in(as_bytes("\n".join(joined))):
+        together = as_bytes("\n".join(joined))
+        if not any(secret.raw in together for secret in self._run.secrets.secrets):
             return []
         return self._join(data, [(0, len(data))], None).across
 
