@@ -38,7 +38,7 @@ from pytest_agentreplay.redaction.detecting import (
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED, is_ticket, redact_url
 from pytest_agentreplay.redaction.known import Known, SpanMemory, is_bare_number
-from pytest_agentreplay.redaction.named import find_named
+from pytest_agentreplay.redaction.named import find_arranged
 from pytest_agentreplay.redaction.placeholders import (
     CREDENTIAL,
     DIGEST,
@@ -537,7 +537,7 @@ class Redaction:
         if records is not None:
             joined = find_joined(data, records, self._finders(find))
             return merge_disjoint(joined.interception, joined.inside)
-        findings = list(find_by_rule(data, functools.partial(find_named, names={})))
+        findings = list(find_by_rule(data, find_arranged))
         self._learn_findings(findings)
         return merge_disjoint(
             self._find_scattered(data, json.loads(data)),
