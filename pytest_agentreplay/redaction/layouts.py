@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.redaction.secret_names import CATEGORY, SECRET, get_strength, is_believed
@@ -47,9 +48,7 @@ def find_block(text: bytes, at: int, strength: Strength, opened: bytes | None) -
         at = head.end()
     else:
         return
-    for _ in range(_MOST):
-        line = _LINE.match(text, at)
-        assert line is not None
+    for line in islice(_LINE.finditer(text, at), _MOST):
         if opened is None and not line["indent"]:
             return
         start, stop = line.span("line")
@@ -62,7 +61,6 @@ def find_block(text: bytes, at: int, strength: Strength, opened: bytes | None) -
             yield start, start + len(value)
         if end >= 0 or line["end"] is None:
             return
-        at = line.end()
 
 
 class TextTable(NamedTuple):

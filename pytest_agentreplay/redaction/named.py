@@ -8,7 +8,7 @@ much; and parameters by their `=`. Behind a word `SEPARATOR` reads the rest of t
     <password>VALUE</password>      api_key=SecretStr("VALUE")
 
 Quotes may be escaped, any number of times: `\"password\": \"...\"` is read where it stands. Values below their name are
-in `layouts`. Of a few forms the name does not stand right before the value, or is a letter (`find_arranged`):
+in `layouts`. Of a few forms the name does not stand right before the value, or is a letter (`find_unadjacent`):
 
     Content-Disposition: form-data; name="password"      a field of a form, a blank line before the value
     {"value": "VALUE", "name": "X-Api-Key"}      two members, the value first; in YAML and XML too
@@ -24,6 +24,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_agentreplay.redaction.encodings import find_everywhere
 from pytest_agentreplay.redaction.headers import COOKIE_SHORTEST
 from pytest_agentreplay.redaction.layouts import Columns, find_block
 from pytest_agentreplay.redaction.secret_names import (
@@ -49,8 +50,6 @@ WORDS = (
     *(b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin"),
     *(b"signature", b"security_answer", b"securityanswer", b"sessid", b"psk", b"_pat", b"recovery", b"backup"),
 )
-SHARED = {b"sec": (b"secret", b"security_answer", b"securityanswer"), b"srf": (b"csrf", b"xsrf")}
-"""Parts that several of the words share: where one is absent, none of its words is searched for."""
 # Longer values are texts; a token with many claims has some 2,000 characters.
 LONGEST = 4096
 # So far before its word a name may begin.
@@ -113,10 +112,8 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
     lower = text.lower()
     seen: set[int] = set()
     columns = Columns(text)
-    absent = {word for part, words in SHARED.items() if part not in lower for word in words}
-    for word in (word for word in (*WORDS, *map(str.encode, names)) if word not in absent):
-        at = lower.find(word)
-        while at >= 0:
+    for word in [word for word in (*WORDS, *map(str.encode, names)) if word in lower]:
+        for at in find_everywhere(word, lower):
             hit = SEPARATOR.match(text, at)
             if hit is not None and hit.end() not in seen:
                 seen.add(hit.end())
@@ -124,10 +121,14 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
                 if name.strength in SECRET:
                     yield from _find_values(text, name, hit)
             yield from columns.find_below(at)
-            at = lower.find(word, at + len(word))
     if b"=" in text:
         yield from find_parameters(text)
-    yield from find_arranged(text)
+    yield from find_unadjacent(text)
+
+
+def find_arranged(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield what the members of one value tell of each other, where no project has names of its own."""
+    return find_named(text, {})
 
 
 def find_parameters(text: bytes) -> Iterator[tuple[int, int, str]]:
@@ -182,9 +183,9 @@ def _read_name(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, s
     keys = name.lower(), lower, _PUNCTUATION.split(lower.rstrip("[]() "))[-1]
     if own_category := next((names[key] for key in keys if key in names), None):
         return Name(at, name, own_category, "strong")
-    is_link = whole_name.startswith("[") or whole_name.count("[") != whole_name.count("]")
-    if not hit["shut"] and "]" in name and is_link:
-        return Name(at, name, None, "")  # `[the password]: https://...` in Markdown
+    is_closed = whole_name.count("[") == whole_name.count("]") and not whole_name.startswith("[")
+    if "]" in name and not hit["shut"] and not is_closed:
+        return Name(at, name, None, "")  # `[the password]: https://...` is a link in Markdown
     strength = get_strength(name)
     if strength not in SECRET and (more := get_strength(whole_name)) in SECRET:
         # Words without quotes around them may be of a sentence: then the value has to be random as well.
@@ -259,20 +260,17 @@ _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite"
 
 def find_cookies(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the values of cookies that are long enough to be a session, in lines and members named Cookie."""
-    lower = text.lower()
-    at = lower.find(b"cookie")
-    while at >= 0:
-        at += len(b"cookie")
-        hit = SEPARATOR.match(text, at)
-        if hit is not None and hit["rest"] in {b"", b"2", b"s"}:
+    done = 0
+    for at in find_everywhere(b"cookie", text.lower()):
+        hit = SEPARATOR.match(text, at + len(b"cookie"))
+        if hit is not None and at >= done and hit["rest"] in {b"", b"2", b"s"}:
             # They stand between quotes, or up to the end of the line.
             opened = hit["open"] or hit["prefixed"]
             line = None if opened or hit["shut"] else _LINE.match(text, hit.end())
             span = find_quoted(text, hit.end(), opened) if opened else line and line.span()
             if span is not None:
                 yield from _find_sessions(text, *span)
-                at = max(at, span[1])
-        at = lower.find(b"cookie", at)
+                done = span[1]
 
 
 def _find_sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
@@ -306,7 +304,7 @@ _PRIVATE_MEMBER = re.compile(
 """RFC 7518, section 6; `priv` is of post-quantum keys."""
 
 
-def find_arranged(text: bytes) -> Iterator[tuple[int, int, str]]:
+def find_unadjacent(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the values of forms, of members whose value comes first, and of private keys in JSON."""
     for sign, pattern in ((b"form-data", _FORM_FIELD), (b"alue", _VALUE_FIRST)):
         for hit in pattern.finditer(text) if sign in text else ():

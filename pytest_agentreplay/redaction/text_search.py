@@ -18,7 +18,7 @@ from pytest_agentreplay.redaction.detecting import REACH, find_by_rule, find_cer
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED
 from pytest_agentreplay.redaction.known import SpanMemory
-from pytest_agentreplay.redaction.named import find_named
+from pytest_agentreplay.redaction.named import find_arranged
 from pytest_agentreplay.redaction.rewriting import map_tree
 from pytest_agentreplay.redaction.secret_names import get_strength
 from pytest_agentreplay.redaction.spans import merge_disjoint, splice
@@ -102,7 +102,7 @@ class TextSearch:
         """Return what only the joined text of several strings shows: of records, or of one JSON value (None)."""
         if records is not None:
             return merge_disjoint(*self._join(data, records, self.find_whole))
-        findings = list(find_by_rule(data, functools.partial(find_named, names={})))
+        findings = list(find_by_rule(data, find_arranged))
         self._run.learn_findings(findings)
         return merge_disjoint(
             self._find_scattered(data, json.loads(data)), self._replace(data, unite_findings([findings]))
