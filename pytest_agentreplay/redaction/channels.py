@@ -404,8 +404,9 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
                     items += value
         scattered += [group for group in (texts, spelled) if len(group) > 1]
         # A scalar that stands alone at its path, as most do, is in one piece.
-        several = (group for group in (items, *members.values()) if group)
-        groups += [group for group in several if len(group) > 1 or type(group[0]) in (dict, list)]
+        groups += [group for group in members.values() if len(group) > 1 or type(group[0]) in (dict, list)]
+        if items:
+            groups.append(items)
     return scattered
 
 
