@@ -21,7 +21,7 @@ from pytest_agentreplay.redaction.detecting import Detector
 from pytest_agentreplay.redaction.header_redaction import HeaderRedaction
 from pytest_agentreplay.redaction.headers import redact_url
 from pytest_agentreplay.redaction.policy import PLAIN, broken
-from pytest_agentreplay.redaction.rewriting import Rewriter, may_hold_marks
+from pytest_agentreplay.redaction.rewriting import Rewriter, change_fields, may_hold_marks
 from pytest_agentreplay.redaction.run_values import RunValues
 from pytest_agentreplay.redaction.text_search import TextSearch, TreeRules
 
@@ -116,9 +116,7 @@ class Redaction:
         """Return the call as it may be stored; its headers have been through `headers` already."""
         if isinstance(call, ToolCall):
             arguments, facts = map(self._tree_rules.replace_declared, (call.arguments, call.facts))
-            is_declared = arguments is not call.arguments or facts is not call.facts
-            before = replace(call, arguments=arguments, facts=facts) if is_declared else call
-            kept = self._rewrite_first.call(before)
+            kept = self._rewrite_first.call(change_fields(call, arguments=arguments, facts=facts))
             if kept is not call:
                 self._compare(call, kept, f"the arguments of {call.name}")
             return kept
@@ -138,12 +136,10 @@ class Redaction:
     def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
         """Return the outcome as it may be stored."""
         if isinstance(outcome, HttpReply | FramesReply):
-            outcome = replace(outcome, headers=self.headers.redact_reply(outcome.headers))
+            outcome = change_fields(outcome, headers=self.headers.redact_reply(outcome.headers))
         elif isinstance(outcome, ToolReply):
-            before = outcome.value, outcome.items, outcome.sent
-            value, items, sent = map(self._tree_rules.replace_declared, before)
-            if (value, items, sent) != before:
-                outcome = replace(outcome, value=value, items=items, sent=sent)
+            value, items, sent = map(self._tree_rules.replace_declared, (outcome.value, outcome.items, outcome.sent))
+            outcome = change_fields(outcome, value=value, items=items, sent=sent)
         kept = self._rewrite_first.outcome(outcome)
         if kept is not outcome:
             self._compare(outcome, kept, f"the reply of {call.name if isinstance(call, ToolCall) else call.url}")
@@ -212,8 +208,7 @@ class Redaction:
         # Userinfo stands before an `@`, parameters behind the other two.
         if isinstance(call, ToolCall) or not any(sign in call.url for sign in "?#@"):
             return call
-        url = redact_url(call.url, self.run.replace)
-        return call if url == call.url else replace(call, url=url)
+        return change_fields(call, url=redact_url(call.url, self.run.replace))
 
     def _count(self, spans: list[Span]) -> None:
         self._places.count(spans)
