@@ -50,7 +50,7 @@ class TextSearch:
 
     def forget(self) -> None:
         """Search texts that grow from their beginning again: other places are marked from now on."""
-        self._remembering = SpanMemory(self.find_whole)
+        self._memory = SpanMemory(self.find_whole)
 
     @property
     def has_learnt(self) -> bool:
@@ -76,7 +76,7 @@ class TextSearch:
         else:
             # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
             reach = 2 * max(self._run.secrets.may_reach, self._places.may_reach, REACH) + 64
-            spans = self._remembering(data, reach, self._run.secrets.generation)
+            spans = self._memory(data, reach, self._run.secrets.generation)
         if tree is None or not (scattered := self._find_scattered(data, tree)):
             return spans
         return merge_disjoint(scattered, self.find_whole(data, scattered))
