@@ -19,7 +19,7 @@ from pytest_agentreplay.model.content_coding import UNMARKED
 from pytest_agentreplay.model.exchanges import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import DIGESTS
-from pytest_agentreplay.redaction.spans import divide_spans, merge_disjoint, recut, splice
+from pytest_agentreplay.redaction.spans import divide_span, merge_disjoint, recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -63,7 +63,7 @@ class Rewriter:
         opaque: Returns what stands for a body that cannot be read; None: such a body is left as it is.
         change_tree: Replaces what a tree itself tells, by its names and paths, before its texts are searched.
         joined: Finds what only the joined text of several strings shows: `(data, records)`; no records in one value.
-        part: See `spans.divide_spans`; None: what a chunk's end cuts goes whole to the first chunk.
+        part: See `spans.divide_span`; None: what a chunk's end cuts goes whole to the first chunk.
     """
 
     find: FindInPieces
@@ -176,7 +176,8 @@ class Rewriter:
         """Return what is replaced in a body, and in the archives that it is or carries; it is counted."""
         spans = self.find(data, pieces)
         if self.part is not None and len(cuts) > 1 and spans:
-            spans = divide_spans(spans, cuts, self.part)
+            ends = list(accumulate(cuts))
+            spans = [part for span in spans for part in divide_span(span, ends, self.part)]
         # JSON is no archive: a tar file alone may begin with a brace, and has bytes of zero behind its first name.
         if self.opaque is not None and not (data[:1] in (b"{", b"[") and isinstance(pieces, str) and b"\0" not in data):
             from pytest_agentreplay.redaction.packed import find_archives, find_in_archives
