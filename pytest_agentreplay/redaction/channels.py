@@ -384,28 +384,29 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
     Texts that lists of bytes spell come behind an empty one.
     """
     scattered: list[list[str]] = []
-    groups: list[list[Any]] = [[tree]]  # the values at one path
+    groups: list[list[Any]] = [[tree]]
     while groups:
         texts: list[str] = []
         spelled = [""]
         items: list[Any] = []
         members: dict[str, list[Any]] = {}
         for value in groups.pop():
-            if isinstance(value, str):
+            kind = type(value)
+            if kind is str:
                 texts.append(value)
-            elif isinstance(value, dict):
+            elif kind is dict:
                 for name, member in value.items():
                     members.setdefault(name, []).append(member)
-            elif isinstance(value, list) and value:
+            elif kind is list and value:
                 if type(value[0]) is int and all(type(item) is int and item in _PRINTABLE for item in value):
                     spelled.append(bytes(value).decode("latin-1"))
                 else:
                     items += value
-        if len(texts) > 1:
-            scattered.append(texts)
-        if len(spelled) > 1:
-            scattered.append(spelled)
-        groups += [items, *members.values()] if items else members.values()
+        scattered += [group for group in (texts, spelled) if len(group) > 1]
+        # A scalar that stands alone at its path, as most do, is in one piece.
+        groups += [group for group in members.values() if len(group) > 1 or type(group[0]) in (dict, list)]
+        if items:
+            groups.append(items)
     return scattered
 
 

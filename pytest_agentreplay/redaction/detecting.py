@@ -120,10 +120,9 @@ class Detector:
     def _carry_back(self, view: View, hits: Iterable[Finding]) -> list[Finding]:
         """Return what was found in a view as findings in the bytes; none that touches a placeholder."""
         findings: list[Finding] = []
-        placeholders: list[tuple[int, int]] | None = None
+        hits = [*hits]
+        placeholders = self._placeholders.inside(view.text) if hits else []
         for hit in hits:
-            if placeholders is None:
-                placeholders = self._placeholders.inside(view.text)
             if hit.start < hit.end and not any(hit.start < stop and begin < hit.end for begin, stop in placeholders):
                 start, end = view.map_back(hit.start, hit.end)
                 findings.append(hit._replace(start=start, end=end))
@@ -154,8 +153,6 @@ def unite_findings(groups: Iterable[Iterable[Finding]]) -> list[Finding]:
     Those that overlap are one, as wide as all of them, and what the earliest group says.
     """
     ranked = [(hit, rank) for rank, group in enumerate(groups) for hit in group]
-    if len(ranked) < 2:
-        return [hit for hit, _ in ranked]
     ranked.sort(key=lambda pair: (pair[0].start, -pair[0].end, pair[1]))
     findings: list[tuple[Finding, int]] = []
     for hit, rank in ranked:

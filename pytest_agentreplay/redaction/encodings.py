@@ -56,6 +56,32 @@ def as_text(data: bytes) -> str:
         return data.decode("utf-8", "backslashreplace")
 
 
+def find_everywhere(needle: bytes, data: bytes) -> list[int]:
+    """Return where `needle` begins in `data`."""
+    places = []
+    at = data.find(needle)
+    while at >= 0:
+        places.append(at)
+        at = data.find(needle, at + len(needle))
+    return places
+
+
+def mark_bytes(letters: bytes) -> bytes:
+    """Return the table for `list_runs` of the bytes that runs are made of."""
+    return bytes(65 if byte in letters else 32 for byte in range(256))
+
+
+def list_runs(data: bytes, table: bytes, shortest: int) -> Iterator[tuple[int, int]]:
+    """Yield where at least `shortest` bytes in a row begin and end that `table` marks."""
+    flat, run = data.translate(table), b"A" * shortest
+    begin = flat.find(run)
+    while begin >= 0:
+        end = flat.find(b" ", begin)
+        end = len(data) if end < 0 else end
+        yield begin, end
+        begin = flat.find(run, end)
+
+
 def json_escaped(text: str, depth: int = 1, *, ascii_only: bool = False) -> str:
     """Return `text` as it stands inside a JSON string that stands inside `depth - 1` others."""
     for _ in range(depth):

@@ -15,7 +15,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.redaction.channels import channels, inner_stream
-from pytest_agentreplay.redaction.spans import merge_disjoint, merge_overlapping
+from pytest_agentreplay.redaction.spans import divide_span, merge_disjoint, merge_overlapping
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -43,7 +43,7 @@ class JoinedFinders(NamedTuple):
         all: Finds what there is in parts of one text; None where nothing is parts of one.
         exact: Finds known values, which have a fixed length.
         sure: Finds these, and keys that nothing else looks like, of any length.
-        part: See `spans.divide_spans`.
+        part: See `spans.divide_span`.
     """
 
     all: FindSpans | None
@@ -102,15 +102,9 @@ def crosses_border(channel: Channel, starts: list[int], hit: Span) -> bool:
 
 def carry_hit(channel: Channel, starts: list[int], hit: Span, part: Part) -> Iterator[Span]:
     """Yield a hit in the joined text as spans of the pieces."""
-    begin, finish, text = hit
-    instead = text
-    for nth in range(bisect_right(starts, begin) - 1, bisect_left(starts, finish)):
-        low, high = max(begin, starts[nth]), min(finish, starts[nth + 1])
-        if low < high:
-            is_whole = (low, high) == (begin, finish)
-            new = None if is_whole else part(text, low - begin, high - begin if high < finish else None)
-            yield place_span(channel[nth], low - starts[nth], high - starts[nth], instead if new is None else new)
-            instead = b""  # stands in the first piece alone
+    for low, high, text in divide_span(hit, starts[1:], part):
+        nth = bisect_right(starts, low) - 1
+        yield place_span(channel[nth], low - starts[nth], high - starts[nth], text)
 
 
 def place_span(piece: ChannelPiece, low: int, high: int, instead: bytes) -> Span:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.redaction.encodings import as_bytes, secret_guises
+from pytest_agentreplay.redaction.encodings import as_bytes, find_everywhere, list_runs, mark_bytes, secret_guises
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
 from pytest_agentreplay.redaction.views import View, squeeze, strip_cuts
@@ -30,11 +31,11 @@ _LONGEST_RUN = 64
 _LONGEST_SPELLING = 8
 """So many bytes may spell one of a secret: `\\\\u0041` has seven."""
 _ESCAPED = re.compile(r"[\"'\\\x00-\x1f]")
-_RUN_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-"
-_RUN = bytes(65 if byte in _RUN_BYTES else 32 for byte in range(256))
+_RUN = mark_bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-")
+"""Bytes of base64, escaped or not, and of digits: what has a space or another sign is none."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Secret:
     """One value to be kept out. Its repr tells nothing of it."""
 
@@ -45,9 +46,6 @@ class Secret:
     """In lower case, without what `strip_cuts` leaves out of a text."""
     squeezed: bytes
     """In lower case, without what `squeeze` leaves out of a text."""
-
-    def __repr__(self) -> str:
-        return f"Secret({self.category})"
 
 
 class Known:
@@ -119,14 +117,15 @@ class Known:
         return otherwise if secret is None else secret.category
 
     def _find_guises(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        folded, runs = data.lower(), extract_runs(data, self._shortest_run)
+        folded = data.lower()
+        runs = b" ".join(data[begin:end] for begin, end in list_runs(data, _RUN, self._shortest_run))
         wide = folded if b"\0" in folded else b""
         for where, text in (("folded", folded), ("wide", wide), ("run", runs)):
             if text:  # most texts hold no run that is long enough
                 searched = data if where == "run" else text
                 for _, needles, secret in [entry for entry in self._guises[where] if entry[0] in text]:
                     for needle in needles:
-                        yield from find_everywhere(needle, searched, secret)
+                        yield from ((at, at + len(needle), secret) for at in find_everywhere(needle, searched))
 
     def _find_cut(self, view: View) -> Iterator[tuple[int, int, Secret]]:
         """Yield values that line ends, backslashes or quotes cut in pieces."""
@@ -136,30 +135,8 @@ class Known:
         if joined is not None:
             folded = joined.text.lower()
             for secret in secrets:
-                if len(secret.squeezed) >= SHORTEST:
-                    for start, end, _ in find_everywhere(secret.squeezed, folded, secret):
-                        yield *joined.map_up(start, end), secret
-
-
-def extract_runs(text: bytes, shortest: int) -> bytes:
-    """Return the runs of a text of at least `shortest` bytes without a space or a sign: base64, digits, keys."""
-    flat, run = text.translate(_RUN), b"A" * shortest
-    texts = []
-    at = flat.find(run)
-    while at >= 0:
-        end = flat.find(b" ", at)
-        end = len(text) if end < 0 else end
-        texts.append(text[at:end])
-        at = flat.find(run, end)
-    return b" ".join(texts)
-
-
-def find_everywhere(needle: bytes, data: bytes, secret: Secret) -> Iterator[tuple[int, int, Secret]]:
-    """Yield where `needle` stands in `data`, with the secret that it spells."""
-    at = data.find(needle)
-    while at >= 0:
-        yield at, at + len(needle), secret
-        at = data.find(needle, at + len(needle))
+                for at in find_everywhere(secret.squeezed, folded) if len(secret.squeezed) >= SHORTEST else ():
+                    yield *joined.map_up(at, at + len(secret.squeezed)), secret
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:
@@ -195,11 +172,8 @@ class SpanMemory:
         """The spans in `data`. Findings are used again only under an equal `state`."""
         if len(data) < SMALL:
             return self._find(data)
-        best = (0, 0)
-        nearest = SearchedText(b"", [], state)
-        for searched in self._last:
-            if searched.state == state and (same := count_shared(searched.text, data)) > best:
-                best, nearest = same, searched
+        shared = [(count_shared(last.text, data), last) for last in self._last if last.state == state]
+        best, nearest = max(shared, key=itemgetter(0), default=((0, 0), SearchedText(b"", [], state)))
         spans = self._search_between(data, nearest, best, reach) if sum(best) > reach * 4 else self._find(data)
         self._last = (SearchedText(data, spans, state), *self._last[: MOST_TEXTS - 1])
         return spans

@@ -8,7 +8,7 @@ much; and parameters by their `=`. Behind a word `SEPARATOR` reads the rest of t
     <password>VALUE</password>      api_key=SecretStr("VALUE")
 
 Quotes may be escaped, any number of times: `\"password\": \"...\"` is read where it stands. Values below their name are
-in `layouts`. Of a few forms the name does not stand right before the value, or is a letter (`find_arranged`):
+in `layouts`. Of a few forms the name does not stand right before the value, or is a letter (`find_unadjacent`):
 
     Content-Disposition: form-data; name="password"      a field of a form, a blank line before the value
     {"value": "VALUE", "name": "X-Api-Key"}      two members, the value first; in YAML and XML too
@@ -24,6 +24,7 @@ import json
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from pytest_agentreplay.redaction.encodings import find_everywhere
 from pytest_agentreplay.redaction.headers import COOKIE_SHORTEST
 from pytest_agentreplay.redaction.layouts import Columns, find_block
 from pytest_agentreplay.redaction.secret_names import (
@@ -49,39 +50,29 @@ WORDS = (
     *(b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin"),
     *(b"signature", b"security_answer", b"securityanswer", b"sessid", b"psk", b"_pat", b"recovery", b"backup"),
 )
-SHARED = {b"sec": (b"secret", b"security_answer", b"securityanswer"), b"srf": (b"csrf", b"xsrf")}
-"""Parts that several of the words share: where one is absent, none of its words is searched for."""
 # Longer values are texts; a token with many claims has some 2,000 characters.
 LONGEST = 4096
 # So far before its word a name may begin.
 NAME = 64
 _LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.$-"
 _ESCAPE_ENDS = re.compile(rb"\\(?:[ntrbf]|[ux][0-9A-Fa-f]{2,4})\Z")
-_GAP = rb"(?:[\s,]|\\[nrt]){1,16}"
 _QUOTE = rb"\\{0,63}[\"']"
+_SPACE = rb"(?:\s|\\{1,16}[nrt]){0,64}"
+_GAP = rb"(?:[\s,]|\\{1,16}[nrt]){1,64}"
+"""What stands between two members; a HAR file indents them by 28 spaces."""
+_TYPE = _QUOTE + rb"[tT]ype" + _QUOTE + rb":[ ]?" + _QUOTE + rb"\w{1,32}" + _QUOTE + _GAP
+_WRAPPED = rb"\{" + _SPACE + _QUOTE + rb"string_?[vV]alue" + _QUOTE + rb"\s{0,4}:\s{0,4}"
 SEPARATOR = re.compile(
     rb"""(?P<rest>[\w-]{0,40}(?:[^\w"'`\\\r\n\t,={}<>&-][^"'`\\\r\n\t,={}<>&]{0,40}(?=\\{0,63}["'`])"""
-    rb"""|(?:[\[\]]|%5[bBdD])[\w\[\]%.-]{0,40}|(?:[ ]?\([\w ]{1,40})?\)(?==))??)(?P<shut>\\{0,63}["'`]?)"""
+    rb"""|(?:[\[\]]|%%5[bBdD])[\w\[\]%%.-]{0,40}|(?:[ ]?\([\w ]{1,40})?\)(?==))??)(?P<shut>\\{0,63}["'`]?)"""
     rb"""(?:\](?=[ \t]{0,8}=))?"""
     rb"""(?:[ \t]{0,4}:[ \t]{0,4}(?:[sS]tr(?:ing)?|bytes|SecretStr|Optional\[str\]|str \| None)[ \t]{0,4}(?==))?"""
     # A member "value" behind that of the name, "type" between them or not; OpenTelemetry wraps it in an object.
-    rb"(?:"
-    + _GAP
-    + rb"(?:"
-    + _QUOTE
-    + rb"[tT]ype"
-    + _QUOTE
-    + rb":[ ]?"
-    + _QUOTE
-    + rb"\w{1,32}"
-    + _QUOTE
-    + _GAP
-    + rb")?"
-    rb"""\\{0,63}["']?[vV]alue\\{0,63}["']?[ \t]{0,4}[:=][ \t]{0,4}"""
-    rb"(?:\{\s{0,8}" + _QUOTE + rb"string_?[vV]alue" + _QUOTE + rb"\s{0,4}:\s{0,4})?"
-    rb"""|[ \t]{0,8}(?P<sign>=>|:=|[:=]|(?<!["'])>(?=[^<>\s]{6,512}</)|,(?=\s{0,8}[bru]?\\{0,63}["']))"""
-    rb"""(?P<space>[ \t]{0,8}))"""
+    rb"""(?:%b(?:%b)?\\{0,63}["']?[vV]alue\\{0,63}["']?[ \t]{0,4}[:=][ \t]{0,4}(?:%b)?"""
+    rb"""|[ \t]{0,8}(?P<sign>=>|:=|[:=]|(?<!["'])>(?=[^<>\s]{6,512}</)|,(?=%b[bru]?\\{0,63}["']))"""
+    rb"""(?P<space>(?:(?<=,)%b)?[ \t]{0,8}))"""
     rb"""(?:(?:\[\s{0,8}|SecretStr\()?(?P<open>\\{0,63}["'`])|(?:[bBrRuUfF]{1,2}|[$@]{1,2})(?P<prefixed>\\{0,63}["'`]))?"""
+    % (_GAP, _TYPE, _WRAPPED, _SPACE, _SPACE)
 )
 """What stands between the word in a name and its value: the rest of the name, a sign, the quotes of both.
 
@@ -95,12 +86,10 @@ _CLOSED = {
 _BARE = re.compile(rb"""[^\s"'<>()\[\]{}`|;,&\\]{1,4096}""")
 _AFTER_COLON = re.compile(rb"""[^\s"'<>(){}`|,\\]{1,4096}""")
 _SIGNED = re.compile(rb"""[^\s"'<>(){}`|\\]{1,4096}""")
-_PARAMETER = re.compile(
-    rb"(?:\A|[?&#;,\"'](?:[ \t]{0,2}|amp;))([\w.\[\]:%-]{1,40})=([^\s\"'<>()\[\]{}`|;,&\\]{6,4096})"
-)
+_PARAMETER = re.compile(rb"=([^\s\"'<>()\[\]{}`|;,&\\]{6,4096})")
+_PARAMETER_NAME = re.compile(rb"(?:\A|[?&#;,\"'](?:[ \t]{0,2}|amp;))([\w.\[\]:%-]{1,40})\Z")
 _SCHEME = re.compile(rb"(?i:bearer|basic|token|apikey|negotiate|digest)[ \t]+")
 _ANY_SCHEME = re.compile(rb"[A-Za-z][\w-]{1,30}[ \t]{1,4}(?=[^\s\"'<>(){}`|,\\]{12})")
-_SPACE = rb"(?:\s|\\{1,16}[nrt]){0,16}"
 _LIST_OPENS = re.compile(rb"[\[(]" + _SPACE + rb"[bru]?" + _QUOTE + rb"[^\"'\\]{0,64}\Z")
 _LIST_CLOSES = re.compile(_QUOTE + _SPACE + rb",?" + _SPACE + rb"[\])]")
 
@@ -113,10 +102,8 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
     lower = text.lower()
     seen: set[int] = set()
     columns = Columns(text)
-    absent = {word for part, words in SHARED.items() if part not in lower for word in words}
-    for word in (word for word in (*WORDS, *map(str.encode, names)) if word not in absent):
-        at = lower.find(word)
-        while at >= 0:
+    for word in [word for word in (*WORDS, *map(str.encode, names)) if word in lower]:
+        for at in find_everywhere(word, lower):
             hit = SEPARATOR.match(text, at)
             if hit is not None and hit.end() not in seen:
                 seen.add(hit.end())
@@ -124,20 +111,25 @@ def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int
                 if name.strength in SECRET:
                     yield from _find_values(text, name, hit)
             yield from columns.find_below(at)
-            at = lower.find(word, at + len(word))
-    if b"=" in text:
-        yield from find_parameters(text)
-    yield from find_arranged(text)
+    yield from find_parameters(text)
+    yield from find_unadjacent(text)
+
+
+def find_arranged(text: bytes) -> Iterator[tuple[int, int, str]]:
+    """Yield what the members of one value tell of each other, where no project has names of its own."""
+    return find_named(text, {})
 
 
 def find_parameters(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the values of parameters whose names say little: `sig`, and `t` before what was drawn by chance."""
-    for match in _PARAMETER.finditer(text):
-        name = match[1].decode("ascii", "replace")
+    for hit in _PARAMETER.finditer(text):
+        # A sign is found at once, a name not: so the name is looked for behind it.
+        before = _PARAMETER_NAME.search(text, max(0, hit.start() - NAME), hit.start())
+        name = "" if before is None else before[1].decode("ascii", "replace")
         strength = get_strength(name)
-        sure = strength == "parameter" and is_believed(strength, match[2], quoted=False)
-        if sure or (name.lower() in VAGUE and is_generated(match[2])):
-            yield *match.span(2), CATEGORY
+        is_sure = strength == "parameter" and is_believed(strength, hit[1], quoted=False)
+        if is_sure or (name.lower() in VAGUE and is_generated(hit[1])):
+            yield *hit.span(1), CATEGORY
 
 
 class Name(NamedTuple):
@@ -167,9 +159,12 @@ def _is_secret(text: bytes, name: Name, hit: re.Match[bytes], span: tuple[int, i
     quoted = bool(hit["open"] or hit["prefixed"])
     if name.own_category and (quoted or value.isdigit()):
         return True
-    if hit["sign"] == b",":  # two items of a list: the one before may be a word among others
-        alone = _LIST_OPENS.search(text, max(0, name.at - NAME), name.at) and _LIST_CLOSES.match(text, span[1])
-        return is_generated(value) or is_drawn(value) or (bool(alone) and looks_random(value))
+    if hit["sign"] == b",":
+        # Two items of a list: the one before may be a word among others, unless the list has no more items.
+        is_pair = _LIST_OPENS.search(text, max(0, name.at - NAME), name.at) and _LIST_CLOSES.match(text, span[1])
+        if is_pair and looks_random(value) and not get_strength(value.decode("utf-8", "replace")):
+            return True
+        return not hit["space"].strip(b" \t") and (is_generated(value) or is_drawn(value))
     if name.text.lower().endswith("signature"):
         value = value.replace(b",", b"=")
     return is_believed(name.strength, value, quoted=quoted or hit["sign"] == b">")
@@ -182,9 +177,9 @@ def _read_name(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, s
     keys = name.lower(), lower, _PUNCTUATION.split(lower.rstrip("[]() "))[-1]
     if own_category := next((names[key] for key in keys if key in names), None):
         return Name(at, name, own_category, "strong")
-    is_link = whole_name.startswith("[") or whole_name.count("[") != whole_name.count("]")
-    if not hit["shut"] and "]" in name and is_link:
-        return Name(at, name, None, "")  # `[the password]: https://...` in Markdown
+    is_closed = whole_name.count("[") == whole_name.count("]") and not whole_name.startswith("[")
+    if "]" in name and not hit["shut"] and not is_closed:
+        return Name(at, name, None, "")  # `[the password]: https://...` is a link in Markdown
     strength = get_strength(name)
     if strength not in SECRET and (more := get_strength(whole_name)) in SECRET:
         # Words without quotes around them may be of a sentence: then the value has to be random as well.
@@ -259,20 +254,17 @@ _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite"
 
 def find_cookies(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the values of cookies that are long enough to be a session, in lines and members named Cookie."""
-    lower = text.lower()
-    at = lower.find(b"cookie")
-    while at >= 0:
-        at += len(b"cookie")
-        hit = SEPARATOR.match(text, at)
-        if hit is not None and hit["rest"] in {b"", b"2", b"s"}:
+    done = 0
+    for at in find_everywhere(b"cookie", text.lower()):
+        hit = SEPARATOR.match(text, at + len(b"cookie"))
+        if hit is not None and at >= done and hit["rest"] in {b"", b"2", b"s"}:
             # They stand between quotes, or up to the end of the line.
             opened = hit["open"] or hit["prefixed"]
             line = None if opened or hit["shut"] else _LINE.match(text, hit.end())
             span = find_quoted(text, hit.end(), opened) if opened else line and line.span()
             if span is not None:
                 yield from _find_sessions(text, *span)
-                at = max(at, span[1])
-        at = lower.find(b"cookie", at)
+                done = span[1]
 
 
 def _find_sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
@@ -292,13 +284,13 @@ _FORM_FIELD = re.compile(
     rb"(?:" + _END + rb"[A-Za-z-]{1,40}:[^\r\n\\]{0,200}){0,4}" + _END + _END + rb"(?P<value>[^\r\n\\]{4,4096})"
 )
 """RFC 7578, section 4.2."""
-_OPTIONAL_QUOTE = rb"(?:" + _QUOTE + rb")?"
 _VALUE_FIRST = re.compile(
-    rb"(?<![A-Za-z])(?:string_?)?[vV]alue" + _OPTIONAL_QUOTE + rb"[ \t]{0,4}[:=][ \t]{0,4}" + _OPTIONAL_QUOTE
-    + rb"(?P<value>[^\s\"'\\{}<>]{4,4096})" + _OPTIONAL_QUOTE + rb"(?:[\s,}\]]|\\{1,16}[nrt]){1,24}"
-    + _OPTIONAL_QUOTE + rb"(?i:key|name|header|field|variable|parameter|param|attribute|setting)" + _OPTIONAL_QUOTE
-    + rb"[ \t]{0,4}[:=][ \t]{0,4}" + _OPTIONAL_QUOTE + rb"(?P<name>[\w.:/\[\]()%+-]{2,80})"
-)  # fmt: skip
+    # The literal comes first, so that `re` looks for it alone.
+    rb"alue(?:(?<=[^A-Za-z][vV]alue)|(?<=stringValue))(?:%b)?[ \t]{0,4}[:=][ \t]{0,4}(?:%b)?"
+    rb"(?P<value>[^\s\"'\\{}<>]{4,4096})(?:%b)?(?:[\s,}\]]|\\{1,16}[nrt]){1,64}"
+    rb"(?:%b)?(?i:key|name|header|field|variable|parameter|param|attribute|setting)(?:%b)?[ \t]{0,4}[:=][ \t]{0,4}"
+    rb"(?:%b)?(?P<name>[\w.:/\[\]()%%+-]{2,80})" % ((_QUOTE,) * 6)
+)
 _WEB_KEY = re.compile(rb"[{(][^{}()]{0,8192}?[\"']kty\\{0,63}[\"'][^{}()]{0,8192}")
 _PRIVATE_MEMBER = re.compile(
     _QUOTE + rb"(?:d|p|q|dp|dq|qi|k|priv)" + _QUOTE + _SPACE + rb":" + _SPACE + _QUOTE + rb"([A-Za-z0-9_=+/-]{16,4096})"
@@ -306,7 +298,7 @@ _PRIVATE_MEMBER = re.compile(
 """RFC 7518, section 6; `priv` is of post-quantum keys."""
 
 
-def find_arranged(text: bytes) -> Iterator[tuple[int, int, str]]:
+def find_unadjacent(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield the values of forms, of members whose value comes first, and of private keys in JSON."""
     for sign, pattern in ((b"form-data", _FORM_FIELD), (b"alue", _VALUE_FIRST)):
         for hit in pattern.finditer(text) if sign in text else ():

@@ -44,13 +44,11 @@ def is_archive(data: bytes) -> bool:
 
 def is_zlib(data: bytes) -> bool:
     """Return whether a body that begins with the two bytes of zlib is one: `x^2` is text, so a part is unpacked."""
-    if data[:_HEAD].isascii():
-        return False
     try:
         zlib.decompressobj(-zlib.MAX_WBITS).decompress(data[2:_HEAD], _HEAD)  # whatever its checksum
     except zlib.error:
         return False
-    return True
+    return not data[:_HEAD].isascii()
 
 
 def find_archives(data: bytes, records: Iterable[tuple[int, int]] = ()) -> list[tuple[int, int]]:
@@ -129,7 +127,7 @@ def _unpack(data: bytes) -> Iterator[bytes]:
             yield name.encode("utf-8", "surrogateescape")
             yield text
     else:
-        yield _unpack_unwritten(data)
+        yield _read_unwritten(data)
 
 
 def decompress(coding: str, data: bytes) -> Decoded:
@@ -177,7 +175,7 @@ def _zip(data: bytes, change: Callable[[bytes], bytes]) -> bytes:
     return buffer.getvalue()
 
 
-def _unpack_unwritten(data: bytes) -> bytes:
+def _read_unwritten(data: bytes) -> bytes:
     """Return what is in bzip2 or xz, which nothing here writes. Raises Opaque."""
     import bz2
     import lzma

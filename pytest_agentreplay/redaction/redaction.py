@@ -21,7 +21,7 @@ from pytest_agentreplay.redaction.detecting import Detector
 from pytest_agentreplay.redaction.header_redaction import HeaderRedaction
 from pytest_agentreplay.redaction.headers import redact_url
 from pytest_agentreplay.redaction.policy import PLAIN, broken
-from pytest_agentreplay.redaction.rewriting import Rewriter, may_hold_marks
+from pytest_agentreplay.redaction.rewriting import Rewriter, change_fields, may_hold_marks
 from pytest_agentreplay.redaction.run_values import RunValues
 from pytest_agentreplay.redaction.text_search import TextSearch, TreeRules
 
@@ -73,20 +73,20 @@ class Redaction:
             is_declared: Whether a rule tells why a request header is not compared. The others, whose values are not
                 stored, are told apart by a digest. None: nothing is kept of them.
         """
-        self.run = RunValues(policy, lambda claims: cast("JsonObject", self._rewrite_again.tree(claims)))
+        self.run = RunValues(policy, lambda claims: cast("JsonObject", self._repeated_rewriter.tree(claims)))
         detector = Detector(policy, self.run.secrets, self.run.placeholders)
         self.text = TextSearch(detector, self.run, places, marks_places=True)
         text_again = TextSearch(detector, self.run, places, marks_places=False)
         self._tree_rules = TreeRules(policy, self.run, text_again)
         # Places are marked once: a mark that is met again is protected as what only looks like one.
-        self._rewrite_first, self._rewrite_again = (
+        self._first_rewriter, self._repeated_rewriter = (
             Rewriter(
                 search.find, self._count, self.run.replace_opaque, self._tree_rules.apply, search.find_joined, part
             )
             for search, part in ((self.text, places.part), (text_again, None))
         )
-        self._rewrite_for_display = Rewriter(lambda data, _: self.text.find_leaks(data))
-        self._rewrite_to_serve = Rewriter(lambda data, _: places.places_in(data))
+        self._display_rewriter = Rewriter(lambda data, _: self.text.find_leaks(data))
+        self._serving_rewriter = Rewriter(lambda data, _: places.places_in(data))
         self.headers = HeaderRedaction(self.run, policy, allow_headers, self.redact_text, is_declared)
         self._places = places
         self._policy = policy
@@ -116,18 +116,16 @@ class Redaction:
         """Return the call as it may be stored; its headers have been through `headers` already."""
         if isinstance(call, ToolCall):
             arguments, facts = map(self._tree_rules.replace_declared, (call.arguments, call.facts))
-            is_declared = arguments is not call.arguments or facts is not call.facts
-            before = replace(call, arguments=arguments, facts=facts) if is_declared else call
-            kept = self._rewrite_first.call(before)
+            kept = self._first_rewriter.call(change_fields(call, arguments=arguments, facts=facts))
             if kept is not call:
                 self._compare(call, kept, f"the arguments of {call.name}")
             return kept
         # An agent asks one URL with the same headers again and again.
         seen = call.url, call.headers, self.run.secrets.generation
         if seen in self._unchanged:
-            kept = self._rewrite_first.call_body(call)
+            kept = self._first_rewriter.call_body(call)
         else:
-            kept = self._rewrite_first.call(self._redact_url(call))
+            kept = self._first_rewriter.call(self._redact_url(call))
             assert not isinstance(kept, ToolCall)
             if kept.url == call.url and kept.headers is call.headers and len(self._unchanged) < MEMO:
                 self._unchanged.add(seen)
@@ -138,55 +136,53 @@ class Redaction:
     def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
         """Return the outcome as it may be stored."""
         if isinstance(outcome, HttpReply | FramesReply):
-            outcome = replace(outcome, headers=self.headers.redact_reply(outcome.headers))
+            outcome = change_fields(outcome, headers=self.headers.redact_reply(outcome.headers))
         elif isinstance(outcome, ToolReply):
-            before = outcome.value, outcome.items, outcome.sent
-            value, items, sent = map(self._tree_rules.replace_declared, before)
-            if (value, items, sent) != before:
-                outcome = replace(outcome, value=value, items=items, sent=sent)
-        kept = self._rewrite_first.outcome(outcome)
+            value, items, sent = map(self._tree_rules.replace_declared, (outcome.value, outcome.items, outcome.sent))
+            outcome = change_fields(outcome, value=value, items=items, sent=sent)
+        kept = self._first_rewriter.outcome(outcome)
         if kept is not outcome:
             self._compare(outcome, kept, f"the reply of {call.name if isinstance(call, ToolCall) else call.url}")
         return kept
 
     def redact_text(self, text: str) -> str:
         """Return a text of our own making (an assertion's message, a warning) as it may be stored."""
-        return self._rewrite_first.text(text)
+        return self._first_rewriter.text(text)
 
     def redact_value(self, raw: RawValue) -> Json:
         """Return a value of a captured run as it may be stored."""
-        return self._rewrite_first.tree(self._tree_rules.replace_declared(raw.native))
+        return self._first_rewriter.tree(self._tree_rules.replace_declared(raw.native))
 
     def redact_header(self, header: Header) -> Header:
         """Return a run's header as it may be stored; once, since marks are protected anew each time."""
-        return rewrite_header(header, self._rewrite_first)
+        return rewrite_header(header, self._first_rewriter)
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """Return a stored outcome as it is served: today's places in the marks' stead."""
-        return self._rewrite_to_serve.outcome(outcome) if may_hold_marks(outcome) else outcome
+        return self._serving_rewriter.outcome(outcome) if may_hold_marks(outcome) else outcome
 
     def hide(self, text: str) -> str:
         """Return a text as it may be shown: without known values and keys of vendors, with today's places."""
-        return redact_shortened(self._rewrite_for_display.text(text), self.run)
+        return redact_shortened(self._display_rewriter.text(text), self.run)
 
     def hide_tree(self, tree: Json) -> Json:
         """Return plain data as it may be shown."""
-        return self._rewrite_for_display.tree(tree)
+        return self._display_rewriter.tree(tree)
 
     def rescan(self, run: Run) -> Run:
         """Return the whole run once more, for values that became known late.
 
         Idempotent: places are not marked again.
         """
-        header = rewrite_header(run.header, self._rewrite_again)
+        header = rewrite_header(run.header, self._repeated_rewriter)
         if not self.text.has_learnt:
             return replace(run, header=header)
         return replace(run, header=header, exchanges=tuple(map(self._rescan_exchange, run.exchanges)))
 
     def _rescan_exchange(self, exchange: Exchange) -> Exchange:
-        call = self._rewrite_again.call(self._redact_url(exchange.call))
-        outcome = exchange.outcome and self._rewrite_again.outcome(exchange.outcome)
-        agent = self._rewrite_again.text(exchange.agent) if exchange.agent else ""
+        call = self._repeated_rewriter.call(self._redact_url(exchange.call))
+        outcome = exchange.outcome and self._repeated_rewriter.outcome(exchange.outcome)
+        agent = self._repeated_rewriter.text(exchange.agent) if exchange.agent else ""
         return replace(exchange, call=call, outcome=outcome, agent=agent)
 
     @property
@@ -212,8 +208,7 @@ class Redaction:
         # Userinfo stands before an `@`, parameters behind the other two.
         if isinstance(call, ToolCall) or not any(sign in call.url for sign in "?#@"):
             return call
-        url = redact_url(call.url, self.run.replace)
-        return call if url == call.url else replace(call, url=url)
+        return change_fields(call, url=redact_url(call.url, self.run.replace))
 
     def _count(self, spans: list[Span]) -> None:
         self._places.count(spans)

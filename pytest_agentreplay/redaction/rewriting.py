@@ -12,22 +12,29 @@ import json
 import operator
 from dataclasses import dataclass, replace
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from pytest_agentreplay.model import content_coding
 from pytest_agentreplay.model.content_coding import UNMARKED
 from pytest_agentreplay.model.exchanges import Body, Failure, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import DIGESTS
-from pytest_agentreplay.redaction.spans import divide_spans, merge_disjoint, recut, splice
+from pytest_agentreplay.redaction.spans import divide_span, merge_disjoint, recut, splice
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.model.exchanges import Call, Headers, Json, JsonObject, Outcome, WireCall
+    from pytest_agentreplay.model.exchanges import (
+        Call,
+        Headers,
+        Json,
+        Outcome,
+        WireCall,
+    )
     from pytest_agentreplay.redaction.channels import Pieces, Records
     from pytest_agentreplay.redaction.spans import Part, Span
 
+    T = TypeVar("T", bound=Call | Outcome)
     FindInPieces: TypeAlias = Callable[[bytes, Pieces], list[Span]]
     Rewritten: TypeAlias = tuple[bytes, tuple[int, ...], bool]
     """The bytes of a body, the sizes of its chunks, and whether its content coding still holds."""
@@ -56,7 +63,7 @@ class Rewriter:
         opaque: Returns what stands for a body that cannot be read; None: such a body is left as it is.
         change_tree: Replaces what a tree itself tells, by its names and paths, before its texts are searched.
         joined: Finds what only the joined text of several strings shows: `(data, records)`; no records in one value.
-        part: See `spans.divide_spans`; None: what a chunk's end cuts goes whole to the first chunk.
+        part: See `spans.divide_span`; None: what a chunk's end cuts goes whole to the first chunk.
     """
 
     find: FindInPieces
@@ -69,24 +76,19 @@ class Rewriter:
     def call(self, call: Call) -> Call:
         """Return a call with its arguments, or its URL, header values and body rewritten."""
         if not isinstance(call, ToolCall):
-            url, headers = self.text(call.url), self.headers(call.headers)
-            if url is not call.url or headers is not call.headers:
-                call = replace(call, url=url, headers=headers)
-            return self.call_body(call)
-        arguments = cast("JsonObject", self.tree(self._rewrite_joined((call.arguments,))[0]))
-        facts = cast("JsonObject", self.tree(call.facts)) if call.facts else call.facts
+            return self.call_body(change_fields(call, url=self.text(call.url), headers=self.headers(call.headers)))
+        arguments = self.tree(self._rewrite_joined((call.arguments,))[0])
+        facts = call.facts and self.tree(call.facts)
         # A tool's name is code; that of a model may be the path of its file.
         name = self.text(call.name) if call.boundary == "model" else call.name
-        if arguments is call.arguments and facts is call.facts and name is call.name:
-            return call
-        return replace(call, arguments=arguments, facts=facts, name=name)
+        return change_fields(call, arguments=arguments, facts=facts, name=name)
 
     def call_body(self, call: WireCall) -> WireCall:
         """Return a request with its body alone rewritten."""
         # The text of a request is kept in place of its body under several codings: nobody sends it again.
         undo = self.opaque is not None
         body, _, headers = self.body(call.body, (len(call.body),), call.headers, "whole", undo=undo)
-        return call if body is call.body else replace(call, headers=headers, body=body)
+        return change_fields(call, headers=headers, body=body)
 
     def outcome(self, outcome: Outcome) -> Outcome:
         """Return an outcome with its texts rewritten; chunk cuts and Content-Length follow the body."""
@@ -97,33 +99,20 @@ class Rewriter:
             [value] = self._rewrite_joined((outcome.value,))
             items = outcome.items and self._trees(self._rewrite_joined(outcome.items, is_stream=True))
             value, sent = self.tree(value), self._trees(outcome.sent)
-            after = replace(outcome, value=value, items=items, failure=failure, sent=sent)
-            return outcome if (after, after.sent) == (outcome, outcome.sent) else after
+            return change_fields(outcome, value=value, items=items, failure=failure, sent=sent)
         headers = self.headers(outcome.headers)
         if isinstance(outcome, FramesReply):
             body, sizes, _ = self.body(outcome.body, outcome.sizes, (), list_frames(outcome))
             cuts = None if outcome.cuts is None else sizes
             closed = outcome.closed and replace(outcome.closed, reason=self.text(outcome.closed.reason))
-            changed = replace(outcome, headers=headers, body=body, cuts=cuts, closed=closed, failure=failure)
-            return outcome if changed == outcome else changed
+            return change_fields(outcome, headers=headers, body=body, cuts=cuts, closed=closed, failure=failure)
         body, sizes, headers = self.body(outcome.body, outcome.cuts, headers)
         reason = outcome.reason if outcome.reason in STANDARD_REASONS else self.text(outcome.reason)
-        if (
-            body is outcome.body
-            and headers is outcome.headers
-            and (failure, reason) == (outcome.failure, outcome.reason)
-        ):
-            return outcome
-        return replace(outcome, headers=headers, body=body, cuts=sizes, failure=failure, reason=reason)
+        return change_fields(outcome, headers=headers, body=body, cuts=sizes, failure=failure, reason=reason)
 
     def failure(self, failure: Failure) -> Failure:
         """Return an exception with its message and arguments rewritten."""
-        message, args = self.text(failure.message), self._trees(failure.args)
-        return (
-            failure
-            if (message, args) == (failure.message, failure.args)
-            else replace(failure, message=message, args=args)
-        )
+        return change_fields(failure, message=self.text(failure.message), args=self._trees(failure.args))
 
     def text(self, text: str) -> str:
         """Return one text rewritten."""
@@ -187,7 +176,8 @@ class Rewriter:
         """Return what is replaced in a body, and in the archives that it is or carries; it is counted."""
         spans = self.find(data, pieces)
         if self.part is not None and len(cuts) > 1 and spans:
-            spans = divide_spans(spans, cuts, self.part)
+            ends = list(accumulate(cuts))
+            spans = [part for span in spans for part in divide_span(span, ends, self.part)]
         # JSON is no archive: a tar file alone may begin with a brace, and has bytes of zero behind its first name.
         if self.opaque is not None and not (data[:1] in (b"{", b"[") and isinstance(pieces, str) and b"\0" not in data):
             from pytest_agentreplay.redaction.packed import find_archives, find_in_archives
@@ -279,6 +269,16 @@ class Rewriter:
     def _put_in(self, data: bytes, spans: list[Span]) -> bytes:
         self.count(spans)
         return splice(data, spans)
+
+
+def change_fields(before: T, /, **fields: Any) -> T:
+    """Return a call, an outcome or a failure with these fields; the same object where each is as it was."""
+    for name, new in fields.items():
+        old = getattr(before, name)
+        # Bodies are equal by their digests: one that is the same object needs none.
+        if old is not new and old != new:
+            return replace(before, **fields)
+    return before
 
 
 def map_tree(tree: Json, change: Callable[[str | None, Json], Json], name: str | None = None) -> Json:

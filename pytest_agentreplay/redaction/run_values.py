@@ -114,10 +114,6 @@ class RunValues:
         """Return whether a header has carried `value` as a credential, or it was replaced anywhere else."""
         return value in self._sent or self.placeholders.has(value)
 
-    def is_known_in(self, data: bytes) -> bool:
-        """Return whether a known value stands in a text as it is."""
-        return any(secret.raw in data for secret in self.secrets.secrets)
-
     def is_part(self, text: bytes) -> bool:
         """Return whether a text is a part of a known value, as a list may hold it."""
         return any(text in secret.raw for secret in self.secrets.secrets)

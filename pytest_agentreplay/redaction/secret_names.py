@@ -62,23 +62,15 @@ def words_of(name: str) -> list[str]:
 def looks_secret(name: str) -> bool:
     """Return whether a variable, header or parameter of this name is likely to hold a credential."""
     words = words_of(name)
-    if not words or words[-1] in HARMLESS_LAST:
-        return False
-    if words == ["pwd"] or "max" in words:
+    if not words or words[-1] in HARMLESS_LAST or words == ["pwd"] or "max" in words:
         return False
     for before, word in pairwise(["", *words]):
-        if word == "token":
-            if before not in HARMLESS_BEFORE_TOKEN:
-                return True
-        elif word in SECRET_WORDS:
+        if word in SECRET_WORDS and not (word == "token" and before in HARMLESS_BEFORE_TOKEN):
             return True
-    last = words[-1]
-    if last == "key" or words[-2:] == ["key", "id"]:
-        # Vendors put the key's number or environment after it (API_KEY_2), so "key" counts in one more place below.
+    if words[-1] == "key" or words[-2:] == ["key", "id"]:
         return not HARMLESS_BEFORE_KEY & set(words)
-    if ("api", "key") in pairwise(words):
-        return True
-    return last in SECRET_LAST
+    # Vendors put the key's number or environment after it: API_KEY_2.
+    return ("api", "key") in pairwise(words) or words[-1] in SECRET_LAST
 
 
 def worth_knowing(value: str) -> bool:
@@ -89,16 +81,13 @@ def worth_knowing(value: str) -> bool:
 def secret_environment(environ: Mapping[str, str], also: Iterable[str] = ()) -> list[tuple[str, str]]:
     """Return (category, value) of every variable that looks secret or is in `also`, and of passwords in URLs of any."""
     names = {*also}
-    categories: dict[str, str] = {}
+    values: list[str] = []
     for name, value in environ.items():
         text = value.strip()
-        if (name in names or looks_secret(name)) and worth_knowing(text) and not is_place(text):
-            categories.setdefault(text, CATEGORY)
-        if "://" in text:
-            for password in USERINFO.findall(text):
-                if worth_knowing(password):
-                    categories.setdefault(password, CATEGORY)
-    return [(category, value) for value, category in categories.items()]
+        is_secret = (name in names or looks_secret(name)) and not is_place(text)
+        values += [text] if is_secret else []
+        values += USERINFO.findall(text) if "://" in text else []
+    return [(CATEGORY, value) for value in dict.fromkeys(values) if worth_knowing(value)]
 
 
 def key_variables(environ: Mapping[str, str], was_sent: Callable[[str], bool]) -> list[list[str]]:
@@ -132,14 +121,10 @@ def allowed_environment(environ: Mapping[str, str], allow: Iterable[str]) -> dic
 
     A variable that looks secret is left out even when it is named.
     """
-    names = list(allow)
-    exact = {name for name in names if not name.endswith("*")}
+    names = [*allow]
     prefixes = tuple(name[:-1] for name in names if name.endswith("*"))
-    return {
-        name: environ[name]
-        for name in sorted(environ)
-        if (name in exact or (prefixes and name.startswith(prefixes))) and not looks_secret(name)
-    }
+    allowed = (name for name in sorted(environ) if name in names or (prefixes and name.startswith(prefixes)))
+    return {name: environ[name] for name in allowed if not looks_secret(name)}
 
 
 Strength: TypeAlias = Literal["strong", "weak", "digits", "parameter", ""]
@@ -236,9 +221,14 @@ def is_stand_in(value: bytes) -> bool:
     return len(value) <= LONGEST_STAND_IN and _STAND_IN.match(value.strip()) is not None
 
 
+def has_digit(value: bytes) -> bool:
+    """Return whether a digit of ASCII is in a value."""
+    return any(48 <= byte < 58 for byte in value)
+
+
 def looks_random(value: bytes) -> bool:
     """Return whether a value is long, of one word, and of letters and digits both, as generated ones are."""
-    return _RANDOM.match(value) is not None and any(48 <= byte < 58 for byte in value) and not value.isdigit()
+    return _RANDOM.match(value) is not None and has_digit(value) and not value.isdigit()
 
 
 _PIECE = re.compile(rb"[A-Za-z0-9]{16,}")
@@ -248,8 +238,7 @@ def is_generated(value: bytes) -> bool:
     """Return whether chance alone writes so: long, of one word, both cases and digits among each other in one piece."""
     if len(value) < GENERATED or _RANDOM.match(value) is None:
         return False
-    pieces = [piece for piece in _PIECE.findall(value) if any(48 <= byte < 58 for byte in piece)]
-    return any(piece not in (piece.lower(), piece.upper()) for piece in pieces)
+    return any(piece not in (piece.lower(), piece.upper()) and has_digit(piece) for piece in _PIECE.findall(value))
 
 
 _SYNTAX = re.compile(rb"(?:[\s{}\[\],:]|\\[nrt])+(?:(?:true|false|null|[0-9.]+)(?:[\s{}\[\],:]|\\[nrt])+)*")
@@ -260,9 +249,7 @@ def is_believed(name_strength: Strength, value: bytes, *, quoted: bool) -> bool:
     """Return whether `value`, under a name of that strength, is taken for a secret."""
     if len(value) < (4 if name_strength == "digits" else SHORTEST_VALUE) or is_stand_in(value):
         return False
-    if quoted and _SYNTAX.fullmatch(value) is not None:
-        return False
-    if len(set(value)) < FEWEST and not value.isdigit():
+    if (quoted and _SYNTAX.fullmatch(value) is not None) or (len(set(value)) < FEWEST and not value.isdigit()):
         return False
     if name_strength == "digits" and value.isdigit():
         return True
@@ -270,7 +257,7 @@ def is_believed(name_strength: Strength, value: bytes, *, quoted: bool) -> bool:
         # Prose that a form shows beside such a field has spaces; a passphrase that has them too goes by its name alone.
         return b" " not in value.strip() or looks_random(value.replace(b" ", b""))
     if name_strength in {"strong", "digits"}:
-        return any(48 <= byte < 58 for byte in value) or len(value) >= 20
+        return has_digit(value) or len(value) >= 20
     return looks_random(value) or (quoted and is_drawn(value))
 
 
@@ -278,4 +265,4 @@ def is_drawn(value: bytes) -> bool:
     """Return whether a value is one word with signs beside both cases and digits, as passwords that are drawn have."""
     if len(value) < 10 or b" " in value or value.isalnum():
         return False
-    return value not in (value.lower(), value.upper()) and any(48 <= byte < 58 for byte in value)
+    return value not in (value.lower(), value.upper()) and has_digit(value)

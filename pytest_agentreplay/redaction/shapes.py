@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.redaction.encodings import find_everywhere
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_generated, is_stand_in, looks_random
 
 if TYPE_CHECKING:
@@ -56,10 +57,8 @@ _PATHS = (
 def find_shapes(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield where credentials of all these kinds stand, as (start, end, category), in no order."""
     yield from find_private_keys(text)
-    if b"://" in text:
-        yield from find_userinfo(text)
-    if b"/" in text:
-        yield from find_in_paths(text)
+    yield from find_userinfo(text)
+    yield from find_in_paths(text)
     yield from find_behind_schemes(text)
 
 
@@ -92,26 +91,21 @@ def find_userinfo(text: bytes) -> Iterator[tuple[int, int, str]]:
 def find_in_paths(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield where services that take their credential in the path have it, on whatever host."""
     for before, form, category in _PATHS:
-        at = text.find(before)
-        while at >= 0:
-            at += len(before)
-            hit = form.match(text, at)
+        for at in find_everywhere(before, text):
+            hit = form.match(text, at + len(before))
             if hit is not None and looks_random(hit["value"].rpartition(b":")[2]) and not is_stand_in(hit["value"]):
                 yield *hit.span("value"), category
-            at = text.find(before, at)
 
 
 def find_behind_schemes(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield what follows a scheme of Authorization and is no word of a sentence."""
     lower = text.lower()
     for scheme in _SCHEMES:
-        at = lower.find(scheme)
-        while at >= 0:
+        for at in find_everywhere(scheme, lower):
             hit = _AFTER_SCHEME.match(text, at + len(scheme))
-            at = lower.find(scheme, at + len(scheme))
-            if hit is None or is_stand_in(hit["value"]):
-                continue
+            value = b"" if hit is None else hit["value"]
             # Basic is base64 of a name and a password, of which a short one may have no digit.
-            if looks_random(hit["value"]) or (scheme == b"basic" and hit["value"].endswith(b"=")):
-                end = hit.start("value") + len(hit["value"].rstrip(b"."))
+            is_token = looks_random(value) or (scheme == b"basic" and value.endswith(b"="))
+            if hit is not None and is_token and not is_stand_in(value):
+                end = hit.start("value") + len(value.rstrip(b"."))
                 yield hit.start("value"), end, "basic" if scheme == b"basic" else CATEGORY

@@ -1,7 +1,7 @@
 """Spans: which bytes of a text are replaced by what.
 
 A list of spans is in order and never overlaps. `splice` puts it into the text, `recut` moves the ends of the chunks
-along, and `divide_spans` cuts a span where a chunk ends.
+along, and `divide_span` cuts a span where a chunk ends.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     Part: TypeAlias = Callable[[bytes, int, int | None], bytes | None]
 
@@ -46,28 +46,21 @@ def recut(cuts: tuple[int, ...], spans: Sequence[Span]) -> tuple[int, ...]:
     return tuple(end - before for before, end in pairwise(ends))
 
 
-def divide_spans(spans: Sequence[Span], cuts: tuple[int, ...], part: Part) -> list[Span]:
-    """Return the spans; one that a chunk's end cuts is one span per chunk, where `part` has a text for its parts.
+def divide_span(span: Span, ends: Sequence[int], part: Part) -> Iterator[Span]:
+    """Yield a span as one for each chunk or piece of a text that it stands in, in order.
 
     Args:
-        spans: The spans of a body.
-        cuts: The sizes of its chunks.
+        span: The span.
+        ends: Where the chunks end, in order.
         part: Returns what replaces a part of what a text replaces: `(text, start, end)`, in bytes of the latter, no end
-            for the last part; None where the text has no parts.
+            for the last part; None where the text has no parts, and goes whole to the first chunk.
     """
-    ends = list(accumulate(cuts))
-    divided: list[Span] = []
-    for start, end, text in spans:
-        borders = [start, *dict.fromkeys(ends[bisect_right(ends, start) : bisect_left(ends, end)]), end]
-        parts = [
-            (low, high, part(text, low - start, high - start if high < end else None))
-            for low, high in pairwise(borders)
-        ]
-        if len(parts) == 1 or any(new is None for *_, new in parts):
-            divided.append((start, end, text))
-        else:
-            divided += [(low, high, new or b"") for low, high, new in parts]
-    return divided
+    start, end, text = span
+    borders = [start, *dict.fromkeys(ends[bisect_right(ends, start) : bisect_left(ends, end)]), end]
+    for low, high in pairwise(borders):
+        is_whole = (low, high) == (start, end)
+        new = None if is_whole else part(text, low - start, high - start if high < end else None)
+        yield low, high, new if new is not None else text if low == start else b""
 
 
 def merge_disjoint(first: Iterable[Span], *others: Iterable[Span]) -> list[Span]:

@@ -18,7 +18,7 @@ from pytest_agentreplay.redaction.detecting import REACH, find_by_rule, find_cer
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED
 from pytest_agentreplay.redaction.known import SpanMemory
-from pytest_agentreplay.redaction.named import find_named
+from pytest_agentreplay.redaction.named import find_arranged
 from pytest_agentreplay.redaction.rewriting import map_tree
 from pytest_agentreplay.redaction.secret_names import get_strength
 from pytest_agentreplay.redaction.spans import merge_disjoint, splice
@@ -50,7 +50,7 @@ class TextSearch:
 
     def forget(self) -> None:
         """Search texts that grow from their beginning again: other places are marked from now on."""
-        self._remembering = SpanMemory(self.find_whole)
+        self._memory = SpanMemory(self.find_whole)
 
     @property
     def has_learnt(self) -> bool:
@@ -76,7 +76,7 @@ class TextSearch:
         else:
             # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
             reach = 2 * max(self._run.secrets.may_reach, self._places.may_reach, REACH) + 64
-            spans = self._remembering(data, reach, self._run.secrets.generation)
+            spans = self._memory(data, reach, self._run.secrets.generation)
         if tree is None or not (scattered := self._find_scattered(data, tree)):
             return spans
         return merge_disjoint(scattered, self.find_whole(data, scattered))
@@ -102,7 +102,7 @@ class TextSearch:
         """Return what only the joined text of several strings shows: of records, or of one JSON value (None)."""
         if records is not None:
             return merge_disjoint(*self._join(data, records, self.find_whole))
-        findings = list(find_by_rule(data, functools.partial(find_named, names={})))
+        findings = list(find_by_rule(data, find_arranged))
         self._run.learn_findings(findings)
         return merge_disjoint(
             self._find_scattered(data, json.loads(data)), self._replace(data, unite_findings([findings]))
@@ -132,7 +132,8 @@ class TextSearch:
             if not texts[0]:
                 self._run.learn_findings(find_by_rule(as_bytes("\n".join(texts)), find_certain_shapes))
             joined.append("".join(texts))
-        if not joined or not self._run.is_known_in(as_bytes("\n".join(joined))):
+        together = as_bytes("\n".join(joined))
+        if not any(secret.raw in together for secret in self._run.secrets.secrets):
             return []
         return self._join(data, [(0, len(data))], None).across
 

@@ -18,6 +18,8 @@ import re
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from pytest_agentreplay.redaction.encodings import list_runs, mark_bytes
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -180,10 +182,6 @@ BORDER = (
 """What stands before a key: no letter, digit, `_` or `-`; or an escape that ends in one (`\\n`, `%3D`, a colour)."""
 
 
-HEAD = re.compile(rb"\[[^\]]+\]|\(\?:([^)]+)\)|.")
-"""How a prefix begins: with one character of a class, with one of several words, or with a character."""
-
-
 class Vendor(NamedTuple):
     """One kind of key. `prefix` and `body` are patterns; `looks` is what the body must look like beyond them."""
 
@@ -191,35 +189,33 @@ class Vendor(NamedTuple):
     name: str
     prefix: bytes
     body: bytes
-    looks: str
+    heads: bytes
+    """The characters that its keys begin with; b"" where that is a class of many."""
+    looks: str = "random"
 
     @property
     def pattern(self) -> bytes:
         """The whole key as a pattern."""
         return self.prefix + self.body
 
-    @property
-    def heads(self) -> bytes:
-        """The characters that its keys begin with; b"" where that is a class of many."""
-        head = HEAD.match(self.prefix)
-        assert head is not None
-        words = head[1].split(b"|") if head[1] else [head[0]]
-        return b"" if head[0][:1] == b"[" else b"".join(word[:1] for word in words)
-
     def holds(self, value: bytes) -> bool:
         """Return whether `value`, which the pattern matches, is a key: `sk-ant-your-key-goes-here` is not."""
         if self.looks == "fixed":
             return not value.endswith(b"EXAMPLE")
-        hit = re.match(self.prefix, value)
-        assert hit is not None
-        body = value[hit.end() :]
+        body = re.sub(self.prefix, b"", value, count=1)
         return looks_random(body) and (self.looks != "mixed" or is_mixed(body))
 
 
-VENDORS = tuple(
-    Vendor(category, name, prefix.encode(), body.encode(), *looks or ["random"])
-    for category, name, prefix, body, *looks in (re.split(" {2,}", line) for line in TABLE.strip().splitlines())
-)
+def read_row(line: str) -> Vendor:
+    """Return a row of the table."""
+    category, name, prefix, body, *looks = re.split(" {2,}", line)
+    # A prefix begins with one character of a class, with one of several words, or with a character.
+    words = prefix[3 : prefix.index(")")].split("|") if prefix.startswith("(?:") else [prefix]
+    heads = "" if prefix.startswith("[") else "".join(word[0] for word in words)
+    return Vendor(category, name, prefix.encode(), body.encode(), heads.encode(), *looks)
+
+
+VENDORS = tuple(map(read_row, TABLE.strip().splitlines()))
 SEPARATOR = re.compile(rb"[^A-Za-z0-9]")
 WORD = re.compile(rb"(?:[A-Z]?[a-z]+(?:[A-Z][a-z]{2,})*[A-Z]?|[A-Z]*)[0-9]{0,4}|[0-9]+")
 LONG_PART = 20
@@ -242,30 +238,23 @@ def is_mixed(body: bytes) -> bool:
 
 
 SHORTEST = 20
-KEY_BYTES = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~:+/=@$-"
-RUN = bytes(65 if char in KEY_BYTES else 32 for char in range(256))
+RUN = mark_bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~:+/=@$-")
 
 
 @cache
-def list_rows(first: bytes) -> tuple[Vendor, ...]:
-    """Return the rows whose keys begin with the character `first`; for b"" those whose keys begin with any of a class."""
-    return tuple(vendor for vendor in VENDORS if (first in vendor.heads if first else not vendor.heads))
-
-
-@cache
-def any_beginning_with(first: bytes) -> re.Pattern[bytes] | None:
-    """Return these rows in one pattern.
+def any_beginning_with(first: bytes) -> re.Pattern[bytes]:
+    """Return all rows in one pattern whose keys begin with the character `first`; b"" is for those with a class.
 
     Compiling all rows takes some 40 ms, and a test meets few first characters. Groups would cost tenfold.
     """
-    patterns = [vendor.pattern for vendor in list_rows(first)]
-    return re.compile(b"|".join(patterns)) if patterns else None
+    patterns = [vendor.pattern for vendor in VENDORS if (first in vendor.heads if first else not vendor.heads)]
+    return re.compile(b"|".join(patterns) or b"(?!)")
 
 
 @cache
 def matchers(first: bytes) -> tuple[tuple[Vendor, Callable[[bytes, int], re.Match[bytes] | None]], ...]:
     """Return every row whose keys may begin with `first`, with what matches it, for the few places where one does."""
-    rows = sorted((*list_rows(b""), *list_rows(first)), key=VENDORS.index)
+    rows = (vendor for vendor in VENDORS if not vendor.heads or first in vendor.heads)
     return tuple((vendor, re.compile(vendor.pattern).match) for vendor in rows)
 
 
@@ -275,8 +264,7 @@ def match_at(data: bytes, at: int) -> tuple[int, Vendor | None] | None:
     None where nothing looks like one.
     """
     first = data[at : at + 1]
-    patterns = any_beginning_with(b""), any_beginning_with(first)
-    if not any(pattern is not None and pattern.match(data, at) for pattern in patterns):
+    if not (any_beginning_with(b"").match(data, at) or any_beginning_with(first).match(data, at)):
         return None
     hits = [(hit, vendor) for vendor, match in matchers(first) if (hit := match(data, at)) is not None]
     for hit, vendor in hits:
@@ -296,8 +284,7 @@ ESCAPED = 10
 ESCAPES = frozenset((b"", b"\\", b"%", b"[", b";"))
 """What may stand before a run that begins with the end of an escape; no other run needs the search for one."""
 FIRST = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.~")
-BOT = re.compile(rb"/bot[A-Za-z0-9_~.]")
-SIGN = re.compile(rb"[.~:+/=@$](?=[A-Za-z0-9_~.])")
+SIGN = re.compile(rb"(?:/bot|[.~:+/=@$])(?=[A-Za-z0-9_~.])")
 
 
 def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
@@ -311,11 +298,8 @@ def borders_in(data: bytes, begin: int, end: int) -> Iterator[int]:
         head = begin + 1
         yield begin
     for sign in SIGN.finditer(data, max(begin, head - 4), end):
-        at = sign.end()
-        if head <= at < end:
-            yield at
-        if head <= at + 3 < end and BOT.match(data, at - 1) is not None:
-            yield at + 3
+        if head <= sign.end() < end:
+            yield sign.end()
 
 
 def within_base64(data: bytes, at: int) -> bool:
@@ -332,16 +316,11 @@ def find_vendors(data: bytes) -> Iterator[tuple[int, int, str]]:
 
     What looks like a key and holds no part that looks random is read once: there is none inside it either.
     """
-    flat, run = data.translate(RUN), b"A" * SHORTEST
-    begin, done = flat.find(run), 0
-    while begin >= 0:
-        end = flat.find(b" ", begin)
-        end = len(data) if end < 0 else end
-        media = end - begin >= MEDIA and b"." not in data[begin:end]
-        for at in () if media else borders_in(data, begin, end - SHORTEST + 1):
-            if at < done or (hit := match_at(data, at)) is None:
-                continue
-            done, vendor = hit
-            if vendor is not None:
-                yield at, done, vendor.category
-        begin = flat.find(run, end)
+    done = 0
+    for begin, end in list_runs(data, RUN, SHORTEST):
+        is_media = end - begin >= MEDIA and b"." not in data[begin:end]
+        for at in () if is_media else borders_in(data, begin, end - SHORTEST + 1):
+            if at >= done and (hit := match_at(data, at)) is not None:
+                done, vendor = hit
+                if vendor is not None:
+                    yield at, done, vendor.category

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from pytest_agentreplay.redaction.encodings import DEEPEST
+from pytest_agentreplay.redaction.encodings import DEEPEST, list_runs, mark_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,8 +61,7 @@ PAINT = re.compile(
 )
 """Colour codes and characters of no width, escaped or not."""
 _ESCAPED_PAINT = re.compile(rb"\\(?:u001|u200|x1b|u[fF][eE][fF][fF])")
-_BASE64_LETTERS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-"
-_BASE64_RUN = bytes(65 if byte in _BASE64_LETTERS else 32 for byte in range(256))
+_BASE64_RUN = mark_bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_-")
 _BASE64 = re.compile(rb"[A-Za-z0-9+/_-]+(?:(?:\r|\n|\\r|\\n){1,4}[A-Za-z0-9+/_-]+)*")
 _WRAP = re.compile(rb"(?:\r|\n|\\r|\\n)+")
 
@@ -144,7 +143,8 @@ def list_views(data: bytes, *, deep: bool) -> Iterator[View]:
     yield top
     yield from list_views_beside(top)
     yield from list_base64_views(top)
-    spelled = spells_letters(data)
+    # Letters or slashes may be escaped, or quotes far too often: then words stand only in the layers below.
+    spelled = b"\\" in data and _LETTERS.search(data) is not None
     if spelled or (deep and b"\\" in data):
         for view in list_views_below(data):
             # Rules read through the backslashes before quotes and line ends themselves: a layer shows them nothing new.
@@ -193,15 +193,13 @@ def list_views_below(data: bytes) -> Iterator[View]:
 
 def list_base64_views(view: View) -> Iterator[View]:
     """Yield what base64 in a text says, where that is ASCII: a file of a repository, a secret of a cluster."""
-    flat, run = view.text.translate(_BASE64_RUN), b"A" * SHORTEST_BASE64
-    at = flat.find(run)
-    while at >= 0:
-        match = _BASE64.match(view.text, at)
-        assert match is not None
-        letters = View(_WRAP.sub(b"", match[0]), view, _WRAP, spell_nothing, at)
-        if (text := decode_base64(letters.text)) is not None:
-            yield Base64View(text, letters, rules="certain")
-        at = flat.find(run, match.end())
+    done = 0
+    for at, _ in list_runs(view.text, _BASE64_RUN, SHORTEST_BASE64):
+        if at >= done and (match := _BASE64.match(view.text, at)) is not None:
+            done = match.end()  # behind the ends of its lines there may be more of it
+            letters = View(_WRAP.sub(b"", match[0]), view, _WRAP, spell_nothing, at)
+            if (text := decode_base64(letters.text)) is not None:
+                yield Base64View(text, letters, rules="certain")
 
 
 def decode_base64(letters: bytes) -> bytes | None:
@@ -224,11 +222,6 @@ def unescaped_view(data: bytes) -> View:
 def undo(view: View, escape: re.Pattern[bytes], spell: Spell) -> View:
     """Return the view of a text in which each match of `escape` is what `spell` returns for it."""
     return View(escape.sub(lambda match: spell(match[0]), view.text), view, escape, spell)
-
-
-def spells_letters(data: bytes) -> bool:
-    """Return whether letters or slashes may be escaped, or quotes far too often, so that words stand only below."""
-    return b"\\" in data and _LETTERS.search(data) is not None
 
 
 def list_percent_words(text: bytes) -> Iterator[tuple[int, int]]:
@@ -310,6 +303,5 @@ def _spell_entity(entity: bytes) -> bytes:
     """Return what one HTML entity spells; one beyond all characters is left as it is."""
     if (text := _NAMED.get(entity)) is not None:
         return text
-    digits = entity[2:-1]
-    number = int(digits[1:], 16) if digits[:1] in b"xX" else int(digits)
+    number = int(entity[3:-1], 16) if entity[2:3] in b"xX" else int(entity[2:-1])
     return chr(number).encode("utf-8", "surrogatepass") if number < 0x110000 else entity

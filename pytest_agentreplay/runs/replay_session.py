@@ -429,9 +429,8 @@ class ReplaySession(OfflineSession):
     def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
         header = self.snapshot.run.header
-        changed = drift(
-            header.kit, self.redaction.redact_header(Header(header.test, kit=self._collect_kit())).kit, kind
-        )
+        now = self.redaction.redact_header(Header(header.test, kit=self._collect_kit()))
+        changed = drift(header.kit, now.kit, kind)
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,

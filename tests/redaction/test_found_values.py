@@ -88,6 +88,9 @@ ARRANGED = [
     "| name | API key |\n| :--- | ---: |\n| ada | `%s` |\n",
     " id | client_secret | host\n----+---------------+------\n  1 | %s | h\n",
     "x\n\nname,password\nbob,none\nada,%s\n\nmore",
+    '{\n                            "name": "authorization",\n                            "value": "Bearer %s"\n}',
+    '{\n    "key": "app.api_key",\n    "value": {\n        "stringValue": "%s"\n    }\n}', '[\n  "X-Api-Key",\n  "%s"\n]',
+    '{\n    "value": "%s",\n    "name": "X-Api-Key"\n}',
 ]  # fmt: skip
 
 
@@ -224,7 +227,8 @@ LEFT = [
         "https://x.test/?t=2025-11-20T10:00:00Z&ticket=INC-2025-000123456789",
         "https://x.test/?key=9e107d9d372bb6826bd81d3542a4196e&t=9E107D9D-372b-6826-bd81-d3542a4196e0",
         "https://deploy-user-2025@host.test/path and ssh://git@github.com/acme/repo.git",
-        '["id", "name", "api_key", "created_at_2025"]', '{"required": ["password", "username"]}',
+        '["id", "name", "api_key", "created_at_2025"]', '("secret", "late-secret-1")',
+        '{"required": ["password", "username"]}',
         '{"name": "api_key", "value": "$API_KEY"}', '{"name": "password", "type": "string", "value": null}',
         "Authorization: this is how a request says who it is from",
         '{"thoughtSignature": "EqQJ7gnXGyhQqBAiEHmG9HyCXelUHIUIvURs"}', "primary_key=id_of_row_1234",

@@ -153,9 +153,8 @@ def scaffold(
         **(kept or {}),
     }
     for name, data in contents.items():
-        if name in (kept or {}) and redaction.text.leaks(
-            data
-        ):  # what the run alone gave away stands in its source, too
+        # What the run alone gave away stands in its source, too.
+        if name in (kept or {}) and redaction.text.leaks(data):
             contents[name] = data = clean_file(data, name, redaction)[0]  # noqa: PLW2901  the bytes that are written
         if leaks := redaction.text.leaks(unwrap(data.decode()).encode() if name == RUN else data):
             raise Leak(
