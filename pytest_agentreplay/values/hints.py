@@ -68,20 +68,20 @@ def narrow(hint: Any) -> Any:
 
 
 def _narrow_union(arms: tuple[Any, ...]) -> Any:
-    classy = [arm for arm in arms if bears(arm)]
+    classy = [arm for arm in arms if names_class(arm)]
     if len(classy) > 1:
         return Arms(tuple(narrow(arm) for arm in arms))
     return narrow(classy[0]) if classy else None
 
 
-def bears(hint: Any) -> bool:
+def names_class(hint: Any) -> bool:
     """Whether the hint names a class that a value may need to come back."""
     hint = narrow(hint)
     if hint is None:
         return False
     if isinstance(hint, Arms) or class_of(hint) is not None or typing.is_typeddict(get_origin(hint) or hint):
         return True
-    return any(bears(part) for part in get_args(hint) if part is not ...)
+    return any(names_class(part) for part in get_args(hint) if part is not ...)
 
 
 def class_of(hint: Any) -> type | None:

@@ -189,7 +189,7 @@ class Walk:
         """Write a value by the arm of the union whose class it has; what needs no class is written as it is."""
         failures: list[CannotFreeze] = []
         rows = self.rows
-        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, pair[1])):
+        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _rank_arm(value, pair[1])):
             self.rows = dict(rows)  # without those that an arm which failed has numbered
             try:
                 data = self.write(value, arm, place)
@@ -200,7 +200,7 @@ class Walk:
         raise failures[0]
 
 
-def _distance(value: Any, arm: Any) -> int:
+def _rank_arm(value: Any, arm: Any) -> int:
     """How late an arm is tried: the value as it is, then its own class, then a base of it, then the rest."""
     cls = hints.class_of(arm)
     if cls is None:
