@@ -90,21 +90,25 @@ def freeze_call(arguments: Mapping[str, Any], receiver: Any = None, policy: Argu
         receiver: The instance or the class that a method is called on; None of a function.
         policy: What is compared of objects.
     """
-    policy = policy or ArgumentPolicy()
-    walk = Walk(policy, policy.codecs, limit=MOST)
-    walk.scalars = {str: _write_text}
-    frozen = FrozenCall(gaps=walk.gaps, instances=walk.instances)
+    frozen, policy = FrozenCall(), policy or ArgumentPolicy()
     for name, value in arguments.items():
         try:
             frozen.arguments[name] = tags.copy_plain(value)
         except (tags.NotPlain, RecursionError):
-            frozen.arguments[name] = policy.write_within_limit(walk, value, (None, name))
+            frozen.arguments[name] = _write_root(frozen, policy, value, name)
     if receiver is not None:
-        policy = replace(policy, is_receiver=True)
-        walk.policy = policy
-        walk.scalars |= dict.fromkeys(_TIMES, policy.write_time)
-        frozen.receiver = policy.write_within_limit(walk, receiver, (None, "self"))
+        frozen.receiver = _write_root(frozen, replace(policy, is_receiver=True), receiver, "self")
     return frozen
+
+
+def _write_root(frozen: FrozenCall, policy: ArgumentPolicy, value: Any, name: str) -> Json:
+    """Write one argument or the receiver, and keep in `frozen` what was met in it."""
+    walk = Walk(policy, policy.codecs, limit=MOST)
+    walk.scalars = {str: _write_text, **dict.fromkeys(_TIMES if policy.is_receiver else (), policy.write_time)}
+    written = policy.write_within_limit(walk, value, (None, name))
+    frozen.gaps += walk.gaps
+    frozen.instances += walk.instances
+    return written
 
 
 def is_same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
