@@ -90,21 +90,25 @@ def freeze_call(arguments: Mapping[str, Any], receiver: Any = None, policy: Argu
         receiver: The instance or the class that a method is called on; None of a function.
         policy: What is compared of objects.
     """
-    policy = policy or ArgumentPolicy()
-    walk = Walk(policy, policy.codecs, limit=MOST)
-    walk.scalars = {str: _write_text}
-    frozen = FrozenCall(gaps=walk.gaps, instances=walk.instances)
+    frozen, policy = FrozenCall(), policy or ArgumentPolicy()
     for name, value in arguments.items():
         try:
             frozen.arguments[name] = tags.copy_plain(value)
         except (tags.NotPlain, RecursionError):
-            frozen.arguments[name] = policy.write_within_limit(walk, value, (None, name))
+            frozen.arguments[name] = _write_root(frozen, policy, value, name)
     if receiver is not None:
-        policy = replace(policy, is_receiver=True)
-        walk.policy = policy
-        walk.scalars |= dict.fromkeys(_TIMES, policy.write_time)
-        frozen.receiver = policy.write_within_limit(walk, receiver, (None, "self"))
+        frozen.receiver = _write_root(frozen, replace(policy, is_receiver=True), receiver, "self")
     return frozen
+
+
+def _write_root(frozen: FrozenCall, policy: ArgumentPolicy, value: Any, name: str) -> Json:
+    """Write one argument or the receiver, and keep in `frozen` what was met in it."""
+    walk = Walk(policy, policy.codecs, limit=MOST)
+    walk.scalars = {str: _write_text, **dict.fromkeys(_TIMES if policy.is_receiver else (), policy.write_time)}
+    written = policy.write_within_limit(walk, value, (None, name))
+    frozen.gaps += walk.gaps
+    frozen.instances += walk.instances
+    return written
 
 
 def is_same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
@@ -239,12 +243,12 @@ class ArgumentPolicy:
         written: JsonObject = {}
         is_top = self.is_receiver and len(walk.open) == 1
         if is_top and self.hidden:
-            parts = _without(parts, self.hidden)
+            parts = _remove_hidden(parts, self.hidden)
         for name, part in parts.items():
             if name not in changed:
                 below, key = (place, name), "$" + name if name[:1] == "$" else name
                 if is_top:
-                    written[key] = _shorten(self.write_within_limit(walk, part, below))
+                    written[key] = _shorten_attribute(self.write_within_limit(walk, part, below))
                 else:
                     written[key] = walk.write(part, None, below)
         node: list[Any] = [dotted_name(type(value)), written]
@@ -276,7 +280,7 @@ class ArgumentPolicy:
             if "<" not in value.__qualname__:
                 return name
             walk.gaps.append(Gap(format_path(place), "function", "is compared by its name, not by its code"))
-            bound = {"closure": _closure(value), "defaults": value.__defaults__, "keywords": value.__kwdefaults__}
+            bound = {"closure": _read_closure(value), "defaults": value.__defaults__, "keywords": value.__kwdefaults__}
             return {"name": name, **{key: walk.write(part, None, place) for key, part in bound.items() if part}}
         owner = value.__self__  # a builtin: its module, or the object that it is a method of
         if owner is None or isinstance(owner, ModuleType):
@@ -297,7 +301,7 @@ def _write_gap(walk: Walk, value: Any, place: Any, why: str) -> Json:
     return {"$opaque": dotted_name(type(value))}
 
 
-def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
+def _remove_hidden(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any]:
     """The parts of a receiver that are not `hidden`; which fields of a model were set says nothing more."""
     private = parts.get(PRIVATE)
     kept = {name: part for name, part in parts.items() if name not in hidden and name not in {PRIVATE, UNSET}}
@@ -305,7 +309,7 @@ def _without(parts: Mapping[str, Any], hidden: Collection[str]) -> dict[str, Any
     return {**kept, PRIVATE: shown_private} if shown_private else kept
 
 
-def _shorten(written: Json) -> Json:
+def _shorten_attribute(written: Json) -> Json:
     """Return an attribute of a receiver, which stands in every call: a catalogue of rows by its size and digest."""
     if not isinstance(written, list | dict):
         return written
@@ -320,7 +324,7 @@ def _is_data(value: Any) -> bool:
     return value is None or kind is bool or kind in tags.TAG_OF or isinstance(value, enum.Enum)
 
 
-def _closure(function: FunctionType) -> dict[str, Any]:
+def _read_closure(function: FunctionType) -> dict[str, Any]:
     """What a function has bound, by name, without itself."""
     variables: dict[str, Any] = {}
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):

@@ -48,7 +48,7 @@ def fit_call(recorded: ToolCall, now: ToolCall, *, receivers: bool = True) -> To
 
 
 def _read_closure(receiver: Json) -> JsonObject | None:
-    node = _node(receiver)
+    node = _read_node(receiver)
     return cast("JsonObject", node[1][1]) if node is not None and node[1][0] == CLOSURE else None
 
 
@@ -59,12 +59,12 @@ def has_changes(call: ToolCall) -> bool:
 
 def _has_changes(data: Json) -> bool:
     if isinstance(data, dict):
-        node = _node(data)
+        node = _read_node(data)
         return (node is not None and len(node[1]) > 2) or any(map(_has_changes, data.values()))
     return isinstance(data, list) and any(map(_has_changes, data))
 
 
-def _node(data: Json) -> tuple[str, list[Any]] | None:
+def _read_node(data: Json) -> tuple[str, list[Any]] | None:
     """The tag and the parts of a written instance; None of anything else."""
     if isinstance(data, dict) and len(data) == 1:
         ((tag, payload),) = data.items()
@@ -74,7 +74,7 @@ def _node(data: Json) -> tuple[str, list[Any]] | None:
 
 
 def _fit_value(recorded: Json, now: Json) -> Json:
-    was, here = _node(recorded), _node(now)
+    was, here = _read_node(recorded), _read_node(now)
     if was is not None and here is not None and was[0] == here[0] and was[1][0] == here[1][0]:
         return {was[0]: _fit_instance(was[1], here[1])}
     if isinstance(recorded, list) and isinstance(now, list) and len(recorded) == len(now):

@@ -68,25 +68,25 @@ def narrow(hint: Any) -> Any:
 
 
 def _narrow_union(arms: tuple[Any, ...]) -> Any:
-    classy = [arm for arm in arms if bears(arm)]
+    classy = [arm for arm in arms if names_class(arm)]
     if len(classy) > 1:
         return Arms(tuple(narrow(arm) for arm in arms))
     return narrow(classy[0]) if classy else None
 
 
-def bears(hint: Any) -> bool:
+def names_class(hint: Any) -> bool:
     """Whether the hint names a class that a value may need to come back."""
     hint = narrow(hint)
     if hint is None:
         return False
     if isinstance(hint, Arms) or class_of(hint) is not None or typing.is_typeddict(get_origin(hint) or hint):
         return True
-    return any(bears(part) for part in get_args(hint) if part is not ...)
+    return any(names_class(part) for part in get_args(hint) if part is not ...)
 
 
 def class_of(hint: Any) -> type | None:
     """The user's class that a narrowed hint names, without its type arguments."""
-    cls = get_origin(hint) or hint
+    cls = hint if isinstance(hint, type) else get_origin(hint)
     if not isinstance(cls, type) or cls.__module__ in _ARRANGING or cls in TAG_OF or typing.is_typeddict(cls):
         return None
     return cls
@@ -94,6 +94,8 @@ def class_of(hint: Any) -> type | None:
 
 def of_items(hint: Any, kind: type, count: int) -> Iterable[Any]:
     """The hints of `count` items of a container of class `kind`: a hint of a tuple has one for each place."""
+    if hint is None:
+        return repeat(None)
     args = get_args(hint)
     if get_origin(hint) is not tuple:
         return repeat(args[0] if args else None)
@@ -122,7 +124,7 @@ def of_keys(hint: Any) -> tuple[dict[str, Any], Any]:
 
 def of_fields(hint: Any, cls: type, declared: dict[str, Any]) -> dict[str, Any]:
     """`declared` (the field hints of `cls`) with the type arguments of a generic hint filled in."""
-    arguments = _arguments(hint) if get_origin(hint) is cls else {}
+    arguments = {} if isinstance(hint, type) or get_origin(hint) is not cls else _arguments(hint)
     return {name: _fill_hint(part, arguments) for name, part in declared.items()} if arguments else declared
 
 

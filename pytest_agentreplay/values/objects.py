@@ -13,7 +13,7 @@ import functools
 from typing import TYPE_CHECKING, Any, TypeAlias, get_origin
 
 from pytest_agentreplay.values.hints import annotations_of
-from pytest_agentreplay.values.state import EXACT, attributes_of, base_of, builtin_of, has_hidden_state, remade
+from pytest_agentreplay.values.state import EXACT, attributes_of, base_of, builtin_of, has_hidden_state, remake_instance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -109,7 +109,7 @@ def _add_items(value: Any, parts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _attributes_together(cls: Any, parts: Mapping[str, Any]) -> Any:
-    made: Any = _blank(cls, parts)
+    made: Any = _make_blank(cls, parts)
     for name, part in parts.items():
         if name.startswith("__") and name != ITEMS:
             raise ValueError(f"no field can be called {name}")
@@ -119,17 +119,17 @@ def _attributes_together(cls: Any, parts: Mapping[str, Any]) -> Any:
     return made
 
 
-def _blank(cls: Any, parts: Mapping[str, Any]) -> Any:
+def _make_blank(cls: Any, parts: Mapping[str, Any]) -> Any:
     """An instance without attributes, with the items or the value of its built-in base."""
     base = builtin_of(cls)
     if base is None:
         return object.__new__(cls)
     if ITEMS not in parts:
         raise ValueError(f"nothing was recorded for its {base.__name__}")
-    return remade(cls, base, parts[ITEMS])
+    return remake_instance(cls, base, parts[ITEMS])
 
 
-def _fill(parts: dict[str, Any], fields: Mapping[str, Any], find_default: _FindDefault) -> dict[str, Any]:
+def _fill_fields(parts: dict[str, Any], fields: Mapping[str, Any], find_default: _FindDefault) -> dict[str, Any]:
     """The parts, with the defaults of fields that the class has got since."""
     filled = dict(parts)
     for name, field in fields.items():
@@ -161,7 +161,7 @@ def _fields_shape(fields_of: Callable[[Any], Mapping[str, Any]], find_default: _
     return ObjectShape(
         "$object",
         lambda value: _attributes_apart(value, fields_of(type(value))),
-        lambda cls, parts: _attributes_together(cls, _fill(parts, fields_of(cls), find_default)),
+        lambda cls, parts: _attributes_together(cls, _fill_fields(parts, fields_of(cls), find_default)),
         annotations_of,
     )
 
@@ -187,9 +187,9 @@ def _model_apart(model: Any) -> dict[str, Any]:
 
 
 def _model_together(cls: Any, parts: dict[str, Any]) -> Any:
-    made = _blank(cls, parts)
+    made = _make_blank(cls, parts)
     values = {name: part for name, part in parts.items() if not name.startswith("__")}
-    fields = _fill(values, cls.model_fields, _model_default)
+    fields = _fill_fields(values, cls.model_fields, _model_default)
     extra = parts.get(_EXTRA) or ({} if cls.model_config.get("extra") == "allow" else None)
     names = {name for name in cls.model_fields if name not in parts.get(UNSET, ())}
     state = {

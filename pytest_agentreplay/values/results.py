@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotFreeze
-from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.values import hints, tags
 from pytest_agentreplay.values.arguments import is_same
 from pytest_agentreplay.values.deserializer import load
@@ -61,8 +60,9 @@ def _comes_back(value: Any, data: Json, hint: Any, codecs: Sequence[Codec]) -> b
     try:
         again = load(data, hint=hint, codecs=codecs)
         written = Walk(_ResultPolicy(again, codecs), codecs).write(again, hint, None)
-        # Equal texts are equal values. Others may be too: a set of rows has another order, a union another arm.
-        return canonical(written) == canonical(data) or is_same(value, again, codecs=codecs)
+        # Equal texts are equal values: a repr tells 1, 1.0 and True apart. Others may be equal too: a dict in another
+        # order, a union by another arm.
+        return repr(written) == repr(data) or is_same(value, again, codecs=codecs)
     except RecursionError:
         raise
     except Exception:
@@ -148,18 +148,18 @@ def refusal_of(root: Any, value: Any, place: Any, reason: str = "") -> CannotFre
         advice = "return list(...) of it, or write the tool as a generator: those are kept item by item"
     else:
         text = reason or "would not come back as itself: no annotation names its class"
-        advice = _advise(root, value, reason)
+        advice = _write_advice(root, value, reason)
     article = "an" if kind[0].lower() in "aeiou" else "a"
     return CannotFreeze(f"{article} {kind} at {where} {text}\n    {advice}", path=where, kind=kind)
 
 
-def _advise(root: Any, value: Any, reason: str) -> str:
+def _write_advice(root: Any, value: Any, reason: str) -> str:
     """The line to paste: a hint where one reaches the value, else a codec."""
     kind: Any = type(value)
     shape = shape_of(kind)
     if not reason and shape is not None:
         reached: set[int] = set()
-        expression = _spell(root, reached, 0)
+        expression = _spell_value(root, reached, 0)
         # Below a field of another class `returns=` does not reach: the field's own annotation decides there.
         if id(value) in reached:
             return f"agentreplay.tool(fn, returns={expression})"
@@ -183,20 +183,22 @@ def _code_name(cls: type) -> str:
     return hints.dotted_name(cls) if "<locals>" not in cls.__qualname__ else cls.__name__
 
 
-def _spell(value: Any, reached: set[int], depth: int) -> str:
+def _spell_value(value: Any, reached: set[int], depth: int) -> str:
     """A hint that fits `value`. `reached` takes the ids of the instances that the hint reaches."""
     kind = type(value)
     if value is None or depth > 6:
         return "None" if value is None else "Any"
     if kind is tuple:
-        return f"tuple[{', '.join(_spell(part, reached, depth + 1) for part in value)}]" if value else "tuple[()]"
+        return f"tuple[{', '.join(_spell_value(part, reached, depth + 1) for part in value)}]" if value else "tuple[()]"
     if kind not in (list, set, frozenset, dict):
         reached.add(id(value))
         return _code_name(kind)
     parts = (value, value.values()) if kind is dict else (value,)
-    return f"{kind.__name__}[{', '.join(_union(part, reached, depth) for part in parts)}]" if value else kind.__name__
+    return (
+        f"{kind.__name__}[{', '.join(_spell_arms(part, reached, depth) for part in parts)}]" if value else kind.__name__
+    )
 
 
-def _union(values: Iterable[Any], reached: set[int], depth: int) -> str:
-    arms = dict.fromkeys(_spell(value, reached, depth + 1) for value in values)
+def _spell_arms(values: Iterable[Any], reached: set[int], depth: int) -> str:
+    arms = dict.fromkeys(_spell_value(value, reached, depth + 1) for value in values)
     return " | ".join(arms) if len(arms) <= _MOST_ARMS else "Any"

@@ -98,14 +98,14 @@ def _sqlalchemy_apart(row: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     state = vars(row)[_INSTANCE_STATE]
     relationships = set(state.mapper.relationships.keys())
     parts = {
-        name: _members(part) if name in relationships else part
+        name: _list_related(part) if name in relationships else part
         for name, part in attributes_of(row).items()
         if name != _INSTANCE_STATE
     }
     return parts, {} if state.key is None else {"identity": list(state.key[1])}
 
 
-def _members(value: Any) -> Any:
+def _list_related(value: Any) -> Any:
     """The rows of a collection, which is SQLAlchemy's own kind of list, set or dict; else the one row."""
     kind: Any = type(value)
     items = None if is_row_class(kind) else base_of(value)

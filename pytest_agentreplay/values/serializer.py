@@ -1,4 +1,4 @@
-"""One walk over one value, which writes it down as JSON: `Walk`, and the `Policy` that it asks.
+"""One walk over one value, which writes it down as JSON: `Walk`, and the `ValuePolicy` that it asks.
 
 The walk knows plain JSON, leaves and containers of the standard library, and unions of hints. Results and arguments
 differ in what follows, which is for the policy to say: what of an instance counts, whether an object that nobody knows
@@ -52,7 +52,7 @@ class TooManyObjects(Exception):
     """A value has more containers and instances than its policy allows."""
 
 
-class Policy(Protocol):
+class ValuePolicy(Protocol):
     """What results and arguments differ in. Each method returns what stands for a value, or refuses the value.
 
     A method gets the walk, to write parts by, and the place of the value, for messages.
@@ -91,7 +91,7 @@ class Walk:
 
     __slots__ = ("codecs", "count", "gaps", "has_objects", "instances", "limit", "open", "policy", "rows", "scalars")
 
-    def __init__(self, policy: Policy, codecs: Sequence[Codec], *, limit: float = math.inf) -> None:
+    def __init__(self, policy: ValuePolicy, codecs: Sequence[Codec], *, limit: float = math.inf) -> None:
         self.policy = policy
         self.codecs = {codec.type: codec for codec in codecs}
         self.limit = limit
@@ -189,7 +189,7 @@ class Walk:
         """Write a value by the arm of the union whose class it has; what needs no class is written as it is."""
         failures: list[CannotFreeze] = []
         rows = self.rows
-        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _distance(value, pair[1])):
+        for index, arm in sorted(enumerate((None, *union.hints), -1), key=lambda pair: _rank_arm(value, pair[1])):
             self.rows = dict(rows)  # without those that an arm which failed has numbered
             try:
                 data = self.write(value, arm, place)
@@ -200,7 +200,7 @@ class Walk:
         raise failures[0]
 
 
-def _distance(value: Any, arm: Any) -> int:
+def _rank_arm(value: Any, arm: Any) -> int:
     """How late an arm is tried: the value as it is, then its own class, then a base of it, then the rest."""
     cls = hints.class_of(arm)
     if cls is None:

@@ -76,7 +76,7 @@ def builtin_of(cls: Any) -> type | None:
     return next((base for base in _BASES if base is not BaseException and issubclass(cls, base)), None)
 
 
-def remade(cls: Any, base: Any, value: Any) -> Any:
+def remake_instance(cls: Any, base: Any, value: Any) -> Any:
     """An instance of `cls` with the built-in content `value`, without running its `__init__` or its `__new__`."""
     if base is dict:
         made = next(ancestor for ancestor in cls.__mro__ if ancestor in _DICTS).__new__(cls)

@@ -79,7 +79,7 @@ def copy_plain(value: Any) -> Any:
             fields[key] = part if is_common or is_plain(part) else copy_plain(part)
         return fields
     if kind is list:
-        return [part if is_plain(part) else copy_plain(part) for part in value]
+        return [copy_plain(part) if type(part) is dict or not is_plain(part) else part for part in value]
     if is_plain(value):
         return value
     raise NotPlain

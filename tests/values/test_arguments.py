@@ -21,9 +21,9 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import ToolCall
 from pytest_agentreplay.values import freeze, freeze_arguments, load
-from pytest_agentreplay.values.arguments import is_same
 from pytest_agentreplay.values.deserializer import to_plain
 from pytest_agentreplay.values.fitting import CLOSURE, fit_call
+from tests.support.same_values import equals_whole
 
 
 class Plain:
@@ -207,7 +207,7 @@ RESULTS += [Counted("aab"), Moment(2026, 11, 20, 9, 30, tzinfo=dt.UTC)]
 def test_nothing_is_lost_of_a_result(value):
     data = json.loads(json.dumps(freeze(value, hint=type(value) | Listed)))
     back = load(data, hint=type(value) | Listed)
-    assert is_same(value, back)
+    assert equals_whole(value, back)
     assert (type(back), back) == (type(value), value)
     for held in ("__dict__", "more"):
         assert getattr(back, held, None) == getattr(value, held, None)

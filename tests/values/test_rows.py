@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from decimal import Decimal
 from typing import Any, Optional
 
@@ -166,6 +167,24 @@ def test_rows_of_results_and_mappings(engine):
     assert isinstance(made[0], Row)
     assert (made[0].title, made[0][0].name, made[0]._fields) == ("boot", "boot", ("Product", "title"))
     assert [dict(row) for row in numbers] == [{"one": 1, "two": 2}]
+
+
+@dataclasses.dataclass
+class Sale:
+    product: Product
+
+
+@dataclasses.dataclass
+class Return:
+    product: Product
+
+
+def test_a_row_that_stands_in_two_members_of_a_union_comes_back_as_one(engine):
+    with Session(engine) as session:
+        boot = session.get(Product, 1)
+        sale, returned = again([Sale(boot), Return(boot)], list[Sale | Return])
+    assert (type(sale), type(returned), sale.product.name) == (Sale, Return, "boot")
+    assert sale.product is returned.product
 
 
 def test_a_row_that_a_commit_has_expired_is_loaded_and_one_that_was_never_stored_stays_so(engine):

@@ -21,7 +21,7 @@ from pytest_agentreplay.intercept.environment.clock import is_reading
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_values import content, content_in_closure, is_framework
 from pytest_agentreplay.model.exchanges import SELF
-from pytest_agentreplay.values.arguments import ArgumentPolicy, freeze_call
+from pytest_agentreplay.values.arguments import ArgumentPolicy, FrozenCall, freeze_call
 from pytest_agentreplay.values.fitting import CLOSURE
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.values import Codec
-    from pytest_agentreplay.values.arguments import FrozenCall
 
 
 _ABSENT = object()
