@@ -17,19 +17,16 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pytest_agentreplay.compare.matching.address import content, pairs, split
+from pytest_agentreplay.compare.matching.address import MatchContent, content, pairs, split
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import SELF, ToolCall
-from pytest_agentreplay.model.rules import BOUNDARY, compile_path, show
+from pytest_agentreplay.model.exchanges import SELF, Call, Json, JsonObject, ToolCall, WireCall
+from pytest_agentreplay.model.rules import BOUNDARY, Part, Place, Rule, Selector, compile_path, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.compare.matching.address import MatchContent
-    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, WireCall
     from pytest_agentreplay.model.reading import Reader
-    from pytest_agentreplay.model.rules import Part, Place, Rule, Selector
 
 CLIENT_IDS = "ids that the client makes (reason: drawn anew in each run; they are renamed, and compared by their use)"
 NEW = "agentreplay-unknown"

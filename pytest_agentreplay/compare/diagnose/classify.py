@@ -16,15 +16,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agentreplay.compare.diagnose.sections import (
-    ReportSection,
-    find_message,
-    find_owner,
-    find_section,
-    find_tool_name,
-    is_below,
-    is_setting,
-)
+from pytest_agentreplay.compare.diagnose import sections
+from pytest_agentreplay.compare.diagnose.sections import Readings, ReportSection, is_below, is_setting
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
@@ -34,7 +27,6 @@ from pytest_agentreplay.model.turns import function_of, label
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
-    from pytest_agentreplay.compare.diagnose.sections import Readings
     from pytest_agentreplay.model.exchanges import Call, Json
     from pytest_agentreplay.model.reading import Reader
 
@@ -219,12 +211,12 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
     if not differences:
         return differences, (Kind.REQUEST, "the same call, written otherwise", _SAME_CAUSE, ())
     # The members of `ReportSection` stand in the order of what says most; of one section the first place decides.
-    ranked = sorted(((find_section(difference, *readings), at) for at, difference in enumerate(differences)))
+    ranked = sorted(((sections.find_section(difference, *readings), at) for at, difference in enumerate(differences)))
     of_history = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
     differences, where = tuple(differences[at] for _, at in ranked), ranked[0][0]
     first = differences[0]
     is_dropped = any(difference.now is ABSENT for difference in of_history)
-    if where is ReportSection.PROMPT and is_dropped and find_owner(first, readings) == "user":
+    if where is ReportSection.PROMPT and is_dropped and sections.find_owner(first, readings) == "user":
         # Messages went, and what stands in their place reads like an edited one: a summary.
         where, of_history = ReportSection.HISTORY, (*of_history, first)
     what = _describe(first)
@@ -233,12 +225,12 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
         case ReportSection.MODEL:
             kind, cause = Kind.MODEL, _MODEL_CAUSE
         case ReportSection.SCHEMA:
-            kind, what = Kind.SCHEMA, f"{find_tool_name(first, readings)}{what}"
+            kind, what = Kind.SCHEMA, f"{sections.find_tool_name(first, readings)}{what}"
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
         case ReportSection.PROMPT:
-            whose = find_owner(first, readings)
+            whose = sections.find_owner(first, readings)
             kind, what, cause = Kind.PROMPT, f"{whose} text {what}", _explain_prompt(first, batched=whose == "user")
-        case ReportSection.RESULT if frozen(find_message(first, readings)):
+        case ReportSection.RESULT if frozen(sections.find_message(first, readings)):
             kind, what, cause = Kind.HISTORY, f"the agent tells a tool result otherwise: {what}", _RENDER_CAUSE
         case ReportSection.RESULT:
             kind, what = Kind.RESULT, f"the tool result that it is told changed: {what}"
@@ -281,7 +273,9 @@ def _describe_history(differences: Differences, readings: Readings) -> tuple[str
     else:
         cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
     first = (lost or differences)[0]
-    whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{find_owner(first, readings)} message "
+    whose = (
+        "" if first.now is ABSENT or first.recorded is ABSENT else f"{sections.find_owner(first, readings)} message "
+    )
     what = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _describe(first)
     return f"history: {whose}{what}", cause
 

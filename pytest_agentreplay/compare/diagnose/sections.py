@@ -16,14 +16,13 @@ from pytest_agentreplay.compare.matching.address import content, header, is_this
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference
-from pytest_agentreplay.model.exchanges import SELF, FrameCall, ToolCall
+from pytest_agentreplay.model.exchanges import SELF, Call, FrameCall, Headers, Json, JsonObject, ToolCall, WireCall
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.values.fitting import fit_call
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.model.reading import CallReading
 
 Readings = tuple["CallReading", "CallReading"]
