@@ -17,19 +17,16 @@ from functools import partial
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from pytest_agentreplay.compare.matching.address import content, pairs, split
+from pytest_agentreplay.compare.matching.address import MatchContent, content, pairs, split
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import SELF, ToolCall
-from pytest_agentreplay.model.rules import BOUNDARY, compile_path, show
+from pytest_agentreplay.model.exchanges import SELF, Call, Json, JsonObject, ToolCall, WireCall
+from pytest_agentreplay.model.rules import BOUNDARY, Part, Place, Rule, Selector, compile_path, show
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.compare.matching.address import MatchContent
-    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, WireCall
     from pytest_agentreplay.model.reading import Reader
-    from pytest_agentreplay.model.rules import Part, Place, Rule, Selector
 
 CLIENT_IDS = "ids that the client makes (reason: drawn anew in each run; they are renamed, and compared by their use)"
 NEW = "agentreplay-unknown"
@@ -160,9 +157,8 @@ class AuditedCall:
     def _list_swaps(self, place: Place, node: list[Json]) -> Iterator[Change]:
         for index, (first, then) in enumerate(pairwise(node)):
             if canonical(first) != canonical(then):
-                before, after = ([None] * count * self._indexed for count in (index, len(node) - index - 2))
-                swapped: tuple[Json, Json] = [*before, first, then, *after], [*before, then, first, *after]
-                yield self._change(place, place, "neighbours swapped", *swapped)
+                trees = (self._pad(index, [*pair], len(node)) for pair in ((first, then), (then, first)))
+                yield self._change(place, place, "neighbours swapped", *trees)
 
     def _is_equal_at(self, place: Place, value: Json) -> bool:
         tree = self.lead_to(place, value) if self._equal else None
@@ -174,12 +170,14 @@ class AuditedCall:
         for step in place:
             holders.append(holders[-1][step])
         for step, holder in zip(reversed(place), reversed(holders[:-1]), strict=True):
-            if isinstance(step, str):
-                value = {step: value}
-            else:
-                before, after = ([None] * count * self._indexed for count in (step, len(holder) - step - 1))
-                value = [*before, value, *after]
+            value = {step: value} if isinstance(step, str) else self._pad(step, [value], len(holder))
         return value
+
+    def _pad(self, index: int, elements: list[Json], length: int) -> list[Json]:
+        """Return elements of a list of that length, from `index` on, with null for the others where an index counts."""
+        if not self._indexed:
+            return elements
+        return [*[None] * index, *elements, *[None] * (length - index - len(elements))]
 
     def _reduce(self, place: Place) -> Place:
         """Return where `place` is in the tree that leads there."""
@@ -274,8 +272,7 @@ def change_headers(call: WireCall, matched: Collection[str]) -> Iterator[HeadCha
     """Yield the changes of each header whose name in lower case is `matched`."""
     for at, (name, value) in enumerate(call.headers):
         if name.lower() in matched:
-            values = {"changed": [f"{value}~"], "other digits": [change_digits(value)], "deleted": []}
-            for what, others in values.items():
+            for what, others in (("changed", [f"{value}~"]), ("other digits", [change_digits(value)]), ("deleted", [])):
                 headers = (*call.headers[:at], *((name, other) for other in others), *call.headers[at + 1 :])
                 yield "header", name.lower(), what, replace(call, headers=headers)
 
@@ -285,18 +282,15 @@ def change_query(call: WireCall) -> Iterator[HeadChange]:
     address, mark, fragment = call.url.partition("#")
     base, _, query = address.partition("?")
     pieces = [piece for piece in query.split("&") if piece]
-    changes: list[tuple[Part, str, str, list[str]]] = [("query", NEW, "added", [*pieces, f"{NEW}=1"])]
+
+    def change(name: str, what: str, changed: list[str]) -> HeadChange:
+        url = f"{base}{'?' if changed else ''}{'&'.join(changed)}{mark}{fragment}"
+        return "query", name, what, replace(call, url=url)
+
+    yield change(NEW, "added", [*pieces, f"{NEW}=1"])
     for at, piece in enumerate(pieces):
         name, equals, value = piece.partition("=")
-        known_as = pairs(piece)[0][0].lower()
-        values = {
-            "changed": [f"{name}={value}~"],
-            "other digits": [f"{name}{equals}{change_digits(value)}"],
-            "deleted": [],
-        }
-        changes += [
-            ("query", known_as, what, [*pieces[:at], *others, *pieces[at + 1 :]]) for what, others in values.items()
-        ]
-    for part, name, what, others in changes:
-        url = f"{base}{'?' if others else ''}{'&'.join(others)}{mark}{fragment}"
-        yield part, name, what, replace(call, url=url)
+        decoded, before, after = pairs(piece)[0][0].lower(), pieces[:at], pieces[at + 1 :]
+        yield change(decoded, "changed", [*before, f"{name}={value}~", *after])
+        yield change(decoded, "other digits", [*before, f"{name}{equals}{change_digits(value)}", *after])
+        yield change(decoded, "deleted", [*before, *after])

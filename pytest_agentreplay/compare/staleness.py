@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 _ROWS: Mapping[str, Mapping[str, str]] = {
     "https://developers.openai.com/api/docs/deprecations": {
         "2023-03-23": "code-davinci-001 code-cushman-001 code-cushman-002",
-        "2024-01-04": "text-ada-001 text-babbage-001 text-curie-001 text-davinci-001 text-davinci-002 text-"
-        "davinci-003 ada babbage curie davinci code-davinci-002 text-davinci-edit-001 code-"
-        "davinci-edit-001 text-similarity-* text-search-* code-search-*",
+        "2024-01-04": "text-ada-001 text-babbage-001 text-curie-001 text-davinci-001 text-davinci-002 text-davinci-003 "
+        "ada babbage curie davinci code-davinci-002 text-davinci-edit-001 code-davinci-edit-001 text-similarity-* "
+        "text-search-* code-search-*",
         "2024-09-13": "gpt-3.5-turbo-0301 gpt-3.5-turbo-0613 gpt-3.5-turbo-16k-0613",
         "2024-12-06": "gpt-4-vision-preview gpt-4-1106-vision-preview",
         "2025-06-06": "gpt-4-32k gpt-4-32k-0314 gpt-4-32k-0613",
@@ -36,22 +36,19 @@ _ROWS: Mapping[str, Mapping[str, str]] = {
         "2026-02-12": "codex-mini-latest",
         "2026-02-17": "chatgpt-4o-latest",
         "2026-03-26": "gpt-4-0314 gpt-4-0125-preview gpt-4-turbo-preview",
-        "2026-05-07": "gpt-4o-realtime-preview gpt-4o-realtime-preview-2025-06-03 gpt-4o-realtime-"
-        "preview-2024-12-17 gpt-4o-mini-realtime-preview gpt-4o-audio-preview gpt-4o-mini-audio-"
-        "preview",
+        "2026-05-07": "gpt-4o-realtime-preview gpt-4o-realtime-preview-2025-06-03 gpt-4o-realtime-preview-2024-12-17 "
+        "gpt-4o-mini-realtime-preview gpt-4o-audio-preview gpt-4o-mini-audio-preview",
         "2026-05-12": "dall-e-2 dall-e-3",
-        "2026-07-23": "computer-use-preview computer-use-preview-2025-03-11 gpt-4o-mini-search-"
-        "preview-2025-03-11 gpt-4o-search-preview-2025-03-11 gpt-5-chat-latest gpt-5.1-chat-"
-        "latest gpt-5-codex gpt-5.1-codex gpt-5.1-codex-max gpt-5.1-codex-mini gpt-5.2-codex gpt-"
-        "audio-mini-2025-10-06 gpt-realtime-mini-2025-10-06 o3-deep-research o3-deep-"
-        "research-2025-06-26 o4-mini-deep-research o4-mini-deep-research-2025-06-26",
+        "2026-07-23": "computer-use-preview computer-use-preview-2025-03-11 gpt-4o-mini-search-preview-2025-03-11 "
+        "gpt-4o-search-preview-2025-03-11 gpt-5-chat-latest gpt-5.1-chat-latest gpt-5-codex gpt-5.1-codex "
+        "gpt-5.1-codex-max gpt-5.1-codex-mini gpt-5.2-codex gpt-audio-mini-2025-10-06 gpt-realtime-mini-2025-10-06 "
+        "o3-deep-research o3-deep-research-2025-06-26 o4-mini-deep-research o4-mini-deep-research-2025-06-26",
         "2026-08-10": "gpt-5.2-chat-latest gpt-5.3-chat-latest",
         "2026-09-24": "sora-2 sora-2-pro sora-2-2025-10-06 sora-2-2025-12-08",
         "2026-09-28": "gpt-3.5-turbo-instruct gpt-3.5-turbo-1106 babbage-002 davinci-002",
         "2026-10-23": "gpt-3.5-turbo gpt-3.5-turbo-0125 gpt-4 gpt-4-0613 gpt-4-1106-preview gpt-4-turbo "
-        "gpt-4-turbo-2024-04-09 gpt-4o-2024-05-13 gpt-4.1-nano gpt-4.1-nano-2025-04-14 gpt-"
-        "image-1 o1 o1-2024-12-17 o1-pro o1-pro-2025-03-19 o3-mini o3-mini-2025-01-31 o4-mini "
-        "o4-mini-2025-04-16",
+        "gpt-4-turbo-2024-04-09 gpt-4o-2024-05-13 gpt-4.1-nano gpt-4.1-nano-2025-04-14 gpt-image-1 o1 o1-2024-12-17 "
+        "o1-pro o1-pro-2025-03-19 o3-mini o3-mini-2025-01-31 o4-mini o4-mini-2025-04-16",
         "2026-12-11": "gpt-5 gpt-5-2025-08-07 gpt-5-mini gpt-5-mini-2025-08-07 gpt-5-nano gpt-5-nano-2025-08-07",
         "2027-01-14": "gpt-4o-2024-08-06 gpt-4o-2024-11-20 gpt-4o-mini-2024-07-18 gpt-4.1-2025-04-14 "
         "gpt-4.1-mini-2025-04-14",
@@ -71,9 +68,9 @@ _ROWS: Mapping[str, Mapping[str, str]] = {
         "2024-08-15": "text-bison-001 chat-bison-001",
     },
     "https://cloud.google.com/vertex-ai/generative-ai/docs/deprecations/palm": {
-        "2025-04-09": "text-bison@* text-bison-32k@002 text-unicorn@001 chat-bison@* chat-bison-32k@002 code-"
-        "bison@* code-bison-32k@002 code-gecko@* codechat-bison@* codechat-bison-32k@002 "
-        "textembedding-gecko@001 textembedding-gecko@002",
+        "2025-04-09": "text-bison@* text-bison-32k@002 text-unicorn@001 chat-bison@* chat-bison-32k@002 code-bison@* "
+        "code-bison-32k@002 code-gecko@* codechat-bison@* codechat-bison-32k@002 textembedding-gecko@001 "
+        "textembedding-gecko@002",
     },
     "https://cloud.google.com/vertex-ai/generative-ai/docs/deprecations/gemini-1.0-pro": {
         "2025-04-09": "gemini-1.0-pro-001 gemini-1.0-pro-vision-001",

@@ -15,26 +15,23 @@ from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.align.local import describe_answer, find_minted_ids, read_lanes, rename_ids
-from pytest_agentreplay.compare.align.pairing import align, find_moves, is_unordered
+from pytest_agentreplay.compare.align.local import Item, describe_answer, find_minted_ids, read_lanes, rename_ids
+from pytest_agentreplay.compare.align.pairing import Pair, align, find_moves, is_unordered
+from pytest_agentreplay.compare.diagnose import describe_change
 from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments
 from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks
 from pytest_agentreplay.compare.diagnose.sections import find_message_indexes, find_owner, find_role, is_below
 from pytest_agentreplay.compare.diff import diff, texts
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.model.exchanges import Body, ToolCall
-from pytest_agentreplay.model.reading import arguments_of, scalars
+from pytest_agentreplay.model.exchanges import Body, Call, Exchange, Run, ToolCall
+from pytest_agentreplay.model.reading import Reader, arguments_of, scalars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.compare.align.local import Item
-    from pytest_agentreplay.compare.align.pairing import Pair
     from pytest_agentreplay.compare.diagnose.classify import ContentChange
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Run
-    from pytest_agentreplay.model.reading import Reader
 
 
 def first_divergence(a: Run, b: Run, reader: Reader, *, matching: Matching | None = None) -> Divergence | None:
@@ -147,7 +144,7 @@ class _RunComparison:
         call = self.translate_ids(x, y)
         differences = self.recorded.compare(x.exchange.call, call)
         mine = tuple(difference for difference in differences if not _is_inherited(difference, x, y, state))
-        return self.make_divergence(self.recorded.explain_change(x.exchange, call, mine), x, y) if mine else None
+        return self.explain_request(self.recorded.explain_change(x.exchange, call, mine), x, y) if mine else None
 
     def compare_tool_calls(self, x: Item, y: Item, state: _State) -> tuple[Divergence | None, ...]:
         """Return how two calls of one tool differ, or two requests that no dialect knows."""
@@ -159,7 +156,7 @@ class _RunComparison:
             if changes and state.reply and (x.sort != "tool" or self.is_requested(x, y)):
                 return ()
             if changes:
-                divergence = self.make_divergence(
+                divergence = self.explain_request(
                     self.recorded.explain_change(x.exchange, y.exchange.call, changes), x, y
                 )
         answers = diff(describe_answer(x.exchange, self.reader), describe_answer(y.exchange, self.reader))
@@ -234,21 +231,12 @@ class _RunComparison:
         cause = "the code makes its calls in another order; nothing else about this call differs"
         return (self.recorded.make_divergence(Kind.ORDER, summary, x.exchange, y.exchange.call, (), cause=cause),)
 
-    def make_divergence(self, change: ContentChange, x: Item, y: Item) -> Divergence:
+    def explain_request(self, change: ContentChange, x: Item, y: Item) -> Divergence:
+        """Return the divergence of a call that `change` has made another one."""
         cause = change.cause
         if not cause and y.sort == "tool":
             cause = explain_arguments(self.recorded, x.exchange, y.exchange.call)
-        source = self.recorded.find_source(change, x.exchange)
-        return self.recorded.make_divergence(
-            change.kind,
-            change.what,
-            x.exchange,
-            y.exchange.call,
-            change.differences,
-            cause=cause,
-            hints=change.hints,
-            detail=(source,) if source else (),
-        )
+        return describe_change(self.recorded, change, x.exchange, y.exchange.call, cause)
 
     def translate_ids(self, x: Item, y: Item) -> Call:
         """Return the call of `y`, with the ids that its replies minted under the names that they have beside `x`."""

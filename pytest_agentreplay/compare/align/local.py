@@ -16,14 +16,13 @@ from pytest_agentreplay.compare.diagnose.sections import normalize_address
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, digest, parse
 from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, ToolCall
-from pytest_agentreplay.model.turns import is_model
+from pytest_agentreplay.model.turns import Turn, is_model
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable
 
     from pytest_agentreplay.model.exchanges import Closed, Exchange, Json, Outcome
     from pytest_agentreplay.model.reading import CallReading, Reader
-    from pytest_agentreplay.model.turns import Turn
 
 
 BASES = 8  # earlier requests of a lane that a request may go on from
@@ -119,34 +118,34 @@ class Lane:
         reading = self.reader.read_call(call)
         if reading.kind == "model":
             return self._model(exchange, reading)
+        sort: str
         if isinstance(call, ToolCall):
-            key = self._key(f"{self._put_to(call)} {canonical(call.arguments)}")
-            return Item(exchange, call.boundary, call.name, self.lane, self.ordinal, key, key)
-        if reading.kind == "tool":
-            key = self._key(f"{reading.name} {canonical(reading.parameters)}")
-            return Item(exchange, "tool", reading.name, self.lane, self.ordinal, key, key)
-        body_content = content(call.headers, call.body)
-        body = body_content.data.decode("latin-1") if body_content.kind == "bytes" else canonical(body_content.tree)
-        key = self._key(f"{call.method} {normalize_address(call.url)} {body}")
-        return Item(exchange, "http", reading.name, self.lane, self.ordinal, key, key)
-
-    @staticmethod
-    def _put_to(call: ToolCall) -> str:
-        """Return which function is called, with what was said of it."""
-        return f"{call.name} {canonical(call.facts)}" if call.facts else call.name
+            sort, name, text = call.boundary, call.name, f"{_format_function(call)} {canonical(call.arguments)}"
+        elif reading.kind == "tool":
+            sort, name, text = "tool", reading.name, f"{reading.name} {canonical(reading.parameters)}"
+        else:
+            body_content = content(call.headers, call.body)
+            is_bytes = body_content.kind == "bytes"
+            body = body_content.data.decode("latin-1") if is_bytes else canonical(body_content.tree)
+            sort, name, text = "http", reading.name, f"{call.method} {normalize_address(call.url)} {body}"
+        key = self._key(text)
+        return Item(exchange, sort, name, self.lane, self.ordinal, key, key)
 
     def _model(self, exchange: Exchange, reading: CallReading) -> Item:
         self.ordinal += 1
         messages = self._messages(reading)
-        call = exchange.call
-        sections = {
-            **({"call": self._put_to(call)} if isinstance(call, ToolCall) else {"url": normalize_address(call.url)}),
+        call, sections = exchange.call, dict[str, str]()
+        if isinstance(call, ToolCall):
+            sections["call"] = _format_function(call)
+        else:
+            sections["url"] = normalize_address(call.url)
+        sections |= {
             "$.model": reading.model,
-            reading.tools_at or "$.tools": self._section(list(reading.tools)),
-            **{f"$.{name}": self._section(value) for name, value in reading.parameters.items()},
+            reading.tools_at or "$.tools": self._key(canonical(list(reading.tools))),
+            **{f"$.{name}": self._key(canonical(value)) for name, value in reading.parameters.items()},
         }
         if reading.system_at:
-            sections[reading.system_at] = self._section(list(reading.system))
+            sections[reading.system_at] = self._key(canonical(list(reading.system)))
         item = Item(exchange, "model", reading.name, self.lane, self.ordinal, "", (messages, sections), reading)
         item.messages, item.sections = messages, sections
         item.new, item.dropped, item.changed = self._against_best(messages, sections)
@@ -177,9 +176,6 @@ class Lane:
             if _NUMBER.search(text):
                 self.loose.add(key)
         return self.message_keys[text]
-
-    def _section(self, value: Json) -> str:
-        return self._key(canonical(value))
 
     def _key(self, text: str) -> str:
         """Return the digest of a text, with its reply-made ids named after the text that held them first."""
@@ -252,28 +248,19 @@ def _strands(turns: Iterable[Turn]) -> dict[str, list[Exchange]]:
 
 def _settle_order(items: list[Item]) -> list[Item]:
     """Return the items, overlapping calls that ask no model in an order of their own: any of them may come first."""
-    settled: list[Item] = []
-    for group in _group_overlapping(items):
-        settled += sorted(group, key=lambda item: (item.sort, item.name, item.added)) if len(group) > 1 else group
-    return settled
-
-
-def _group_overlapping(items: list[Item]) -> Iterator[list[Item]]:
-    group: list[Item] = []
+    groups: list[list[Item]] = []
     for item in items:
-        if (
-            group
-            and item.sort != "model"
-            and group[0].sort != "model"
-            and any(item.overlaps(member) for member in group)
-        ):
+        group = groups[-1] if groups and "model" not in {item.sort, groups[-1][0].sort} else []
+        if any(item.overlaps(member) for member in group):
             group.append(item)
-            continue
-        if group:
-            yield group
-        group = [item]
-    if group:
-        yield group
+        else:
+            groups.append([item])
+    return [item for group in groups for item in sorted(group, key=lambda item: (item.sort, item.name, item.added))]
+
+
+def _format_function(call: ToolCall) -> str:
+    """Return the name of the function that is called, with what was said of it."""
+    return f"{call.name} {canonical(call.facts)}" if call.facts else call.name
 
 
 def _end(exchange: Exchange) -> int:

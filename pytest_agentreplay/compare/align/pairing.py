@@ -19,13 +19,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.compare.matching.address import content, split
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.exchanges import Call, Json, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterator, Sequence
 
     from pytest_agentreplay.compare.align.local import Item
-    from pytest_agentreplay.model.exchanges import Call, Json
 
 Pair = tuple["Item | None", "Item | None"]
 
@@ -207,14 +206,10 @@ def compare(call: Features, first: Features, second: Features) -> PairEvidence:
 
 def _favours(first: float | None, second: float | None) -> int:
     """Return the side that holds most of its own where the other holds little; None: a side has nothing of its own."""
+    mine, theirs = (0 if share is None else (share >= MOST) - (share <= FEW) for share in (first, second))
     if first is None or second is None:
-        share = second if first is None else first
-        sign = -1 if first is None else 1
-        assert share is not None
-        return sign if share >= MOST else -sign if share <= FEW else 0
-    if first >= MOST and second <= FEW:
-        return 1
-    return -1 if second >= MOST and first <= FEW else 0
+        return mine if second is None else -theirs
+    return mine if mine == -theirs else 0
 
 
 def _leaves(call: Call) -> Iterator[Part]:

@@ -16,14 +16,13 @@ from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, explain
 from pytest_agentreplay.compare.diff.texts import excerpt, hunk, shorten_pair
 from pytest_agentreplay.compare.matching.address import authority
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, ToolCall
 from pytest_agentreplay.model.turns import seat
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from pytest_agentreplay.compare.diagnose.classify import ContentChange
-    from pytest_agentreplay.model.exchanges import Call, Exchange
 
 __all__ = [
     "explain_miss",
@@ -264,7 +263,9 @@ def _explain_tool(progress: ReplayProgress, call: Call, lane: str, pending: list
         target = min(same, key=lambda x: len(progress.compare(x.call, call)))
         change = progress.explain_change(target, call)
         cause = change.cause or explain_arguments(progress, target, call)
-        return describe_change(progress, change, target, call, cause)
+        # What the model asked for came from its reply, whatever else has said the same.
+        is_asked_for = cause.startswith("the model asked")
+        return describe_change(progress, change, target, call, cause, cite=not is_asked_for)
     if not turn:
         cause = "the model's reply is the recorded one, so your code makes this call by itself"
         return _explain_extra(progress, call, lane, pending, cause)
@@ -298,16 +299,15 @@ def _explain_request(progress: ReplayProgress, call: Call, lane: str, pending: l
 
 
 def describe_change(
-    progress: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = ""
+    progress: ReplayProgress, change: ContentChange, target: Exchange, call: Call, cause: str = "", *, cite: bool = True
 ) -> Divergence:
-    """Return the divergence of a `call` that `change` has made of the one of `target`."""
-    source = "" if cause.startswith("the model asked") else progress.find_source(change, target)
+    """Return the divergence of a `call` that `change` has made of the one of `target`.
+
+    `cause` goes before that of the change. `cite` adds the reply that the recorded value came from, where one has it.
+    """
+    source = progress.find_source(change, target) if cite else ""
     return progress.make_divergence(
-        change.kind,
-        change.what,
-        target,
-        call,
-        change.differences,
+        *(change.kind, change.what, target, call, change.differences),
         cause=cause or change.cause,
         hints=change.hints,
         detail=(source,) if source else (),

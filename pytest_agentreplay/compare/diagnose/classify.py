@@ -13,18 +13,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agentreplay.compare.diagnose.sections import (
-    ReportSection,
-    find_message,
-    find_owner,
-    find_section,
-    find_tool_name,
-    is_below,
-    is_setting,
-)
+from pytest_agentreplay.compare.diagnose import sections
+from pytest_agentreplay.compare.diagnose.sections import Readings, ReportSection, is_below, is_setting
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
@@ -32,9 +25,8 @@ from pytest_agentreplay.model.divergence import ABSENT, Difference, Kind
 from pytest_agentreplay.model.turns import function_of, label
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection, Mapping
 
-    from pytest_agentreplay.compare.diagnose.sections import Readings
     from pytest_agentreplay.model.exchanges import Call, Json
     from pytest_agentreplay.model.reading import Reader
 
@@ -42,6 +34,8 @@ if TYPE_CHECKING:
 Differences: TypeAlias = "tuple[Difference, ...]"
 IsFrozen: TypeAlias = "Callable[[Json], bool]"
 ExplainValue: TypeAlias = "Callable[[str, str], str]"
+Verdict: TypeAlias = "tuple[Kind, str, str, tuple[str, ...]]"
+"""What a change amounts to, what it is in a few words, its likely cause, and what to type next."""
 
 CLOCK, UUID, PLACE, PORT, IDENT, ORDER = "a clock", "a uuid", "a place", "a port", "a random id", "the order of a set"
 
@@ -180,66 +174,72 @@ def classify_change(
     # Noise alone is reported as noise. Beside a real change it is no news, and is put last.
     names = {each.path: name for each in differences if (name := describe_noise(each, explain))}
     if differences and len(names) == len(differences):
-        return _classify_noise(label(recorded, reader), differences, names)
-    if function_of(recorded, reader) is not None:
+        kind, what, cause, hints = _classify_noise(differences, names)
+    elif function_of(recorded, reader) is not None:
+        kind, what, cause, hints = Kind.ARGS, "the same arguments, written otherwise", "", ()
         if any(is_below(difference.path, "call") for difference in differences):
-            return ContentChange(
-                Kind.MODEL, f"{label(recorded, reader)}: {_describe(differences[0])}", _MODEL_CAUSE, (), differences
-            )
-        return _classify_arguments(label(recorded, reader), differences, names)
-    reading, current = reader.read_call(recorded), reader.read_call(now)
-    kinds = {reading.kind, current.kind}
-    # These have no prompt and no history that could be told apart.
-    if kinds <= {"embeddings", "rerank"} or (kinds <= {"http", "mcp"} and not (reading.messages or reading.system)):
-        change = _classify_request(label(recorded, reader), differences)
+            kind, cause = Kind.MODEL, _MODEL_CAUSE
+        else:
+            differences = _sort_noise_last(differences, names)
+        if differences:
+            what = _describe(differences[0])
     else:
-        differences = _sort_noise_last(differences, names)
-        change = _classify_model(label(recorded, reader), (reading, current), differences, frozen=frozen)
-    is_guess = change.kind in {Kind.REQUEST, Kind.PROMPT} and differences
-    return replace(change, cause=(is_guess and _explain_values(change.differences[0], explain)) or change.cause)
+        readings = reader.read_call(recorded), reader.read_call(now)
+        if _has_conversation(readings):
+            differences = _sort_noise_last(differences, names)
+            differences, (kind, what, cause, hints) = _classify_model(readings, differences, frozen=frozen)
+        else:
+            kind, what, cause, hints = _classify_request(differences)
+        if kind in {Kind.REQUEST, Kind.PROMPT} and differences:
+            cause = _explain_values(differences[0], explain) or cause
+    return ContentChange(kind, f"{label(recorded, reader)}: {what}", cause, hints, differences)
 
 
-def _classify_model(
-    name: str, readings: Readings, differences: tuple[Difference, ...], *, frozen: Callable[[Json], bool]
-) -> ContentChange:
-    """Return how a model call became another one, by the most telling section that differs."""
-    # The members of `ReportSection` stand in the order of what says most; of one section the first place decides.
-    ranked = sorted(((find_section(difference, *readings), at) for at, difference in enumerate(differences)))
-    mine = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
-    differences = tuple(differences[at] for _, at in ranked)
+def _has_conversation(readings: Readings) -> bool:
+    """Return whether there is a prompt or a history in which a call may have changed."""
+    kinds = {reading.kind for reading in readings}
+    if kinds <= {"http", "mcp"}:
+        return bool(readings[0].messages or readings[0].system)
+    return not kinds <= {"embeddings", "rerank"}
+
+
+def _classify_model(readings: Readings, differences: Differences, *, frozen: IsFrozen) -> tuple[Differences, Verdict]:
+    """Return how a model call became another one, by the most telling section that differs.
+
+    The differences are those given, the telling ones first.
+    """
     if not differences:
-        return ContentChange(Kind.REQUEST, f"{name}: the same call, written otherwise", _SAME_CAUSE)
-    first, where = differences[0], ranked[0][0]
-    if (
-        where is ReportSection.PROMPT
-        and find_owner(first, readings) == "user"
-        and any(difference.now is ABSENT for difference in mine)
-    ):
+        return differences, (Kind.REQUEST, "the same call, written otherwise", _SAME_CAUSE, ())
+    # The members of `ReportSection` stand in the order of what says most; of one section the first place decides.
+    ranked = sorted(((sections.find_section(difference, *readings), at) for at, difference in enumerate(differences)))
+    of_history = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
+    differences, where = tuple(differences[at] for _, at in ranked), ranked[0][0]
+    first = differences[0]
+    is_dropped = any(difference.now is ABSENT for difference in of_history)
+    if where is ReportSection.PROMPT and is_dropped and sections.find_owner(first, readings) == "user":
         # Messages went, and what stands in their place reads like an edited one: a summary.
-        first, where = mine[0], ReportSection.HISTORY
-        mine = (*mine, differences[0])
+        where, of_history = ReportSection.HISTORY, (*of_history, first)
+    what = _describe(first)
+    hints: tuple[str, ...] = ()
     match where:
         case ReportSection.MODEL:
-            return ContentChange(Kind.MODEL, f"{name}: {_describe(first)}", _MODEL_CAUSE, (), differences)
+            kind, cause = Kind.MODEL, _MODEL_CAUSE
         case ReportSection.SCHEMA:
+            kind, what = Kind.SCHEMA, f"{sections.find_tool_name(first, readings)}{what}"
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
-            return ContentChange(
-                Kind.SCHEMA, f"{name}: {find_tool_name(first, readings)}{_describe(first)}", cause, (), differences
-            )
         case ReportSection.PROMPT:
-            whose = find_owner(first, readings)
-            cause = _explain_prompt(first, batched=whose == "user")
-            return ContentChange(Kind.PROMPT, f"{name}: {whose} text {_describe(first)}", cause, (), differences)
-        case ReportSection.RESULT if frozen(find_message(first, readings)):
-            what = f"{name}: the agent tells a tool result otherwise: {_describe(first)}"
-            return ContentChange(Kind.HISTORY, what, _RENDER_CAUSE, (), differences)
+            whose = sections.find_owner(first, readings)
+            kind, what, cause = Kind.PROMPT, f"{whose} text {what}", _explain_prompt(first, batched=whose == "user")
+        case ReportSection.RESULT if frozen(sections.find_message(first, readings)):
+            kind, what, cause = Kind.HISTORY, f"the agent tells a tool result otherwise: {what}", _RENDER_CAUSE
         case ReportSection.RESULT:
-            what = f"{name}: the tool result that it is told changed: {_describe(first)}"
-            return ContentChange(Kind.RESULT, what, _RESULT_CAUSE, (_FREEZE,), differences)
+            kind, what = Kind.RESULT, f"the tool result that it is told changed: {what}"
+            cause, hints = _RESULT_CAUSE, (_FREEZE,)
         case ReportSection.HISTORY:
-            return _classify_history(name, differences, mine, readings)
+            kind, (what, cause) = Kind.HISTORY, _describe_history(of_history, readings)
         case ReportSection.FIELD | ReportSection.WIRE:
-            return _classify_sdk(name, differences)
+            return differences, _classify_sdk(differences)
+    return differences, (kind, what, cause, hints)
 
 
 def _explain_prompt(difference: Difference, *, batched: bool) -> str:
@@ -259,69 +259,60 @@ def _explain_prompt(difference: Difference, *, batched: bool) -> str:
     return _PROMPT_CAUSE
 
 
-def _classify_history(
-    name: str, differences: tuple[Difference, ...], mine: tuple[Difference, ...], readings: Readings
-) -> ContentChange:
-    """Messages that were sent before came otherwise; `mine` are the differences that say so."""
-    lost = [difference for difference in mine if difference.now is ABSENT]
-    gained = [difference for difference in mine if difference.recorded is ABSENT]
-    if lost and len(mine) > len(lost):
+def _describe_history(differences: Differences, readings: Readings) -> tuple[str, str]:
+    """Return how messages that were sent before came otherwise, by the `differences` that say so, and why."""
+    lost = [difference for difference in differences if difference.now is ABSENT]
+    if lost and len(differences) > len(lost):
         cause = "earlier messages gave way to others: the agent now summarises or rebuilds its history"
     elif lost:
         cause = "the agent sends fewer earlier messages: its memory trims, or a call that added them did not happen"
-    elif gained:
+    elif any(difference.recorded is ABSENT for difference in differences):
         cause = "the agent sends messages that the recording does not have: its loop adds them"
-    elif any(str(difference.note).startswith("reordered") for difference in mine):
+    elif any(difference.note.startswith("reordered") for difference in differences):
         cause = "the agent sends the same messages in another order"
     else:
         cause = "what the model said is the same, so the agent rewrites its words before it sends them back"
-    first = (lost or mine)[0]
-    whose = "" if first.now is ABSENT or first.recorded is ABSENT else f"{find_owner(first, readings)} message "
-    text = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _describe(first)
-    return ContentChange(Kind.HISTORY, f"{name}: history: {whose}{text}", cause, (), differences)
+    first = (lost or differences)[0]
+    whose = (
+        "" if first.now is ABSENT or first.recorded is ABSENT else f"{sections.find_owner(first, readings)} message "
+    )
+    what = f"{first.path} changed, {texts.shorten(first.note, 60)}" if is_reordered(first) else _describe(first)
+    return f"history: {whose}{what}", cause
 
 
-def _classify_sdk(name: str, differences: tuple[Difference, ...]) -> ContentChange:
-    fields = ", ".join(_describe(difference) for difference in differences[:3])
+def _classify_sdk(differences: Differences) -> Verdict:
     cause = (
         "fields that agents seldom set themselves: another version of the SDK sends them, or no longer does. "
         "Compare the versions in the snapshot's kit with those installed"
     )
     hints = tuple(
-        f"accept it in all snapshots: agentreplay accept --rule '{difference.path}=sent by another SDK version'"
-        if difference.path.startswith("$") and "'" not in difference.path
-        else format_ignore_line(difference.path, "sent by another SDK version")
-        for difference in differences[:2]
+        f"accept it in all snapshots: agentreplay accept --rule '{path}=sent by another SDK version'"
+        # The hint is a line for a shell, in which a path with quotes would not stand whole.
+        if path.startswith("$") and "'" not in path
+        else format_ignore_line(path, "sent by another SDK version")
+        for path in (difference.path for difference in differences[:2])
     )
-    return ContentChange(Kind.SDK, f"{name}: {fields}", cause, hints, differences)
+    return Kind.SDK, ", ".join(map(_describe, differences[:3])), cause, hints
 
 
-def _classify_arguments(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
-    differences = _sort_noise_last(differences, names)
-    what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same arguments, written otherwise"
-    return ContentChange(Kind.ARGS, what, "", (), differences)
+def _classify_request(differences: Differences) -> Verdict:
+    if not differences:
+        return Kind.REQUEST, "the same request, written otherwise", _REQUEST_CAUSE, ()
+    first = differences[0]
+    if _AZURE_VERSION.match(f"{first.recorded}\0{first.now}"):
+        return Kind.MODEL, _describe(first), _MODEL_CAUSE, ()
+    return Kind.REQUEST, _describe(first), _REQUEST_CAUSE, ()
 
 
-def _classify_request(name: str, differences: tuple[Difference, ...]) -> ContentChange:
-    what = f"{name}: {_describe(differences[0])}" if differences else f"{name}: the same request, written otherwise"
-    kind, cause = Kind.REQUEST, "your code now sends another request here"
-    if differences and _AZURE_VERSION.match(f"{differences[0].recorded}\0{differences[0].now}"):
-        kind, cause = Kind.MODEL, _MODEL_CAUSE
-    return ContentChange(kind, what, cause, (), differences)
-
-
-def _classify_noise(name: str, differences: tuple[Difference, ...], names: dict[str, str]) -> ContentChange:
-    kinds = " and ".join(
-        dict.fromkeys(part for difference in differences for part in names[difference.path].split(" and "))
-    )
-    cause = f"both sides look like {kinds}: such values differ in every run. {_ADVICE[kinds.split(' and ')[0]]}"
+def _classify_noise(differences: Differences, names: Mapping[str, str]) -> Verdict:
+    kinds = [*dict.fromkeys(kind for difference in differences for kind in names[difference.path].split(" and "))]
+    noise = " and ".join(kinds)
+    cause = f"both sides look like {noise}: such values differ in every run. {_ADVICE[kinds[0]]}"
     # A place that holds more than the noise would hide real changes, too.
     hints = tuple(
-        format_ignore_line(difference.path, kinds) for difference in differences[:2] if is_only_noise(difference)
+        format_ignore_line(difference.path, noise) for difference in differences[:2] if is_only_noise(difference)
     )
-    return ContentChange(
-        Kind.NOISE, f"{name}: {differences[0].path} differs only in {kinds}", cause, hints, differences
-    )
+    return Kind.NOISE, f"{differences[0].path} differs only in {noise}", cause, hints
 
 
 def format_ignore_line(path: str, reason: str) -> str:
@@ -332,10 +323,8 @@ def format_ignore_line(path: str, reason: str) -> str:
 
 def _describe(difference: Difference) -> str:
     """One difference in a few words: where, and the shortest way to say what."""
-    if difference.recorded is ABSENT:
-        return difference.note or f"{difference.path} added"
-    if difference.now is ABSENT:
-        return difference.note or f"{difference.path} dropped"
+    if difference.recorded is ABSENT or difference.now is ABSENT:
+        return difference.note or f"{difference.path} {'added' if difference.recorded is ABSENT else 'dropped'}"
     if is_reordered(difference):
         return f"{difference.path} came in another order"
     if difference.note.startswith("[[redacted:"):
@@ -354,12 +343,13 @@ def is_reordered(difference: Difference) -> bool:
     return difference.note.startswith("reordered [")
 
 
-def _sort_noise_last(differences: tuple[Difference, ...], names: dict[str, str]) -> tuple[Difference, ...]:
-    """Real differences first, those that look like noise last."""
+def _sort_noise_last(differences: Differences, names: Collection[str]) -> Differences:
+    """Return the real differences first, those that look like noise last."""
     return tuple(sorted(differences, key=lambda difference: difference.path in names))
 
 
 _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
+_REQUEST_CAUSE = "your code now sends another request here"
 _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _SCHEMA_ORDER_CAUSE = (

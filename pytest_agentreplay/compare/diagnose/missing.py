@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.diff.texts import shorten
-from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.release_order import Precedence
 from pytest_agentreplay.model.turns import top_level
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
-    from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Exchange
 
 NEXT = 120  # characters of the recorded call that was next

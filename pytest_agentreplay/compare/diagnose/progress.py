@@ -18,28 +18,16 @@ from pytest_agentreplay.compare.diagnose.sections import compare_calls, is_inser
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.compare.matching.address import content
+from pytest_agentreplay.model import turns as turns_of
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
-from pytest_agentreplay.model.exchanges import FrameCall, ToolCall, ToolReply
-from pytest_agentreplay.model.reading import arguments_of, ran_for
+from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Json, Outcome, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse, arguments_of, ran_for
 from pytest_agentreplay.model.rules import MATCHED_HEADERS, compile_path, show
-from pytest_agentreplay.model.turns import (
-    Turn,
-    TurnPosition,
-    divide,
-    function_of,
-    home,
-    is_model,
-    label,
-    seat,
-    top_level,
-)
+from pytest_agentreplay.model.turns import Turn, TurnPosition, function_of, label, seat, top_level
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, Outcome, Run
-    from pytest_agentreplay.model.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse
 
 
 class ReplayProgress:
@@ -52,7 +40,7 @@ class ReplayProgress:
         self.served = served
         self._matching = matching
         self._top = top_level(run)
-        self.turns, self.homes = divide(self._top, reader)
+        self.turns, self.homes = turns_of.divide(self._top, reader)
         self.lanes = list(dict.fromkeys(turn.lane for turn in self.turns))
 
     def name(self, call: Call) -> str:
@@ -61,7 +49,7 @@ class ReplayProgress:
 
     def is_model_call(self, call: Call) -> bool:
         """Return whether a model is asked."""
-        return is_model(call, self.reader)
+        return turns_of.is_model(call, self.reader)
 
     def name_lane(self, exchange: Exchange) -> str:
         """Return the lane that reports name."""
@@ -84,7 +72,7 @@ class ReplayProgress:
 
         That is the one in which `agent` is due, and for a lane that was never seen the one in which anybody is.
         """
-        here = home(self.homes, lane)
+        here = turns_of.home(self.homes, lane)
         due = {self.name_lane(x): None for x in self.find_unserved() if agent and x.agent == agent}
         if due and here not in due:
             return next(iter(due))
@@ -222,16 +210,14 @@ class ReplayProgress:
 
     def find_source(self, change: ContentChange, target: Exchange) -> str:
         """Which earlier reply the old text of the first difference came from, as a line; "" when none holds it."""
-        snippet = find_text_to_seek(change)
-        for x in self._top if snippet else ():
-            if (
-                x.finish is not None
-                and x.finish < target.start
-                and any(snippet in text for text in list_spoken_texts(x, self.reader))
-            ):
+        if not (snippet := find_text_to_seek(change)):
+            return ""
+        for x in self._top:
+            is_earlier = x.finish is not None and x.finish < target.start
+            if is_earlier and any(snippet in text for text in list_spoken_texts(x, self.reader)):
                 quoted = json.dumps(texts.shorten(snippet, 30), ensure_ascii=False)
-                seat_of_source = seat(self.turns, x)
-                where = f"{seat_of_source.turn.title}, call {seat_of_source.position}"
+                place = seat(self.turns, x)
+                where = f"{place.turn.title}, call {place.position}"
                 return f"the recorded text {quoted} came from {self.name(x.call)} ({where})"
         return ""
 
@@ -401,10 +387,9 @@ class CachingReader:
 
     def read_call(self, call: Call) -> CallReading:
         """As the reader reads it."""
-        entry = self._calls.get(id(call))
-        if entry is None:
-            entry = self._calls[id(call)] = call, self._reader.read_call(call)
-        return entry[1]
+        if id(call) not in self._calls:
+            self._calls[id(call)] = call, self._reader.read_call(call)
+        return self._calls[id(call)][1]
 
     def read_reply(self, call: Call, outcome: Outcome | None) -> ReplyReading:
         """As the reader reads it."""

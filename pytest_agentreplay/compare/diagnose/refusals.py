@@ -9,14 +9,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.diff.texts import shorten
-from pytest_agentreplay.model.divergence import ABSENT, Difference, Kind
+from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.model.turns import seat
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
-    from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Call, Exchange
 
 SHOWN = 4  # recorded calls that a report lists

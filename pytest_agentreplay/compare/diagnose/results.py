@@ -9,18 +9,15 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.diagnose.classify import is_reordered
 from pytest_agentreplay.compare.diff import diff, texts
-from pytest_agentreplay.compare.tolerance import view
+from pytest_agentreplay.compare.tolerance import TolerancePolicy, view
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.divergence import ABSENT, Difference, Kind
-from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
+from pytest_agentreplay.model.exchanges import Call, Exchange, Failure, Json, Outcome, ToolReply
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
-    from pytest_agentreplay.compare.tolerance import TolerancePolicy
-    from pytest_agentreplay.model.divergence import Divergence
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, Outcome
     from pytest_agentreplay.model.reading import Chunk
 
 

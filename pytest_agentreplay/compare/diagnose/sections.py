@@ -16,28 +16,24 @@ from pytest_agentreplay.compare.matching.address import content, header, is_this
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference
-from pytest_agentreplay.model.exchanges import SELF, FrameCall, ToolCall
+from pytest_agentreplay.model.exchanges import SELF, Call, FrameCall, Headers, Json, JsonObject, ToolCall, WireCall
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.values.fitting import fit_call
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Call, Headers, Json, JsonObject, WireCall
     from pytest_agentreplay.model.reading import CallReading
 
 Readings = tuple["CallReading", "CallReading"]
+_KNOBS = """
+model temperature top_p top_k max_tokens max_completion_tokens max_output_tokens stop stop_sequences seed n tool_choice
+parallel_tool_calls response_format text reasoning reasoning_effort thinking verbosity frequency_penalty logit_bias
+presence_penalty stream generationConfig toolConfig safetySettings inferenceConfig options format think output_config
+previous_response_id conversation service_tier modalities logprobs top_logprobs truncation
+"""
 # Body fields that people set; any other one that comes or goes is likely the SDK's doing.
-KNOBS = frozenset(
-    {
-        *("model", "temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "max_output_tokens", "stop"),
-        *("stop_sequences", "seed", "n", "tool_choice", "parallel_tool_calls", "response_format", "text", "reasoning"),
-        *("reasoning_effort", "thinking", "verbosity", "frequency_penalty", "presence_penalty", "logit_bias", "stream"),
-        *("generationConfig", "toolConfig", "safetySettings", "inferenceConfig", "options", "format", "think"),
-        *("output_config", "previous_response_id", "conversation", "service_tier", "modalities", "logprobs"),
-        *("top_logprobs", "truncation"),
-    }
-)
+KNOBS = frozenset(_KNOBS.split())
 
 # A value, marked by \0 and \1, is a setting behind such a name, as the date of a name ("gpt-4o-2024-08-06"), and as the
 # host or the dated version in an address.
@@ -195,30 +191,33 @@ def _is_whole_message(difference: Difference, recorded: CallReading, now: CallRe
 
 def find_message(difference: Difference, readings: Readings) -> Json:
     """Return the message that a difference stands in, on the side where it is; None when it is in no single one."""
-    reading = readings[1] if difference.recorded is ABSENT else readings[0]
+    reading = _choose_side(difference, readings)
     at = find_message_indexes(difference, reading)
     return reading.messages[at[0]] if at is not None and at[0] < len(reading.messages) else None
 
 
 def find_owner(difference: Difference, readings: Readings) -> str:
-    """Whose words a difference stands in; "prompt" where it is in no single message."""
-    reading = readings[1] if difference.recorded is ABSENT else readings[0]
+    """Return whose words a difference stands in; "prompt" where it is in no single message."""
+    reading = _choose_side(difference, readings)
     if reading.system_at and is_below(difference.path, reading.system_at):
         return "system"
-    differing = find_message(difference, readings)
-    return "prompt" if differing is None else find_role(differing)
+    message = find_message(difference, readings)
+    return "prompt" if message is None else find_role(message)
 
 
 def find_tool_name(difference: Difference, readings: Readings) -> str:
     """Return the name of the tool whose schema a difference stands in, with a colon."""
-    reading = readings[1] if difference.recorded is ABSENT else readings[0]
-    differing = (
-        _INDEX.match(difference.path, len(reading.tools_at)) if difference.path.startswith(reading.tools_at) else None
-    )
-    if differing is None or int(differing[1]) >= len(reading.tools):
+    reading = _choose_side(difference, readings)
+    at = difference.path.startswith(reading.tools_at) and _INDEX.match(difference.path, len(reading.tools_at))
+    if not at or int(at[1]) >= len(reading.tools):
         return ""
-    name = name_of_tool(reading.tools[int(differing[1])])
+    name = name_of_tool(reading.tools[int(at[1])])
     return f"tool {name}: " if name else ""
+
+
+def _choose_side(difference: Difference, readings: Readings) -> CallReading:
+    """Return the reading of the call that has the place of a difference: the recorded one, unless it is added."""
+    return readings[1 if difference.recorded is ABSENT else 0]
 
 
 def name_of_tool(tool: Json) -> str:

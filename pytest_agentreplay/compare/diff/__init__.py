@@ -16,14 +16,13 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.model.divergence import ABSENT, Difference
+from pytest_agentreplay.model.divergence import ABSENT, Absent, Difference
 from pytest_agentreplay.model.rules import show
 from pytest_agentreplay.redaction.placeholders import describe_exchange
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pytest_agentreplay.model.divergence import Absent
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 NODES = 20_000  # values visited before the rest is told as a whole

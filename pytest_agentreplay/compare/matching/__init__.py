@@ -12,22 +12,19 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytest_agentreplay.compare.matching.address import content, split
-from pytest_agentreplay.compare.matching.equal_values import equal_differences
+from pytest_agentreplay.compare.matching.equal_values import MarkedTexts, equal_differences
 from pytest_agentreplay.compare.matching.key import CallKeys, ClientIds
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference
-from pytest_agentreplay.model.exchanges import SELF, Body, ToolCall
-from pytest_agentreplay.model.rules import show
+from pytest_agentreplay.model.exchanges import SELF, Body, Call, Headers, Json, JsonObject, ToolCall, WireCall
+from pytest_agentreplay.model.rules import Rule, RuleTable, show
 from pytest_agentreplay.redaction.headers import secret_header
 from pytest_agentreplay.redaction.placeholders import DIGEST, SIGNS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pytest_agentreplay.compare.matching.equal_values import MarkedTexts
     from pytest_agentreplay.compare.matching.near_calls import Near
-    from pytest_agentreplay.model.exchanges import Call, Headers, Json, JsonObject, WireCall
-    from pytest_agentreplay.model.rules import Rule, RuleTable
 
 __all__ = ["ClientIds", "Matching"]
 

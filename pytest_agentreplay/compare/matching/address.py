@@ -19,12 +19,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.content_coding import Opaque, decode, is_coded
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.exchanges import Body, Call, Headers, Json, ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.model.exchanges import Body, Call, Headers, Json
 
 HIDDEN = re.compile(r"([a-zA-Z][a-zA-Z0-9+.-]*://)([^/?#@]*\[\[redacted:[^/?#@]*)@")
 """A placeholder in the user info."""

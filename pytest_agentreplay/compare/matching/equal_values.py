@@ -11,13 +11,12 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.divergence import Difference
-from pytest_agentreplay.model.rules import compile_path, show
+from pytest_agentreplay.model.rules import Part, Place, Rule, compile_path, show
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json
-    from pytest_agentreplay.model.rules import Part, Place, Rule
 
 MARK = "[[equal]]"
 

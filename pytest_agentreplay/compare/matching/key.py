@@ -19,21 +19,18 @@ from functools import lru_cache
 from operator import itemgetter
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.compare.matching.address import content, is_this_host, split
+from pytest_agentreplay.compare.matching.address import MatchContent, Url, content, is_this_host, split
 from pytest_agentreplay.compare.matching.equal_values import EqualValues
 from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.model.exchanges import SELF, FrameCall, ToolCall
-from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, RuleTable, compile_path
+from pytest_agentreplay.model.exchanges import SELF, Call, FrameCall, Headers, Json, ToolCall, WireCall
+from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, Rule, RuleTable, compile_path
 from pytest_agentreplay.redaction.placeholders import OPAQUE, SHAPES, SIGNS
 from pytest_agentreplay.redaction.policy import PERSONAL
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Hashable, Iterable
 
-    from pytest_agentreplay.compare.matching.address import MatchContent, Url
-    from pytest_agentreplay.model.exchanges import Call, Headers, Json, WireCall
     from pytest_agentreplay.model.reading import CallReading, Reader
-    from pytest_agentreplay.model.rules import Rule
 
 # To bring a URL into its form takes 16 to 21 us, and a lookup 0.1; a run has few URLs, unless they hold ids.
 _URLS_KEPT = 4096

@@ -18,11 +18,11 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from pytest_agentreplay.compare.matching.address import boundary, content, header
+from pytest_agentreplay.compare.matching.address import MatchContent, boundary, content, header
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.divergence import Difference
-from pytest_agentreplay.model.exchanges import ToolCall
-from pytest_agentreplay.model.rules import rewritten, show
+from pytest_agentreplay.model.exchanges import Call, Exchange, ToolCall, WireCall
+from pytest_agentreplay.model.rules import Place, rewritten, show
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.placeholders import SHAPES, SIGNS
 from pytest_agentreplay.redaction.secret_names import is_stand_in, looks_random
@@ -30,11 +30,8 @@ from pytest_agentreplay.redaction.secret_names import is_stand_in, looks_random
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
-    from pytest_agentreplay.compare.matching.address import MatchContent
     from pytest_agentreplay.compare.matching.key import CallKeys
-    from pytest_agentreplay.model.exchanges import Call, Exchange, WireCall
     from pytest_agentreplay.model.media import Media
-    from pytest_agentreplay.model.rules import Place
 
 
 Near: TypeAlias = Callable[[str, bytes, bytes], bool]

@@ -20,14 +20,13 @@ from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.compare.matching.credentials import read_text
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT
-from pytest_agentreplay.model.exchanges import HttpReply
+from pytest_agentreplay.model.exchanges import Call, Exchange, HttpReply, Run
 from pytest_agentreplay.snapshots.kit import list_draws, table
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Run
     from pytest_agentreplay.model.reading import Reader
 
 _VALUE = re.compile(
