@@ -346,8 +346,9 @@ def test_a_service_notices_no_fault_of_a_patch(wee):
         ({"read_reply": fail}, b"abc", 1),
         ({"read_call": read_once}, iter([b"a", b"bc"]), 1),
     ):
-        session = wee(**fields)
         with ModelServer([REPLIES["length"]]) as server, started() as taken, capture.run("service"):
+            # Not before: a capture takes every earlier patch back, and has the registry make it anew.
+            session = wee(**fields)
             assert session.send("POST", server.url, body=body).data == b"abcd"
         assert server.requests[0].body == b"abc"
         assert [len(ended.exchanges) for ended in taken] == [kept], fields
