@@ -250,6 +250,8 @@ class ReplayStream:
     def __init__(self, wire: Wire, reply: HttpReply) -> None:
         self._wire = wire
         self._reply = reply
+        # How far the answer came: to its end, or as far as the agent read.
+        self._last = len(reply.cuts) if reply.closed else END
         self._open = True
 
     def __iter__(self) -> Iterator[bytes]:
@@ -261,7 +263,7 @@ class ReplayStream:
         if failure is not None and failure.cancelled:
             self._open = False
             never(self._wire)
-        intercepted.wait_in_thread(self._count_released())
+        intercepted.wait_in_thread(self._last)
         self._end()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
@@ -273,12 +275,8 @@ class ReplayStream:
         if failure is not None and failure.cancelled:
             self._open = False
             await forever(self._wire)
-        await intercepted.wait(self._count_released())
+        await intercepted.wait(self._last)
         self._end()
-
-    def _count_released(self) -> int:
-        """Return how far the answer came: to its end, or as far as the agent read."""
-        return len(self._reply.cuts) if self._reply.closed else END
 
     def close(self) -> None:
         """The agent wants no more, or has had all."""

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.http.bodies import texts
@@ -87,10 +88,16 @@ class _Transports:
             if isinstance(transport, network) or (interception := find_interception()) is None:
                 return transport
             if reaches_out(transport, (SYNC, ASYNC)):
-                return _WholeTransport(interception, transport, self._send)
+                ways = {method: functools.partial(self._ask, interception, transport, method) for method in self._send}
+                return SimpleNamespace(**ways)
             return transport
 
         return _transport_for_url
+
+    def _ask(self, interception: Interception, transport: Any, method: str, request: Any) -> Any:
+        """Return the response of a transport that brings its own network client; what it does inside is its call."""
+        real = getattr(transport, method)
+        return self._send[method](interception, lambda _, sent: real(sent), (transport, request), {})
 
     def change(self, call: HttpCall, transport: Any, request: Any) -> tuple[tuple[Any, Any], dict[str, Any]]:
         """Return the arguments that send the request as `call`."""
@@ -136,27 +143,6 @@ class _Transports:
         if isinstance(error, self.library.HTTPError):
             error.request = request
         return error
-
-
-class _WholeTransport:
-    """In the place of a transport that brings its own network client: each of its requests is a call."""
-
-    def __init__(self, interception: Interception, transport: Any, send: dict[str, Callable[..., Any]]) -> None:
-        self._interception = interception
-        self._transport = transport
-        self._send = send
-
-    def handle_request(self, request: Any) -> Any:
-        return self._ask(SYNC, request)
-
-    def handle_async_request(self, request: Any) -> Any:
-        return self._ask(ASYNC, request)
-
-    def _ask(self, method: str, request: Any) -> Any:
-        def original(transport: Any, request: Any) -> Any:
-            return getattr(transport, method)(request)
-
-        return self._send[method](self._interception, original, (self._transport, request), {})
 
 
 def stream(response: Any, tee: Callable[[Any], Any]) -> Any:

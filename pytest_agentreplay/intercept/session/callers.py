@@ -65,16 +65,12 @@ def leave_body() -> None:
     _runs_body.clear()
 
 
-def list_codes_here() -> set[CodeType]:
-    """Return the code of every function on the stack, of a test's body that of the functions in it."""
-    return {frame.f_code for frame in _walk_body(sys._getframe(1))}
-
-
-def _walk_body(frame: FrameType | None) -> Iterator[FrameType]:
-    """Yield `frame` and those around it, as far as they belong to the body of the test."""
+def note_codes_here(codes: set[CodeType]) -> None:
+    """Add the code of every function on the stack to `codes`, of a test's body that of the functions in it."""
     outside = _runs_body[0] if _runs_body else None
-    while frame is not None and frame is not outside:
-        yield frame
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame is not outside:  # no generator: a recorded call walks some thirty frames
+        codes.add(frame.f_code)
         frame = frame.f_back
 
 

@@ -27,7 +27,7 @@ from pytest_agentreplay.intercept.session.agents import find_agent
 from pytest_agentreplay.intercept.session.callers import (
     find_agents_line,
     find_importing_module,
-    list_codes_here,
+    note_codes_here,
     read_span,
 )
 from pytest_agentreplay.intercept.session.other_plugins import is_sending_traces
@@ -178,7 +178,7 @@ class Interception:
                 intercepted = PendingCall(self, call_context, call, ticket)
                 intercepted.forward, intercepted._recorder = True, recorder
                 self.pending.open.add(intercepted)
-                self.observed.callers |= list_codes_here()
+                note_codes_here(self.observed.callers)
             case Replayed(exchange, ticket, compare, handed, early, hold):
                 if early is not None:
                     early(find_agents_line(self.root))
@@ -364,8 +364,12 @@ def find_for_http() -> Interception | None:
 
     That is what sends traces, and what a library asks for while it is imported: the guard refuses its connection.
     """
-    interception = find_interception() or _after
-    if interception is None or is_within_http():
+    # What `find_interception` and `is_within_http` tell, with one look: this stands before every request.
+    stamped = lanes.CALL_CONTEXT.get()
+    if stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES:
+        return None
+    interception = (cast("Interception", stamped.interception) if stamped is not None else _running) or _after
+    if interception is None:
         return None
     frame = sys._getframe(1)
     module, own = find_importing_module(frame)
