@@ -1,6 +1,6 @@
 """The nouns of an imported trace, whatever wrote it: what was asked of the model and of the tools, and what came back.
 
-Names are those of the OTel GenAI conventions. Messages are in the form of `providers.genai`. What a source does not
+Names are those of the OTel GenAI conventions. Messages are in the form of `providers.messages`. What a source does not
 hold stays empty and is told in `losses`; nothing is invented.
 """
 
@@ -44,8 +44,8 @@ class ModelCall:
     """One call of a model.
 
     `messages` (instructions included, as the role "system") and `reply` (None where none came) are in the form of
-    `providers.genai`, `tools` its tool definitions; `parameters` are all other fields of the request under the names of
-    its API. `dialect` is the API that was spoken, by its name in `providers` ("" unknown). `finish_reasons` and
+    `providers.messages`, `tools` its tool definitions; `parameters` are all other fields of the request under the names
+    of its API. `dialect` is the API that was spoken, by its name in `providers` ("" unknown). `finish_reasons` and
     `usage` are as the dialect reads them (`model.reading.ReplyReading`). `request` and `response` are what was on the
     wire, where the source holds the bytes or the whole JSON of them; `status` is that of HTTP, 0 unknown. Times are
     nanoseconds since the epoch, None unknown. `losses` are sentences for people: what of it could not be read.
