@@ -80,10 +80,8 @@ def _call(provider: str, function: Callable[..., Any], like: object, *arguments:
     """Return what a function of another package returns. Raises Unread if it raises, or returns what `like` is not."""
     try:
         result = function(*arguments)
-        if not isinstance(result, type(like)):
-            raise TypeError(f"it returned {type(result).__name__}, no {type(like).__name__}")  # noqa: TRY301
-        if isinstance(like, CallReading | ReplyReading):
-            _check_fields(result, like)
+        if wrong := _find_difference(result, like):
+            raise TypeError(wrong)
     except Exception as error:
         # Its kind and place alone: the message may quote what the agent has sent.
         frame = error.__traceback__ and error.__traceback__.tb_next
@@ -94,13 +92,16 @@ def _call(provider: str, function: Callable[..., Any], like: object, *arguments:
     return result
 
 
-def _check_fields(reading: Any, like: Any) -> None:
-    """Raise TypeError if a field of a reading is not of the type that it has in `like`."""
-    for field in fields(like):
-        value, expected = getattr(reading, field.name), type(getattr(like, field.name))
-        # A result may be anything: it is None in `like`.
+def _find_difference(result: object, like: object) -> str:
+    """Return how a result differs from `like` in its type or in those of its fields, "" if it does not."""
+    if not isinstance(result, type(like)):
+        return f"it returned {type(result).__name__}, no {type(like).__name__}"
+    for field in fields(like) if isinstance(like, CallReading | ReplyReading) else ():
+        value, expected = getattr(result, field.name), type(getattr(like, field.name))
+        # The result of a tool may be anything: it is None in `like`.
         if expected is not type(None) and not isinstance(value, expected):
-            raise TypeError(f"{field.name} is {type(value).__name__}, not {expected.__name__}")
+            return f"{field.name} is {type(value).__name__}, not {expected.__name__}"
+    return ""
 
 
 def _report(message: str, error: Exception | None = None) -> None:
