@@ -63,7 +63,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     blocks = IndexedPieces()
     for event in events:
         value = event.value or {}
-        block = blocks.at(value.get("index"))
+        block = blocks.find_piece(value.get("index"))
         match string(value.get("type")) or event.name:
             case "message_start":
                 message.update(obj(value.get("message")))
@@ -79,7 +79,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
             case name if name.endswith("xception"):
                 # Bedrock's frames name what went wrong by their type, "throttlingException".
                 message["error"] = {"type": name, "message": value.get("message")}
-    return {**message, "content": [_parse_input(obj(block)) for block in blocks.in_order()]}
+    return {**message, "content": [_parse_input(obj(block)) for block in blocks.list_pieces()]}
 
 
 def _parse_input(block: JsonObject) -> JsonObject:
@@ -122,7 +122,7 @@ def _write_result(result: ToolResult) -> Json:
 _FORM = (_write_text, _write_use, _write_result)
 
 
-def write_reply(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     return {
         "id": reply.id,
@@ -136,14 +136,14 @@ def write_reply(reply: ModelReply) -> JsonObject:
     }
 
 
-def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as the events of a stream, each block in one delta."""
-    return write_events((string(event["type"]), event) for event in list_events(reply))
+    return write_events((string(event["type"]), event) for event in list_events(reply, body))
 
 
-def list_events(reply: ModelReply) -> Iterator[JsonObject]:
+def list_events(reply: ModelReply, body: JsonObject) -> Iterator[JsonObject]:
     """Yield the events of a reply; Bedrock sends the same in frames."""
-    message = write_reply(reply)
+    message = write_reply(reply, body)
     yield {"type": "message_start", "message": {**message, "content": [], "stop_reason": None}}
     for index, block in enumerate(objects(message["content"])):
         is_text = block["type"] == "text"

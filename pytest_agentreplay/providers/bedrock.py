@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.providers.model_reply import Conversation, ModelReply, ToolResult
     from pytest_agentreplay.providers.streams import ServerSentEvent
 
+# A model id, or the ARN of a profile or prompt, which is quoted: it has slashes and colons in it.
 _MODEL = re.compile(r"/model/([^/]+)/[\w-]+/?$")
 _COUNTS = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
 
@@ -37,6 +38,7 @@ def is_request(body: JsonObject) -> bool:
 def read_call(body: JsonObject, url: Url) -> CallReading:
     """Read a request; `system` holds the blocks as sent."""
     config = obj(body.get("toolConfig"))
+    # What stands beside the tools (`toolChoice`) is a parameter.
     choice = rest(config, "tools")
     return read_request(
         body,
@@ -76,7 +78,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     blocks = IndexedPieces()
     for event in events:
         value = event.value or {}
-        block = blocks.at(value.get("contentBlockIndex"))
+        block = blocks.find_piece(value.get("contentBlockIndex"))
         match event.name:
             case "contentBlockStart":
                 block.update({name: dict(obj(start)) for name, start in obj(value.get("start")).items()})
@@ -85,8 +87,9 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
             case "messageStop" | "metadata":
                 reply.update(value)
             case name if name.endswith("xception"):
+                # A stream that has begun reports errors by the type of a frame, "throttlingException".
                 reply["error"] = {"type": name, "message": value.get("message")}
-    content: list[Json] = [_parse_input(obj(block)) for block in blocks.in_order()]
+    content: list[Json] = [_parse_input(obj(block)) for block in blocks.list_pieces()]
     return {**reply, "output": {"message": {"role": "assistant", "content": content}}}
 
 
@@ -130,7 +133,7 @@ def _write_result(result: ToolResult) -> Json:
 _FORM = (_write_text, _write_use, _write_result)
 
 
-def write_reply(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     content = reply.write_blocks(_FORM)
     read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
@@ -142,13 +145,13 @@ def write_reply(reply: ModelReply) -> JsonObject:
     }
 
 
-def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as frames, each block in one delta."""
-    return tuple(write_frame(kind, payload) for kind, payload in _list_events(reply))
+    return tuple(write_frame(kind, payload) for kind, payload in _list_events(reply, body))
 
 
-def _list_events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
-    body = write_reply(reply)
+def _list_events(reply: ModelReply, body: JsonObject) -> Iterator[tuple[str, JsonObject]]:
+    answer = write_reply(reply, body)
     yield "messageStart", {"role": "assistant"}
     for index, block in enumerate(objects(reply.write_blocks(_FORM))):
         at: JsonObject = {"contentBlockIndex": index}
@@ -158,8 +161,8 @@ def _list_events(reply: ModelReply) -> Iterator[tuple[str, JsonObject]]:
         for piece in reply.pieces(dump_json(use["input"]) if use else string(block["text"])):
             yield "contentBlockDelta", {**at, "delta": {"toolUse": {"input": piece}} if use else {"text": piece}}
         yield "contentBlockStop", at
-    yield "messageStop", {"stopReason": body["stopReason"]}
-    yield "metadata", {"usage": body["usage"], "metrics": body["metrics"]}
+    yield "messageStop", {"stopReason": answer["stopReason"]}
+    yield "metadata", rest(answer, "output", "stopReason")
 
 
 _PATH = "/model/[^/]+/converse(?:-stream)?"

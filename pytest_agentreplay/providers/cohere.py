@@ -37,6 +37,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
 def _count_tokens(usage: JsonObject) -> dict[str, int]:
     """What the model read and wrote, or else what is billed of it. The API gives counts as floats."""
     tokens = obj(usage.get("tokens")) or obj(usage.get("billed_units"))
+    # https://docs.cohere.com/reference/chat, ApiMeta: counts are numbers, and come as 12.0.
     read, written = (
         int(count) if isinstance(count, float) and count.is_integer() else count
         for count in (tokens.get("input_tokens"), tokens.get("output_tokens"))
@@ -59,14 +60,14 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
             case "message-start":
                 reply["id"] = value.get("id")
             case "content-start" | "content-delta":
-                grow(parts.at(index), obj(piece.get("content")))
+                grow(parts.find_piece(index), obj(piece.get("content")))
             case "tool-plan-delta":
                 grow(message, piece)
             case "tool-call-start" | "tool-call-delta":
-                grow(calls.at(index), obj(piece.get("tool_calls")))
+                grow(calls.find_piece(index), obj(piece.get("tool_calls")))
             case "message-end":
                 reply.update(delta)
-    return {**reply, "message": {**message, "content": parts.in_order(), "tool_calls": calls.in_order()}}
+    return {**reply, "message": {**message, "content": parts.list_pieces(), "tool_calls": calls.list_pieces()}}
 
 
 DIALECTS = (Dialect("cohere", "/v2/chat", "cohere", openai_chat.is_request, openai_chat.read_call, read_reply, join),)

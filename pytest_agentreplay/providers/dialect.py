@@ -39,8 +39,8 @@ class Writer(NamedTuple):
         base: The API's own host, "https://api.openai.com".
         path: Where a request goes. `{name}` stands for the model, `{quoted}` for the model and what stands before it.
         write_request: Makes the body of a request, without its parameters.
-        write_reply: Makes the body of a reply in one piece.
-        write_stream: Makes a reply as a stream, an item for each event; the second argument is the request's body.
+        write_reply: Makes the body of a reply in one piece; gets the body of the request, too.
+        write_stream: Makes a reply as a stream, an item for each event; gets the body of the request, too.
         stream_path: Where a request for a stream goes if the path names model and stream; "" if the body does.
         group: The field of the body in which the API wants its parameters; "" for the body itself.
         stream_type: The content type of a stream.
@@ -49,7 +49,7 @@ class Writer(NamedTuple):
     base: str
     path: str
     write_request: Callable[[Conversation], JsonObject]
-    write_reply: Callable[[ModelReply], JsonObject]
+    write_reply: Callable[[ModelReply, JsonObject], JsonObject]
     write_stream: Callable[[ModelReply, JsonObject], tuple[bytes, ...]]
     stream_path: str = ""
     group: str = ""
@@ -159,7 +159,7 @@ def make_reading(
 
 _FIELD = re.compile(r'\bname="([^"]*)"')
 _TEXTS = re.compile(r"text/|json|xml|javascript|x-www-form-urlencoded|event-stream", re.IGNORECASE)
-# One line of a terminal, three times: pages of HTML that proxies send as errors are longer.
+# Characters that are shown of an error that is no JSON: proxies send whole pages of HTML.
 _ERROR_TEXT = 300
 
 

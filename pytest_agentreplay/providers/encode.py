@@ -51,6 +51,7 @@ def request(
     body = writer.write_request(Conversation(tuple(map(take_apart, messages)), tuple(map(_tool, tools))))
     if not writer.stream_path:
         body = {"model": model, **body, **({"stream": True} if stream else {})}
+    # Gemini and Bedrock keep parameters in a group; a trace may have them there already.
     settings = dict(parameters or {})
     if writer.group and settings and writer.group not in settings:
         settings = {writer.group: settings}
@@ -98,7 +99,8 @@ def write(writer: Writer, reply: ModelReply, body: JsonObject, *, stream: bool) 
         chunks = writer.write_stream(reply, body)
         head = ("content-type", writer.stream_type)
         return HttpReply(200, "OK", headers=(head,), body=Body(b"".join(chunks)), cuts=tuple(map(len, chunks)))
-    data = dump_json(writer.write_reply(reply)).encode()
+    # In one chunk, as from a server that knows the length.
+    data = dump_json(writer.write_reply(reply, body)).encode()
     headers = (_JSON, ("content-length", str(len(data))))
     return HttpReply(200, "OK", headers=headers, body=Body(data), cuts=(len(data),))
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.providers.model_reply import Conversation, ModelReply, ToolResult
     from pytest_agentreplay.providers.streams import ServerSentEvent
 
+# "/models/NAME:verb", on Vertex "/publishers/google/models/NAME:verb" or "/endpoints/NUMBER:verb".
 _MODEL = re.compile(r"/([^/:]+):\w+$")
 SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
@@ -41,6 +42,7 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
     parts = objects(obj(body.get(system_at)).get("parts"))
     texts: tuple[Json, ...] = tuple(part["text"] for part in parts if "text" in part)
     tools, tools_at = arr(body.get("tools")), "$.tools" if "tools" in body else ""
+    # Most requests have one tool, which declares all functions: these are what people call the tools.
     alone = obj(tools[0]) if len(tools) == 1 else {}
     declared = next((name for name in _DECLARATIONS if isinstance(alone.get(name), list)), "")
     if declared and len(alone) == 1:
@@ -108,12 +110,12 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
         response.update(rest(chunk, "candidates"))
         for candidate in objects(chunk.get("candidates")):
             index = candidate.get("index")
-            kept = candidates.at(index if isinstance(index, int) else 0)
+            kept = candidates.find_piece(index if isinstance(index, int) else 0)
             parts = arr(obj(kept.setdefault("content", {"parts": []}))["parts"])
             kept.update(rest(candidate, "content"))
             for part in objects(obj(candidate.get("content")).get("parts")):
                 _add_part(parts, part)
-    return {**response, "candidates": candidates.in_order()}
+    return {**response, "candidates": candidates.list_pieces()}
 
 
 def _add_part(parts: list[Json], part: JsonObject) -> None:
@@ -124,7 +126,7 @@ def _add_part(parts: list[Json], part: JsonObject) -> None:
         parts.append(dict(part))
 
 
-# The API has no reason of its own for a reply that ends with calls.
+# https://ai.google.dev/api/generate-content#FinishReason: there is none for a reply that ends with calls.
 _ENDS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
@@ -155,7 +157,7 @@ def _write_result(result: ToolResult) -> Json:
 _FORM = (_write_text, _write_use, _write_result)
 
 
-def write_reply(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
     parts = reply.write_blocks(_FORM)
@@ -169,13 +171,13 @@ def _write_chunk(reply: ModelReply, parts: Sequence[Json], **ending: str) -> Jso
     return {"candidates": [candidate], "modelVersion": reply.model, "responseId": reply.id}
 
 
-def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
     chunks, last = [], reply
     if reply.in_pieces:
         parts = [*map(_write_text, reply.pieces(reply.text)), *map(_write_use, reply.uses)]
         chunks, last = [_write_chunk(reply, [part]) for part in parts], replace(reply, text="", uses=())
-    return write_events(("", chunk) for chunk in [*chunks, write_reply(last)])
+    return write_events(("", chunk) for chunk in [*chunks, write_reply(last, body)])
 
 
 _PATH = ":(?:generate|streamGenerate)Content"

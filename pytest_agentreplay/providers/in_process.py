@@ -186,6 +186,7 @@ def _list_chunks(value: Any) -> Iterator[Chunk]:
                 yield single
 
 
+# Where the parts of a chunk stand: at hand, one level in, and in the metadata there (LangChain's documents in a node).
 def _read_chunk(value: Any, score: float | None = None) -> Chunk | None:
     """One chunk: an object with its parts at hand or one level in, or a bare text; None for what is neither."""
     if isinstance(value, str):
@@ -213,6 +214,7 @@ def _read_pair(pair: Any) -> Chunk | None:
 def _read_columns(table: dict[str, Any]) -> Iterator[Chunk]:
     """Chroma's answer: a list for each column, within one list for each query where several could be asked."""
     ids = table["ids"]
+    # https://docs.trychroma.com/docs/querying-collections: `query` gives a list for each query, `get` one for all.
     if not (ids and isinstance(ids[0], list)):
         table, ids = {name: [column] for name, column in table.items()}, [ids]
     for row, mine in enumerate(ids):
@@ -234,6 +236,7 @@ def _read_matrices(value: list[Any] | tuple[Any, ...]) -> list[tuple[float, int]
     if not scores or len(scores) != len(indexes):
         return None
     cells = (cell for pair in zip(scores, indexes, strict=True) for cell in zip(*pair, strict=False))
+    # Where faiss has fewer neighbours than are asked for, it fills the row with -1.
     return [(score, int(index)) for score, index in cells if index != -1]
 
 

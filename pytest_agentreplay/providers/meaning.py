@@ -180,7 +180,8 @@ def _list_statements(reading: CallReading) -> list[Json]:
     answered: set[int] = set()
     for message in normalize_conversation(reading):
         role, parts = string(message.get("role")), objects(message["parts"])
-        if role == "tool":  # what a user says beside results stands behind them
+        if role == "tool":
+            # What a user says beside results stands behind them.
             role = "user"
             parts.sort(key=lambda part: part.get("type") != "tool_call_response")
         for part in parts:
@@ -218,7 +219,7 @@ def _find_call(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Col
 
 def _result(part: JsonObject, dialect: str) -> Json:
     result = part.get("response")
-    # Gemini takes objects only: its SDK wraps everything else.
+    # Gemini takes objects only: google-genai wraps everything else (`types.FunctionResponse`).
     wrapped = dialect == "gemini" and isinstance(result, dict) and result.keys() == {"result"}
     return parse_text(obj(result)["result"]) if wrapped else result
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 _PIECE = re.compile(r"\s*\S+|\s+$")
 
 End: TypeAlias = Literal["stop", "tools", "length", "filter"]
+# The words of all dialects: no two of them mean different things by one.
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"})
 _FILTER = frozenset({"content_filter", "refusal", "SAFETY", "guardrail_intervened", "content_filtered"})
 
@@ -137,7 +138,7 @@ def take_apart(message: JsonObject) -> Spoken:
 
 def make_stamp(message: JsonObject) -> str:
     """Return what stands for the id of a message that has none."""
-    # 96 bits: the longest ids of the APIs have some 24 letters.
+    # 96 bits: no two messages of a run have the same.
     return digest(canonical(message))[:24]
 
 

@@ -50,6 +50,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text=string(message.get("content")) or string(body.get("response")),
         finish=[string(body.get("done_reason"))],
         usage=token_counts(body.get("prompt_eval_count"), body.get("eval_count")),
+        # A reply has no id: one that two replies shared would be taken for wiring.
         response_id="",
         ids=(),
     )
@@ -69,6 +70,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     return {**reply, "message": message}
 
 
+# Its embeddings are in `vectors`.
 DIALECTS = (
     Dialect("ollama_chat", "/api/chat", "ollama", openai_chat.is_request, read_chat, read_reply, join),
     Dialect("ollama_generate", "/api/generate", "ollama", is_generate, read_generate, read_reply, join),

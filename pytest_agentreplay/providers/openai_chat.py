@@ -90,11 +90,11 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
         completion.update({name: value for name, value in chunk.items() if name != "choices" and value is not None})
         for choice in objects(chunk.get("choices")):
             index = choice.get("index")
-            kept = choices.at(index if isinstance(index, int) else 0)
+            kept = choices.find_piece(index if isinstance(index, int) else 0)
             if choice.get("finish_reason"):
                 kept["finish_reason"] = choice["finish_reason"]
             _add_delta(obj(kept.setdefault("message", {})), obj(choice.get("delta")))
-    return {**completion, "choices": choices.in_order()}
+    return {**completion, "choices": choices.list_pieces()}
 
 
 def _add_delta(message: JsonObject, delta: JsonObject) -> None:
@@ -157,7 +157,7 @@ def write_call(use: ToolUse, arguments: str | None = None) -> JsonObject:
     return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
 
 
-def write_reply(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.uses:

@@ -70,7 +70,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
     for event in events:
         value = event.value or {}
         kind = string(value.get("type")) or event.name
-        item = items.at(value.get("output_index"))
+        item = items.find_piece(value.get("output_index"))
         match kind:
             case "error":
                 response.setdefault("error", value)
@@ -84,7 +84,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
                 item["input"] = string(item.get("input")) + string(value.get("delta"))
             case _ if kind in _ENDS or isinstance(value.get("response"), dict):
                 response.update(obj(value.get("response")))
-    return response if response.get("output") else {**response, "output": items.in_order()}
+    return response if response.get("output") else {**response, "output": items.list_pieces()}
 
 
 def _add_text(item: JsonObject, value: JsonObject) -> None:
@@ -116,7 +116,7 @@ def _write_items(message: Spoken) -> Iterator[JsonObject]:
         yield {"type": "function_call", "call_id": use.id, "name": use.name, "arguments": as_text(use.arguments)}
 
 
-def write_reply(reply: ModelReply) -> JsonObject:
+def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     reason = {"length": "max_output_tokens", "filter": "content_filter"}.get(reply.end)
     input_tokens, output_tokens = reply.tokens("input_tokens"), reply.tokens("output_tokens")
@@ -156,14 +156,14 @@ def _write_output(reply: ModelReply) -> Iterator[JsonObject]:
         yield {**call, "name": use.name, "arguments": as_text(use.arguments)}
 
 
-def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as the events of a stream, each text and each tool call in one delta."""
-    events = enumerate(_list_events(reply))
+    events = enumerate(_list_events(reply, body))
     return write_events((name, {"type": name, "sequence_number": number, **data}) for number, (name, data) in events)
 
 
-def _list_events(reply: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
-    response = write_reply(reply)
+def _list_events(reply: ModelReply, body: JsonObject) -> Iterator[tuple[str, dict[str, Any]]]:
+    response = write_reply(reply, body)
     begun = {**response, "status": "in_progress", "output": [], "usage": None}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}

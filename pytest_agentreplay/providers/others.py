@@ -81,7 +81,7 @@ def _call(provider: str, function: Callable[..., Any], like: object, *arguments:
     try:
         result = function(*arguments)
         if wrong := _find_difference(result, like):
-            raise TypeError(wrong)
+            raise TypeError(wrong)  # noqa: TRY301
     except Exception as error:
         # Its kind and place alone: the message may quote what the agent has sent.
         frame = error.__traceback__ and error.__traceback__.tb_next
@@ -113,4 +113,4 @@ def _report(message: str, error: Exception | None = None) -> None:
         note_fault(error or ValueError(message))
         return
     # Shown, not raised: `-W error` would throw it into the agent that has made the call.
-    warnings.showwarning(UserWarning(message), UserWarning, __file__, 1)
+    warnings.showwarning(UserWarning(message), UserWarning, __file__, 1, line="")

@@ -44,6 +44,7 @@ def _list_lines(role: str, message: JsonObject) -> list[str]:
 
 def _show_block(block: Json) -> str:
     """A block as text; "" for the calls and results of tools, which have lines of their own."""
+    # A text may be the data URL of a picture.
     if isinstance(block, str):
         return str(media.read_media(block) or block)
     fields = obj(block)

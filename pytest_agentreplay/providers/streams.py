@@ -166,11 +166,11 @@ def grow(target: JsonObject, piece: JsonObject) -> None:
 class IndexedPieces(dict[int, "JsonObject"]):
     """What the events of a stream say by an index: blocks, choices, output items."""
 
-    def at(self, index: Any) -> JsonObject:
+    def find_piece(self, index: Any) -> JsonObject:
         """Return what has come under an index; a new object for an event without one, which is about none of them."""
         return self.setdefault(index, {}) if isinstance(index, int) else {}
 
-    def in_order(self) -> list[Json]:
+    def list_pieces(self) -> list[Json]:
         """Return the objects by their index."""
         return [self[index] for index in sorted(self)]
 

@@ -9,14 +9,15 @@ import struct
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.demo.script import OTHERS, OtherApi, count_tokens, fresh
+from pytest_agentreplay.cli.demo.script import OTHERS, count_tokens, fresh
 from pytest_agentreplay.providers import anthropic
+from pytest_agentreplay.providers.dialect import Writer
 from pytest_agentreplay.providers.lenient import dump_json
 from pytest_agentreplay.providers.openai_chat import write_call
 from pytest_agentreplay.providers.streams import write_events, write_frame
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.providers.model_reply import ModelReply
 
@@ -107,7 +108,7 @@ def _part(index: int, **message: Any) -> dict[str, Any]:
 
 def invoke_stream(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
     """The events of a Messages stream, each as base64 in a frame."""
-    texts = (json.dumps(event).encode() for event in anthropic.list_events(reply))
+    texts = (json.dumps(event).encode() for event in anthropic.list_events(reply, {}))
     return tuple(write_frame("chunk", {"bytes": base64.b64encode(text).decode()}) for text in texts)
 
 
@@ -164,16 +165,21 @@ def rerank(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
     return {"id": fresh(""), "results": results, "meta": {"billed_units": {"search_units": 1}}}
 
 
+def writes(write: Callable[..., Any], stream: Callable[..., Any] | None = None, kind: str = "") -> Writer:
+    """Return the writer of replies alone; an API that does not stream answers in one piece."""
+    return Writer("", "", lambda _: {}, write, stream or write, stream_type=kind)
+
+
 FRAMES, LINES, EVENTS = "application/vnd.amazon.eventstream", "application/x-ndjson", "text/event-stream; charset=utf-8"
 OTHERS += [
-    OtherApi("/invoke-with-response-stream", chat, invoke_stream, FRAMES),
-    OtherApi("/api/chat", chat, stream_chat, LINES),
-    OtherApi("/api/generate", generate, stream_generate, LINES),
-    OtherApi("/v2/chat", cohere_chat, stream_cohere_chat, EVENTS),
-    OtherApi(":(embedContent|batchEmbedContents)", embed_contents),
-    OtherApi(":predict", predict),
-    OtherApi("/api/embed", embed_input),
-    OtherApi("/v2/embed", embed_texts),
-    OtherApi("/rerank", rerank),
-    OtherApi("/embeddings", embeddings),
+    ("/invoke-with-response-stream", writes(chat, invoke_stream, FRAMES)),
+    ("/api/chat", writes(chat, stream_chat, LINES)),
+    ("/api/generate", writes(generate, stream_generate, LINES)),
+    ("/v2/chat", writes(cohere_chat, stream_cohere_chat, EVENTS)),
+    (":(embedContent|batchEmbedContents)", writes(embed_contents)),
+    (":predict", writes(predict)),
+    ("/api/embed", writes(embed_input)),
+    ("/v2/embed", writes(embed_texts)),
+    ("/rerank", writes(rerank)),
+    ("/embeddings", writes(embeddings)),
 ]

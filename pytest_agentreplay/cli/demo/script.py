@@ -10,7 +10,7 @@ import os
 import re
 import time
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.model.reading import ToolUse
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.model.reading import CallReading
+    from pytest_agentreplay.providers.dialect import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,21 +140,8 @@ def count_tokens(value: Any) -> int:
     return max(1, len(json.dumps(value)) // 4)
 
 
-class OtherApi(NamedTuple):
-    """What a server says at paths that end with `path` and that no dialect is written for.
-
-    `write` makes the body of a reply, `stream` the events of one; both take the request's body, too. Without `stream`
-    every reply is in one piece.
-    """
-
-    path: str
-    write: Callable[[ModelReply, JsonObject], Any]
-    stream: Callable[[ModelReply, JsonObject], tuple[bytes, ...]] | None = None
-    type: str = ""
-
-
-OTHERS: list[OtherApi] = []
-"""Further APIs that the server speaks; tests add theirs."""
+OTHERS: list[tuple[str, Writer]] = []
+"""Further APIs that the server speaks, by the end of their path; tests add theirs."""
 
 # How the ids of replies and of tool calls begin. Gemini gives calls no ids, as it often does.
 _PREFIXES = {
@@ -175,16 +163,14 @@ def write_answer(path: str, body: Any, say: Say) -> tuple[str, tuple[bytes, ...]
     dialect = next(iter((*list_dialects(end), *list_dialects(f"/v1{end}"))), None)
     if dialect is None or not isinstance(body, dict):
         return None
-    api = next((api for api in OTHERS if re.search(f"{api.path}$", end)), None)
-    if writer := dialect.writer:
-        api = api or OtherApi("", lambda reply, _: writer.write_reply(reply), writer.write_stream, writer.stream_type)
-    if api is None:
+    writer = next((writer for pattern, writer in OTHERS if re.search(f"{pattern}$", end)), dialect.writer)
+    if writer is None:
         return None
     reading = dialect.read_call(body, url)
     reply = make_reply(dialect.name, reading, body, say)
-    if reading.stream and api.stream is not None:
-        return api.type, api.stream(reply, body)
-    return "", (dump_json(api.write(reply, body)).encode(),)
+    if reading.stream:
+        return writer.stream_type, writer.write_stream(reply, body)
+    return "", (dump_json(writer.write_reply(reply, body)).encode(),)
 
 
 def make_reply(dialect: str, reading: CallReading, body: JsonObject, say: Say) -> ModelReply:
