@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         wrap,
     )
     from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
-    from pytest_agentreplay.providers.genai import message
+    from pytest_agentreplay.providers.messages import normalize_message
     from pytest_agentreplay.traces.assembling import whole
     from pytest_agentreplay.traces.formats import Format, Opened
     from pytest_agentreplay.traces.reading import traces
@@ -43,7 +43,7 @@ __all__ = [
     "field_codecs",
     "intercept_tool",
     "json_call",
-    "message",
+    "normalize_message",
     "traces",
     "whole",
     "wrap",
@@ -54,7 +54,7 @@ _MODULES = {
     "intercept.http.clients": ("HttpClient", "wrap_http"),
     "intercept.tools.framework": ("FrameworkTool", "copy_tool", "field_codecs", "intercept_tool", "wrap"),
     "model.exchanges": ("Body", "HttpCall", "HttpReply"),
-    "providers.genai": ("message",),
+    "providers.messages": ("normalize_message",),
     "traces.assembling": ("whole",),
     "traces.formats": ("Format", "Opened"),
     "traces.reading": ("traces",),

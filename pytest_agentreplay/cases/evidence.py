@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from pytest_agentreplay.cases import turn
 from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments
 from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.lenient import objects
+from pytest_agentreplay.providers.messages import normalize_conversation
 from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _asked_for(turns: Sequence[TurnView]) -> Iterator[ToolCallView]:
         str(part.get("id", "")): part
         for it in turns
         if it.request is not None
-        for message in genai.conversation(it.request)
+        for message in normalize_conversation(it.request)
         for part in objects(message.get("parts"))
         if part.get("type") == "tool_call_response"
     }

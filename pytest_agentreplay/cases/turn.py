@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.exchanges import Failure, FramesReply, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import tool_of, turns
-from pytest_agentreplay.providers import genai, json_rpc
+from pytest_agentreplay.providers import json_rpc
+from pytest_agentreplay.providers.lenient import parse_text
 from pytest_agentreplay.values.deserializer import to_plain
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def retrieval(call: ToolCall, x: Exchange, turn: int, reader: Reader) -> Retriev
 
 def parsed_arguments(value: Json) -> dict[str, object]:
     """Return a model's tool arguments as values; text that is no JSON object stands under ""."""
-    tree = genai.parsed(value)
+    tree = parse_text(value)
     return dict(tree) if isinstance(tree, dict) else {"": tree}
 
 

@@ -15,7 +15,8 @@ from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale,
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import is_model
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import normalize_tools
 from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
 from pytest_agentreplay.runs.redact.chosen_policy import in_force
 from pytest_agentreplay.settings.parsers import stale_of, tools_of
@@ -194,7 +195,7 @@ def list_parameters(function: Function) -> frozenset[str]:
 def compare_schemas(run: Run, tools: ProjectTools) -> Iterator[StaleFact]:
     """Yield the arguments of frozen tools that the model was told of, and that their functions do not take any more."""
     models = [x.call for x in run.exchanges if x.parent is None and is_model(x.call, READER)]
-    for schema in genai.tools(READER.read_call(models[-1]).tools) if models else ():
+    for schema in normalize_tools(READER.read_call(models[-1]).tools) if models else ():
         name, parameters = str(schema.get("name")), schema.get("parameters")
         accepted = tools.parameters.get(name)
         properties = parameters.get("properties") if isinstance(parameters, dict) else None

@@ -14,8 +14,9 @@ from pytest_agentreplay.compare.matching.address import content, split
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
 from pytest_agentreplay.providers import json_rpc, openai_responses, stream_json
-from pytest_agentreplay.providers.dialect import read_request
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string, token_counts, unique
+from pytest_agentreplay.providers.dialect import name_place, read_request
+from pytest_agentreplay.providers.gemini import SYSTEM
+from pytest_agentreplay.providers.lenient import arr, first, obj, objects, rest, string, token_counts, unique
 from pytest_agentreplay.providers.streams import ServerSentEvent
 
 if TYPE_CHECKING:
@@ -44,9 +45,10 @@ class FrameDialect(NamedTuple):
         return re.search(self.path, url.path) is not None
 
 
-# OpenAI's events over a WebSocket: Realtime, and Responses. A `response.create` begins a model turn. Realtime keeps the
+# OpenAI's events over a WebSocket: Realtime and Responses. A `response.create` begins a model turn. Realtime keeps the
 # conversation on the server, so an event carries what it adds to it; a Responses event is a Responses request. What
 # comes back are the events of one response, or of several.
+# https://platform.openai.com/docs/api-reference/realtime-client-events
 
 CLIENT_IDS = ("$.event_id", "$.item.id", "$.previous_item_id")
 CLIENT_REFS = ("$.item_id",)
@@ -70,36 +72,24 @@ def read_client_event(body: JsonObject, url: Url) -> CallReading:
     kind = string(body.get("type"))
     if kind == "response.create":
         return _read_response_create(body, url)
-    model = _model(url)
     if kind in {"session.update", "transcription_session.update"}:
         session = obj(body.get("session"))
-        return read_request(
+        reading = read_request(
             session,
             system_in="instructions",
             messages_in="",
             path="$.session",
-            kind="http",
-            name="",
-            operation=kind,
-            model=string(session.get("model")) or model,
+            model=string(session.get("model")) or _model(url),
             parameters=rest(session, "instructions", "tools"),
             stream=False,
-            client_ids=CLIENT_IDS,
-            client_refs=CLIENT_REFS,
         )
-    item = obj(body.get("item"))
-    messages: tuple[Json, ...] = (item,) if item and string(item.get("type")) == "message" else ()
-    return CallReading(
-        kind="http",
-        name="",
-        operation=kind,
-        model=model,
-        parameters=rest(body, "type"),
-        messages=messages,
-        messages_at="$.item" if messages else "",
-        client_ids=CLIENT_IDS,
-        client_refs=CLIENT_REFS,
-    )
+    else:
+        item = obj(body.get("item"))
+        is_message = string(item.get("type")) == "message"
+        reading = CallReading("http", "", model=_model(url), parameters=rest(body, "type"))
+        reading = replace(reading, messages=(item,), messages_at="$.item") if is_message else reading
+    marks: dict[str, Any] = {"client_ids": CLIENT_IDS, "client_refs": CLIENT_REFS}
+    return replace(reading, kind="http", name="", operation=kind, **marks)
 
 
 def _read_response_create(body: JsonObject, url: Url) -> CallReading:
@@ -139,55 +129,48 @@ def _model(url: Url) -> str:
     return next((value for name, value in url.query if name in {"model", "deployment"}), "")
 
 
-# Gemini live: `setup`, then content, speech and tool results of the agent; field names in either spelling. Finished
-# content, a text, and the results of tools begin a model turn. The model's name is in the setup alone.
+# Gemini live (https://ai.google.dev/api/live): `setup`, then content, speech and tool results of the agent; field names
+# in either spelling. Finished content, a text, and the results of tools begin a model turn. The model's name is in the
+# setup alone.
 
 _GEMINI_LIVE = "gemini live"
-_CONTENT = ("clientContent", "client_content", "realtimeInput", "realtime_input", "toolResponse", "tool_response")
-_GEMINI_KINDS = frozenset({"setup", *_CONTENT})
+# The messages of the agent, and the field of each in which what is said to the model stands.
+_LIVE_FIELDS = {
+    "clientContent": ("turns",),
+    "client_content": ("turns",),
+    "realtimeInput": ("text",),
+    "realtime_input": ("text",),
+    "toolResponse": ("functionResponses", "function_responses"),
+    "tool_response": ("functionResponses", "function_responses"),
+    "setup": (),
+}
 
 
 def fits_live(body: JsonObject) -> bool:
-    """Whether a message is one of the agent's."""
-    return any(name in _GEMINI_KINDS for name in body)
+    """Return whether a message is one of the agent's."""
+    return bool(first(body, _LIVE_FIELDS))
 
 
 def read_live_call(body: JsonObject, _url: Url) -> CallReading:
     """Read a message."""
-    name = next(name for name in body if name in _GEMINI_KINDS)
+    name = next(name for name in body if name in _LIVE_FIELDS)
     inner, path = obj(body[name]), f"$.{name}"
-    match name:
-        case "setup":
-            return _read_setup(inner, path)
-        case "clientContent" | "client_content":
-            turns = tuple(arr(inner.get("turns")))
-            begins = _get(inner, "turnComplete") is not False
-            return _make_turn(turns, f"{path}.turns" if turns else "", rest(inner, "turns"), begins=begins)
-        case "toolResponse" | "tool_response":
-            field = "functionResponses" if "functionResponses" in inner else "function_responses"
-            response = inner.get(field)
-            results: tuple[Json, ...] = tuple(arr(response)) or ((response,) if response else ())
-            return _make_turn(results, f"{path}.{field}" if results else "", rest(inner, field), begins=True)
-        case _:
-            text = inner.get("text")
-            messages: tuple[Json, ...] = (text,) if isinstance(text, str) else ()
-            return _make_turn(messages, f"{path}.text" if messages else "", rest(inner, "text"), begins=bool(messages))
-
-
-def _read_setup(setup: JsonObject, path: str) -> CallReading:
-    system = next((name for name in ("systemInstruction", "system_instruction") if name in setup), "")
-    more: dict[str, Any] = {"kind": "http", "name": "", "operation": "setup", "stream": False}
-    return read_request(setup, system_in=system, messages_in="", path=path, **more)
-
-
-def _make_turn(messages: tuple[Json, ...], path: str, parameters: JsonObject, *, begins: bool) -> CallReading:
+    if name == "setup":
+        more: dict[str, Any] = {"kind": "http", "name": "", "operation": "setup", "stream": False}
+        return read_request(inner, system_in=first(inner, SYSTEM), messages_in="", path=path, **more)
+    fields = _LIVE_FIELDS[name]
+    field = first(inner, fields)
+    value = inner.get(field)
+    # One result need not stand in a list; speech and pictures are no messages.
+    messages = tuple(arr(value)) or ((value,) if isinstance(value, str | dict) and value else ())
+    begins = {"turns": _get(inner, "turnComplete") is not False, "text": bool(messages)}.get(fields[0], True)
     return CallReading(
         kind="model" if begins else "http",
         name=_GEMINI_LIVE if begins else "",
         operation="generate_content",
-        parameters=parameters,
+        parameters=rest(inner, field),
         messages=messages,
-        messages_at=path,
+        messages_at=f"{path}.{field}" if messages else "",
     )
 
 
@@ -267,11 +250,9 @@ def read_call(call: FrameCall, url: Url) -> CallReading:
 
 
 def _name(call: FrameCall, url: Url, what: str) -> str:
-    if call.boundary == "process":  # its command line holds whole prompts
-        program = url.path.partition(" ")[0]
-        return f"{call.method} {program}{f' {what}' if what else ''}"
-    where = url.host if url.loopback or url.port is None else f"{url.host}:{url.port}"
-    return f"{call.method} {where}{url.path}{f' {what}' if what else ''}"
+    # The command line of a process holds whole prompts: its program alone is shown.
+    place = url.path.partition(" ")[0] if call.boundary == "process" else name_place(url)
+    return f"{call.method} {place} {what}".rstrip(" ")
 
 
 def read_reply(call: WireCall, url: Url, reply: FramesReply) -> ReplyReading:
@@ -289,6 +270,7 @@ def error_of(reply: FramesReply) -> str:
     if reply.failure is not None:
         return f"{reply.failure.type}: {reply.failure.message}".rstrip(": ")
     closed = reply.closed
+    # RFC 6455, section 7.4.1: 1000 is a normal end, 1001 a peer that goes away.
     if closed is None or closed.by_agent or closed.code in {None, 0, 1000, 1001}:
         return ""
     return f"closed ({closed.code}): {closed.reason}".rstrip(": ")

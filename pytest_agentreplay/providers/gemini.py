@@ -1,7 +1,8 @@
 """Gemini's generateContent, on its own host and on Vertex; read and written.
 
 The model stands in the path, and so does whether the reply is streamed. Fields come in camelCase, or in snake_case from
-those who write the JSON by hand: the API takes both.
+those who write the JSON by hand: the API takes both, as protobuf's JSON mapping says.
+The API: https://ai.google.dev/api/generate-content.
 """
 
 from __future__ import annotations
@@ -10,23 +11,23 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.model.reading import ReplyReading, ToolUse
-from pytest_agentreplay.providers import model_reply
-from pytest_agentreplay.providers.dialect import Dialect, read_request
-from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest, string, token_counts, unique
+from pytest_agentreplay.providers.dialect import Dialect, Writer, make_reading, read_request
+from pytest_agentreplay.providers.lenient import add_counts, arr, first, obj, objects, rest, string, token_counts
+from pytest_agentreplay.providers.messages import find_tool_uses
+from pytest_agentreplay.providers.streams import IndexedPieces, write_events
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.compare.matching.address import Url
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.model.reading import CallReading
-    from pytest_agentreplay.providers.model_reply import ModelReply
+    from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
+    from pytest_agentreplay.providers.model_reply import Conversation, ModelReply, ToolResult
     from pytest_agentreplay.providers.streams import ServerSentEvent
 
-MODEL = re.compile(r"/([^/:]+):\w+$")
-VERTEX = ("/publishers/", "/projects/")
-_SYSTEM = ("systemInstruction", "system_instruction")
+# "/models/NAME:verb", on Vertex "/publishers/google/models/NAME:verb" or "/endpoints/NUMBER:verb".
+_MODEL = re.compile(r"/([^/:]+):\w+$")
+SYSTEM = ("systemInstruction", "system_instruction")
 _DECLARATIONS = ("functionDeclarations", "function_declarations")
 
 
@@ -36,12 +37,12 @@ def is_request(body: JsonObject) -> bool:
 
 
 def read_call(body: JsonObject, url: Url) -> CallReading:
-    """Read a request; the only declarations of functions stand for the tools where there is nothing beside them."""
-    model = model_of(url)
-    system_at = next((name for name in _SYSTEM if name in body), "")
+    """Read a request; the only declarations of functions stand for the tools if there is nothing beside them."""
+    system_at = first(body, SYSTEM)
     parts = objects(obj(body.get(system_at)).get("parts"))
     texts: tuple[Json, ...] = tuple(part["text"] for part in parts if "text" in part)
     tools, tools_at = arr(body.get("tools")), "$.tools" if "tools" in body else ""
+    # Most requests have one tool, which declares all functions: these are what people call the tools.
     alone = obj(tools[0]) if len(tools) == 1 else {}
     declared = next((name for name in _DECLARATIONS if isinstance(alone.get(name), list)), "")
     if declared and len(alone) == 1:
@@ -49,12 +50,12 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
     alone_texts: dict[str, Any] = {"system": texts} if len(texts) == len(parts) > 0 else {}
     return read_request(
         body,
-        model=model,
+        model=model_of(url),
         system_in=system_at,
         messages_in="contents",
         provider=provider_of(url),
         operation="generate_content",
-        parameters=rest(body, "contents", "tools", *_SYSTEM),
+        parameters=rest(body, "contents", "tools", *SYSTEM),
         tools=tuple(tools),
         tools_at=tools_at,
         stream=":stream" in url.path,
@@ -63,58 +64,61 @@ def read_call(body: JsonObject, url: Url) -> CallReading:
 
 
 def model_of(url: Url) -> str:
-    """The model that a path names."""
-    match = MODEL.search(url.path.rstrip("/"))
+    """Return the model that a path names, "" if it names none."""
+    match = _MODEL.search(url.path.rstrip("/"))
     return match[1] if match else ""
 
 
 def provider_of(url: Url) -> str:
-    """Vertex where the path is of its kind, else "": the host or the dialect says it."""
-    return "gcp.vertex_ai" if any(part in url.path for part in VERTEX) else ""
-
-
-def tool_use(part: JsonObject) -> ToolUse | None:
-    """A part as a tool call; None for any other. The id is "" where the API gives none."""
-    call = part.get("functionCall", part.get("function_call"))
-    if not isinstance(call, dict):
-        return None
-    return ToolUse(string(call.get("id")), string(call.get("name")), call.get("args"))
+    """Return Vertex if the path is of its kind, else "": the host or the dialect names the provider."""
+    return "gcp.vertex_ai" if "/publishers/" in url.path or "/projects/" in url.path else ""
 
 
 def read_reply(body: JsonObject) -> ReplyReading:
     """Read a whole response. Thoughts are no text."""
     candidates = objects(body.get("candidates"))
-    parts = [part for candidate in candidates for part in objects(obj(candidate.get("content")).get("parts"))]
-    uses = tuple(use for part in parts if (use := tool_use(part)))
+    contents = [obj(candidate.get("content")) for candidate in candidates]
+    parts = [part for content in contents for part in objects(content.get("parts"))]
     blocked = string(obj(body.get("promptFeedback")).get("blockReason"))
-    return ReplyReading(
+    return make_reading(
+        body,
+        (use for content in contents for use in find_tool_uses(content)),
         text="".join(string(part.get("text")) for part in parts if not part.get("thought")),
-        tool_uses=uses,
-        finish_reasons=unique([blocked, *(string(candidate.get("finishReason")) for candidate in candidates)]),
-        usage=_usage(obj(body.get("usageMetadata"))),
+        finish=[blocked, *(string(candidate.get("finishReason")) for candidate in candidates)],
+        usage=_count_tokens(obj(body.get("usageMetadata"))),
         response_id=string(body.get("responseId")),
         model=string(body.get("modelVersion")),
-        ids=unique([string(body.get("responseId")), *(use.id for use in uses)]),
+    )
+
+
+def _count_tokens(usage: JsonObject) -> dict[str, int]:
+    """Thoughts count as output and the results of the server's own tools as input, as the conventions ask."""
+    return token_counts(
+        add_counts(usage, "promptTokenCount", "toolUsePromptTokenCount"),
+        add_counts(usage, "candidatesTokenCount", "thoughtsTokenCount"),
+        cache_read=usage.get("cachedContentTokenCount"),
+        reasoning=usage.get("thoughtsTokenCount"),
     )
 
 
 def join(events: Iterable[ServerSentEvent]) -> JsonObject:
-    """The response that a stream of partial ones amounts to; neighbouring texts are one part."""
+    """Return the response that a stream of partial ones amounts to; neighbouring texts are one part."""
     response: JsonObject = {}
-    candidates: dict[int, JsonObject] = {}
+    candidates = IndexedPieces()
     for event in events:
         chunk = event.value or {}
         response.update(rest(chunk, "candidates"))
         for candidate in objects(chunk.get("candidates")):
             index = candidate.get("index")
-            kept = candidates.setdefault(index if isinstance(index, int) else 0, {"content": {"parts": []}})
+            kept = candidates.find_piece(index if isinstance(index, int) else 0)
+            parts = arr(obj(kept.setdefault("content", {"parts": []}))["parts"])
             kept.update(rest(candidate, "content"))
             for part in objects(obj(candidate.get("content")).get("parts")):
-                _add(arr(obj(kept["content"])["parts"]), part)
-    return {**response, "candidates": [candidates[index] for index in sorted(candidates)]}
+                _add_part(parts, part)
+    return {**response, "candidates": candidates.list_pieces()}
 
 
-def _add(parts: list[Json], part: JsonObject) -> None:
+def _add_part(parts: list[Json], part: JsonObject) -> None:
     last = obj(parts[-1]) if parts else {}
     if isinstance(part.get("text"), str) and "text" in last and last.get("thought") == part.get("thought"):
         last["text"] = string(last["text"]) + string(part["text"])
@@ -122,78 +126,66 @@ def _add(parts: list[Json], part: JsonObject) -> None:
         parts.append(dict(part))
 
 
-def _usage(usage: JsonObject) -> dict[str, int]:
-    """Thoughts count as output and the results of the server's own tools as input, as the conventions ask."""
-    input_counts = counts((name, usage.get(name)) for name in ("promptTokenCount", "toolUsePromptTokenCount"))
-    output_counts = counts((name, usage.get(name)) for name in ("candidatesTokenCount", "thoughtsTokenCount"))
-    return token_counts(
-        sum(input_counts.values()) if input_counts else None,
-        sum(output_counts.values()) if output_counts else None,
-        cache_read=usage.get("cachedContentTokenCount"),
-        reasoning=usage.get("thoughtsTokenCount"),
-    )
-
-
-DIALECTS = (
-    Dialect("gemini", r":(?:generate|streamGenerate)Content", "gcp.gemini", is_request, read_call, join, read_reply),
-)
-
-
-BASE = "https://generativelanguage.googleapis.com"
-PATH = "/v1beta/models/{name}:generateContent"
-STREAM_PATH = "/v1beta/models/{name}:streamGenerateContent?alt=sse"
+# https://ai.google.dev/api/generate-content#FinishReason: there is none for a reply that ends with calls.
 _ENDS = {"stop": "STOP", "tools": "STOP", "length": "MAX_TOKENS", "filter": "SAFETY"}
 
 
-def request_body(messages: Sequence[JsonObject], tools: Sequence[JsonObject]) -> JsonObject:
-    """The body of a request, without its parameters; the model and whether it streams stand in the path."""
-    system, others = model_reply.split_system(messages)
-    body: JsonObject = {"contents": [_content(m) for m in others]}
-    if system:
-        body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
-    if tools:
-        body["tools"] = [{"functionDeclarations": [model_reply.function_of(tool) for tool in tools]}]
+def write_request(conversation: Conversation) -> JsonObject:
+    """Return the body of a request, without its parameters; the model and whether it streams stand in the path."""
+    body: JsonObject = {"contents": conversation.write_messages(_FORM, "model", "parts")}
+    if conversation.system:
+        body["systemInstruction"] = {"parts": [_write_text(text) for text in conversation.system]}
+    if conversation.tools:
+        body["tools"] = [{"functionDeclarations": [*conversation.tools]}]
     return body
 
 
-def _content(message: JsonObject) -> JsonObject:
-    role = "model" if message.get("role") == "assistant" else "user"
-    return {"role": role, "parts": model_reply.blocks_of(message, _result, _text, _use)}
-
-
-def _result(part: JsonObject) -> JsonObject:
-    value = model_reply.result_of(part)
-    response: JsonObject = value if isinstance(value, dict) else {"result": value}
-    return {"functionResponse": {"name": part.get("name") or part.get("id"), "response": response}}
-
-
-def _text(text: str) -> JsonObject:
+def _write_text(text: str) -> JsonObject:
     return {"text": text}
 
 
-def _use(use: ToolUse) -> JsonObject:
+def _write_use(use: ToolUse) -> JsonObject:
     marks: JsonObject = {"id": use.id} if use.id else {}
-    return {"functionCall": {**marks, "name": use.name, "args": model_reply.get_arguments(use)}}
+    return {"functionCall": {**marks, "name": use.name, "args": obj(use.arguments)}}
 
 
-def write_reply(reply: ModelReply) -> JsonObject:
+def _write_result(result: ToolResult) -> Json:
+    response: JsonObject = result.value if isinstance(result.value, dict) else {"result": result.value}
+    return {"functionResponse": {"name": result.name or result.id, "response": response}}
+
+
+_FORM = (_write_text, _write_use, _write_result)
+
+
+def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     read, written = reply.tokens("input_tokens"), reply.tokens("output_tokens")
-    parts = [*([_text(reply.text)] if reply.text else []), *map(_use, reply.uses)]
+    parts = reply.write_blocks(_FORM)
     usage: JsonObject = {"promptTokenCount": read, "candidatesTokenCount": written, "totalTokenCount": read + written}
-    return {**_chunk(reply, parts, finishReason=_ENDS[reply.end]), "usageMetadata": usage}
+    return {**_write_chunk(reply, parts, finishReason=_ENDS[reply.end]), "usageMetadata": usage}
 
 
-def _chunk(reply: ModelReply, parts: Sequence[JsonObject], **ending: str) -> JsonObject:
+def _write_chunk(reply: ModelReply, parts: Sequence[Json], **ending: str) -> JsonObject:
     content: JsonObject = {"role": "model", "parts": [*parts]}
     candidate: JsonObject = {"content": content, "index": 0, **ending}
     return {"candidates": [candidate], "modelVersion": reply.model, "responseId": reply.id}
 
 
-def write_stream(reply: ModelReply, _body: JsonObject) -> tuple[bytes, ...]:
+def write_stream(reply: ModelReply, body: JsonObject) -> tuple[bytes, ...]:
     """Return a reply as a stream of one chunk, or of one for each piece of the text and each call, and an empty one."""
-    if not reply.in_pieces:
-        return model_reply.server_sent([("", write_reply(reply))])
-    parts = [*map(_text, reply.pieces(reply.text)), *map(_use, reply.uses)]
-    last = write_reply(replace(reply, text="", uses=()))
-    return model_reply.server_sent(("", chunk) for chunk in [*(_chunk(reply, [part]) for part in parts), last])
+    chunks, last = [], reply
+    if reply.in_pieces:
+        parts = [*map(_write_text, reply.pieces(reply.text)), *map(_write_use, reply.uses)]
+        chunks, last = [_write_chunk(reply, [part]) for part in parts], replace(reply, text="", uses=())
+    return write_events(("", chunk) for chunk in [*chunks, write_reply(last, body)])
+
+
+_PATH = ":(?:generate|streamGenerate)Content"
+_WRITER = Writer(
+    "https://generativelanguage.googleapis.com",
+    "/v1beta/models/{name}:generateContent",
+    *(write_request, write_reply, write_stream),
+    stream_path="/v1beta/models/{name}:streamGenerateContent?alt=sse",
+    group="generationConfig",
+)
+DIALECTS = (Dialect("gemini", _PATH, "gcp.gemini", is_request, read_call, read_reply, join, _WRITER),)

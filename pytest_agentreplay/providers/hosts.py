@@ -11,6 +11,8 @@ from pytest_agentreplay.snapshots.kit import find_region
 if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching.address import Url
 
+# Hosts as the references of the providers and their SDKs have them; the names are those of `gen_ai.provider.name`,
+# https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/, where it lists the provider.
 PROVIDERS: tuple[tuple[str, str], ...] = (
     ("api.openai.com", "openai"),
     ("openai.azure.com", "azure.ai.openai"),
@@ -48,10 +50,12 @@ PROVIDERS: tuple[tuple[str, str], ...] = (
 )
 """Host, or the end of it, and the provider that serves it; elsewhere the path or the dialect says the provider."""
 
+# Data residency: https://platform.openai.com/docs/guides/your-data, "eu.api.openai.com".
 _OPENAI = re.compile(r"^([a-z]{2})\.api\.openai\.com$")
 _LOCATION = re.compile(r"/locations/([^/]+)/")
 
 
+# A run speaks to a handful of hosts, and each reading of a call asks for its own.
 @lru_cache(maxsize=512)
 def provider(host: str) -> str:
     """The provider at a host; "" when the table has none."""

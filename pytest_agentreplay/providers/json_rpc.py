@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Outcome
 
+# https://modelcontextprotocol.io/specification: what stands before the slash of a method, of clients and of servers.
 _METHODS = frozenset({"initialize", "ping", "logging", "completion", "tools", "resources", "prompts", "roots"})
 _METHODS_OF_SERVERS = frozenset({"sampling", "elicitation", "notifications", "tasks", "server"})
 
@@ -106,6 +107,7 @@ def read_answer(message: Json) -> ReplyReading:
     text = "\n".join(filter(None, (string(block.get("text")) for block in blocks)))
     if not blocks and "content" not in body and "isError" not in body and result not in (None, {}):
         text = canonical(result)
+    # https://modelcontextprotocol.io/specification/2025-06-18/server/tools#structured-content
     value = body.get("structuredContent", body.get("content", result))
     failed = body.get("isError") is True
     return ReplyReading(text=text, result=value, error=(text or "the tool failed") if failed else "")
@@ -179,6 +181,7 @@ def answers(exchanges: Iterable[Exchange]) -> dict[int, JsonObject]:
 
     An answer may have come after the agent had said other things, so it stands in the outcome of one of those.
     """
+    # Ids are unique within a connection alone.
     starts: dict[tuple[int, Hashable], int] = {}
     by_start: dict[int, JsonObject] = {}
     for x in exchanges:

@@ -16,8 +16,9 @@ from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
 from pytest_agentreplay.model.turns import function_of
-from pytest_agentreplay.providers import READER, encode, genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.providers import READER, encode
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
+from pytest_agentreplay.providers.messages import join_neighbours, normalize_conversation, normalize_tools
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -97,7 +98,7 @@ def normalize_call(reading: CallReading, without: Collection[str] = ()) -> JsonO
     always are thoughts, which are the model's own and lost in most traces, and the mark of a failed result, for which
     most APIs have no place.
     """
-    tools = [_tool(tool, without) for tool in genai.tools(reading.tools)]
+    tools = [_tool(tool, without) for tool in normalize_tools(reading.tools)]
     return {
         "model": "" if "model" in without else _DATE.sub("" if "dated" in without else r"\g<0>", reading.model),
         "tools": [] if "tools" in without else tools,
@@ -123,18 +124,19 @@ def _write_call(normalized: JsonObject) -> HttpCall:
                 messages.append({"role": "tool", "parts": [response]})
     tools = [{"type": "function", **obj(tool)} for tool in arr(normalized["tools"])]
     model = str(normalized["model"]) or "unknown"
-    return encode.request(
-        "openai_chat", model=model, messages=genai.join_neighbours(messages), tools=tools, base=NOWHERE
-    )
+    return encode.request("openai_chat", model=model, messages=join_neighbours(messages), tools=tools, base=NOWHERE)
 
 
 def _find_lost(run: Run) -> frozenset[str]:
     """Return what no model call of `run` holds, although a run like this must have had it."""
     exchanges = [x for x in run.exchanges if READER.read_call(x.call).kind == "model"]
     readings = [READER.read_call(x.call) for x in exchanges]
-    tools = [tool for reading in readings for tool in genai.tools(reading.tools)]
+    tools = [tool for reading in readings for tool in normalize_tools(reading.tools)]
     parts = [
-        part for reading in readings for message in genai.conversation(reading) for part in objects(message["parts"])
+        part
+        for reading in readings
+        for message in normalize_conversation(reading)
+        for part in objects(message["parts"])
     ]
     used = {part.get("type") for part in parts} & {"tool_call", "tool_call_response"}
     tells = {
@@ -176,9 +178,10 @@ def _list_statements(reading: CallReading) -> list[Json]:
     statements: list[Json] = []
     calls: list[tuple[str, str]] = []
     answered: set[int] = set()
-    for message in genai.conversation(reading):
+    for message in normalize_conversation(reading):
         role, parts = string(message.get("role")), objects(message["parts"])
-        if role == "tool":  # what a user says beside results stands behind them
+        if role == "tool":
+            # What a user says beside results stands behind them.
             role = "user"
             parts.sort(key=lambda part: part.get("type") != "tool_call_response")
         for part in parts:
@@ -187,7 +190,7 @@ def _list_statements(reading: CallReading) -> list[Json]:
                     _add_text(statements, role, string(part.get("content")))
                 case "tool_call":
                     calls.append((string(part.get("id")), string(part.get("name"))))
-                    statements.append({"calls": part.get("name"), "with": genai.parsed(part.get("arguments")) or {}})
+                    statements.append({"calls": part.get("name"), "with": parse_text(part.get("arguments")) or {}})
                 case "tool_call_response":
                     number = _find_call(part, calls, answered)
                     answered.add(number)
@@ -216,9 +219,9 @@ def _find_call(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Col
 
 def _result(part: JsonObject, dialect: str) -> Json:
     result = part.get("response")
-    # Gemini takes objects only: its SDK wraps everything else.
+    # Gemini takes objects only: google-genai wraps everything else (`types.FunctionResponse`).
     wrapped = dialect == "gemini" and isinstance(result, dict) and result.keys() == {"result"}
-    return genai.parsed(obj(result)["result"]) if wrapped else result
+    return parse_text(obj(result)["result"]) if wrapped else result
 
 
 def _block(block: Json) -> Json:

@@ -1,41 +1,76 @@
-"""What a model said, in no dialect: the value from which each dialect writes its own bytes.
+"""What is said to a model and by it, in no dialect: the values from which the `Writer` of each dialect makes its bytes.
 
-Ids that nobody gave are made of what was said, so that the same reply is the same bytes each time.
+A message of the conventions (`providers.messages`) is taken apart once, here. Ids that nobody gave are made of the
+message, so that the same reply is the same bytes each time.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.model.canonical_json import canonical, digest
 from pytest_agentreplay.model.reading import ToolUse
-from pytest_agentreplay.providers.lenient import obj, objects, string
+from pytest_agentreplay.providers.lenient import as_text, objects, string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
-HALVES = re.compile("[\ud800-\udfff]")
-"""Halves of characters, which no text in UTF-8 holds."""
-
+# A word with the space before it: how a tokenizer cuts most texts, and so how models stream them.
 _PIECE = re.compile(r"\s*\S+|\s+$")
 
 End: TypeAlias = Literal["stop", "tools", "length", "filter"]
-
+# The words of all dialects: no two of them mean different things by one.
 _LENGTH = frozenset({"length", "max_tokens", "MAX_TOKENS", "max_output_tokens", "incomplete"})
 _FILTER = frozenset({"content_filter", "refusal", "SAFETY", "guardrail_intervened", "content_filtered"})
 
 
+class ToolResult(NamedTuple):
+    """What a tool gave; `name` is that of the tool where nobody gave the call an id."""
+
+    id: Json
+    name: Json
+    value: Json
+    is_error: bool
+
+    @property
+    def text(self) -> str:
+        """The result as the text that a model is given."""
+        return as_text(self.value)
+
+
+BlockForm: TypeAlias = "tuple[Callable[[str], Json], Callable[[ToolUse], Json], Callable[[ToolResult], Json]]"
+"""How an API writes a text, the call of a tool and the result of one as blocks of a message."""
+
+
 @dataclass(frozen=True, slots=True)
-class ModelReply:
-    """One reply: text, tool calls, and what stands around them. `usage` is as `model.reading.ReplyReading`'s."""
+class Spoken:
+    """A message taken apart: its text, the calls of tools and the results of tools."""
 
     text: str = ""
     uses: tuple[ToolUse, ...] = ()
+    results: tuple[ToolResult, ...] = ()
+    role: str = "assistant"
+
+    def write_blocks(self, form: BlockForm) -> list[Json]:
+        """Return the message in blocks: results, the text, calls. APIs with blocks want results first."""
+        make_text, make_use, make_result = form
+        text = [make_text(self.text)] if self.text else []
+        return [*map(make_result, self.results), *text, *map(make_use, self.uses)]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelReply(Spoken):
+    """A reply of a model, and what stands around it.
+
+    Attributes:
+        usage: As `model.reading.ReplyReading` has it.
+        in_pieces: Whether a stream comes word by word, as from a model; else each text and each call is one event.
+    """
+
     end: End = "stop"
     model: str = ""
     id: str = ""
@@ -43,106 +78,74 @@ class ModelReply:
     usage: dict[str, int] = field(default_factory=dict)
     created: int = 0
     in_pieces: bool = False
-    """Whether a stream comes word by word, as from a model; else each text and each tool call is one event."""
 
     def pieces(self, text: str) -> list[str]:
-        """A text, or the arguments of a tool call, as a stream brings it: nothing of it is lost."""
+        """Return a text, or the arguments of a call, in the pieces of a stream; joined they are the text."""
         return _PIECE.findall(text) or [""] if self.in_pieces else [text]
 
     def tokens(self, name: str) -> int:
-        """A count of `usage`, 0 where nobody counted."""
+        """Return a count of `usage`, 0 if nobody counted."""
         return self.usage.get(name, 0)
 
 
-def make_reply(
-    message: JsonObject, *, model: str = "", response_id: str = "", usage: dict[str, int], fingerprint: str = ""
-) -> ModelReply:
-    """Return what an assistant's `message` of the conventions (`providers.genai`) holds."""
+class Conversation(NamedTuple):
+    """A request to a model, without its parameters."""
+
+    messages: tuple[Spoken, ...]
+    """All of them, those of the system too, where they stand."""
+    tools: tuple[JsonObject, ...]
+    """Each with "name", "description" and "parameters"."""
+
+    @property
+    def system(self) -> list[str]:
+        """The texts of the system messages, for APIs that have a field for them."""
+        return [message.text for message in self.messages if message.role == "system"]
+
+    @property
+    def others(self) -> list[Spoken]:
+        """The messages that are none of the system."""
+        return [message for message in self.messages if message.role != "system"]
+
+    def write_messages(self, form: BlockForm, assistant: str, blocks: str) -> list[Json]:
+        """Return the other messages for an API with two roles: `assistant` and "user", which brings the results."""
+        return [
+            {"role": assistant if message.role == "assistant" else "user", blocks: message.write_blocks(form)}
+            for message in self.others
+        ]
+
+
+def take_apart(message: JsonObject) -> Spoken:
+    """Return a message of the conventions taken apart; calls without an id get one made of the message."""
     parts = objects(message.get("parts"))
-    stamp = digest(canonical(message))[:24]
-    uses = tuple(
-        ToolUse(string(part.get("id")) or f"call_{stamp}{nth}", string(part.get("name")), part.get("arguments"))
-        for nth, part in enumerate(part for part in parts if part.get("type") == "tool_call")
+    stamp = make_stamp(message)
+    calls = [part for part in parts if part.get("type") == "tool_call"]
+    return Spoken(
+        role=string(message.get("role")),
+        text="".join(string(part.get("content")) for part in parts if part.get("type") in {"text", None}),
+        uses=tuple(
+            ToolUse(string(part.get("id")) or f"call_{stamp}{nth}", string(part.get("name")), part.get("arguments"))
+            for nth, part in enumerate(calls)
+        ),
+        results=tuple(
+            ToolResult(
+                part.get("id"), part.get("name"), part.get("response", part.get("result")), part.get("is_error") is True
+            )
+            for part in parts
+            if part.get("type") == "tool_call_response"
+        ),
     )
-    text = "".join(string(part.get("content")) for part in parts if part.get("type") == "text")
-    end = end_of(string(message.get("finish_reason")), uses)
-    return ModelReply(text, uses, end, model, response_id or stamp, fingerprint, usage)
+
+
+def make_stamp(message: JsonObject) -> str:
+    """Return what stands for the id of a message that has none."""
+    # 96 bits: no two messages of a run have the same.
+    return digest(canonical(message))[:24]
 
 
 def end_of(reason: str, uses: Iterable[ToolUse]) -> End:
-    """Why a reply ended, of any dialect's word for it."""
+    """Return why a reply ended, from any dialect's word for it."""
     if reason in _LENGTH:
         return "length"
     if reason in _FILTER:
         return "filter"
     return "tools" if tuple(uses) else "stop"
-
-
-def arguments(use: ToolUse) -> str:
-    """The arguments of a tool call as a model writes them: JSON in a text."""
-    return use.arguments if isinstance(use.arguments, str) else dump_json(use.arguments)
-
-
-def get_arguments(use: ToolUse) -> Json:
-    """Return the arguments of a tool call as an object."""
-    return use.arguments if isinstance(use.arguments, dict) else {}
-
-
-def text_of(result: Json) -> str:
-    """The result of a tool as the text that a model is told."""
-    return result if isinstance(result, str) else dump_json(result)
-
-
-def dump_json(value: Any) -> str:
-    """Return JSON as clients write it, in letters of any script; escaped where half a character stands in it."""
-    text = json.dumps(value, ensure_ascii=False)
-    return json.dumps(value) if HALVES.search(text) else text
-
-
-def server_sent(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:
-    """The bytes of each server-sent event, by name ("" for none) and data."""
-    lines = [
-        f"{f'event: {name}{chr(10)}' if name else ''}data: {dump_json(data)}\n\n".encode() for name, data in events
-    ]
-    return (*lines, b"data: [DONE]\n\n") if done else tuple(lines)
-
-
-def split_system(messages: Iterable[JsonObject]) -> tuple[list[str], list[JsonObject]]:
-    """The texts of the system messages, and the other messages."""
-    listed = list(messages)
-    texts = [joined_texts(objects(m.get("parts"))) for m in listed if m.get("role") == "system"]
-    return texts, [m for m in listed if m.get("role") != "system"]
-
-
-def blocks_of(
-    message: JsonObject,
-    make_result: Callable[[JsonObject], Json],
-    make_text: Callable[[str], Json],
-    make_use: Callable[[ToolUse], Json],
-) -> list[Json]:
-    """The blocks of a message: results of tools, the text, calls of tools."""
-    parts = objects(message.get("parts"))
-    text = joined_texts(parts)
-    results = [make_result(part) for part in parts if part.get("type") == "tool_call_response"]
-    return [*results, *([make_text(text)] if text else []), *map(make_use, make_reply(message, usage={}).uses)]
-
-
-def joined_texts(parts: Iterable[JsonObject]) -> str:
-    """The texts of a message's parts."""
-    return "".join(string(part.get("content")) for part in parts if part.get("type") in {"text", None})
-
-
-def result_of(part: JsonObject) -> Json:
-    """What a part tells of a tool's result."""
-    return part.get("response", part.get("result"))
-
-
-def schema_of(tool: JsonObject) -> JsonObject:
-    """The schema of a tool's arguments; that of any object where it has none."""
-    return obj(tool.get("parameters")) or {"type": "object", "properties": {}}
-
-
-def function_of(tool: JsonObject) -> JsonObject:
-    """A tool as the APIs of OpenAI and Google declare a function."""
-    about = string(tool.get("description"))
-    return {"name": tool.get("name"), "description": about, "parameters": schema_of(tool)}

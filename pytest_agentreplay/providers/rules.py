@@ -102,6 +102,7 @@ RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 """Every shipped rule. JSON-RPC ids are not here: they are in the key, renamed (`CallReading.client_ids`)."""
 
+# Headers alone, built once: each header of each call is looked up.
 _HEADERS = RuleTable(rule for rule in RULES if rule.part == "header")
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 CLIENT_IDS = ("$.request_id",)
 """Where the id of a question stands that the SDK asks: it is drawn at random."""
 
+# `claude_agent_sdk/_internal/query.py` of the SDK has both directions.
 _QUESTIONS = frozenset({"control_request", "control_cancel_request"})
 
 

@@ -1,18 +1,25 @@
-"""The events of a streamed reply, whichever way they are framed: server-sent, as lines of JSON, as binary frames."""
+"""The events of a streamed reply, read and written: server-sent, as lines of JSON, as Amazon's binary frames.
+
+Server-sent events are read as the HTML standard says (https://html.spec.whatwg.org/multipage/server-sent-events.html),
+frames of `application/vnd.amazon.eventstream` as smithy does
+(https://smithy.io/2.0/aws/amazon-eventstream.html).
+"""
 
 from __future__ import annotations
 
 import base64
 import binascii
 import re
+import struct
+import zlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
-from pytest_agentreplay.providers.lenient import objects, string
+from pytest_agentreplay.providers.lenient import dump_json, obj, objects, string
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
@@ -34,10 +41,11 @@ class ServerSentEvent:
 
 
 def events(data: bytes) -> list[ServerSentEvent]:
-    """The events of a stream. One that the end of the stream cut off is given as far as it came."""
+    """Return the events of a stream; of one that the end of the stream cuts off, as much as came."""
     parsed_events: list[ServerSentEvent] = []
     name, lines = "", list[str]()
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    # The standard drops an event that no empty line ends; here it shows how far a broken stream came.
     for line in [*_LINE_ENDS.split(text), ""]:
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
@@ -54,16 +62,18 @@ def events(data: bytes) -> list[ServerSentEvent]:
 
 
 def is_stream(content_type: str, data: bytes) -> bool:
-    """Whether a reply is an event stream, by its type or, where that is missing, by how it begins."""
+    """Return whether a reply is an event stream, by its type or, if it has none, by how it begins."""
     if content_type:
         return content_type.partition(";")[0].strip().lower() == "text/event-stream"
     return data.startswith((b"data:", b"event:"))
 
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-json-stream"})
-_PRELUDE = 12  # the sizes of the frame and of its headers, and their checksum
-_STRING = 7
+# The first bytes of a frame: its size, that of its headers, and their checksum.
+_PRELUDE = 12
+# Types of header values by number, and the bytes that each takes. 6 and 7 (bytes, string) begin with their length.
 _WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+_STRING = 7
 
 
 def split_events(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
@@ -128,3 +138,59 @@ def _unwrap_chunk(event: ServerSentEvent) -> ServerSentEvent:
     except (binascii.Error, ValueError):
         return event
     return ServerSentEvent("message", text)
+
+
+# Fields that come whole, also where each piece of a stream repeats them: gateways send name and role with every delta.
+_NAMES = frozenset({"id", "name", "role", "type"})
+
+
+def grow(target: JsonObject, piece: JsonObject) -> None:
+    """Add a piece of a stream to what has come: texts and lists grow, objects by their fields; names stay.
+
+    What the piece leaves open (null) stays as it is.
+    """
+    for name, value in piece.items():
+        before = target.get(name)
+        if isinstance(value, str) and isinstance(before, str):
+            target[name] = before or value if name in _NAMES else before + value
+        elif isinstance(value, list) and isinstance(before, list):
+            target[name] = [*before, *value]
+        elif isinstance(value, dict):
+            inner: JsonObject = {**obj(before)}
+            grow(inner, value)
+            target[name] = inner
+        elif value is not None:
+            target[name] = value
+
+
+class IndexedPieces(dict[int, "JsonObject"]):
+    """What the events of a stream say by an index: blocks, choices, output items."""
+
+    def find_piece(self, index: Any) -> JsonObject:
+        """Return what has come under an index; a new object for an event without one, which is about none of them."""
+        return self.setdefault(index, {}) if isinstance(index, int) else {}
+
+    def list_pieces(self) -> list[Json]:
+        """Return the objects by their index."""
+        return [self[index] for index in sorted(self)]
+
+
+def write_events(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tuple[bytes, ...]:
+    """Return the bytes of each server-sent event, by name ("" for none) and data; `done` adds OpenAI's last one."""
+    heads = ((f"event: {name}\n" if name else "", data) for name, data in events)
+    lines = [f"{head}data: {dump_json(data)}\n\n".encode() for head, data in heads]
+    return (*lines, b"data: [DONE]\n\n") if done else tuple(lines)
+
+
+def write_frame(kind: str, payload: dict[str, Any]) -> bytes:
+    """Return one frame of application/vnd.amazon.eventstream: prelude, headers, body, each part with its checksum."""
+    fields = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
+    headers = b"".join(
+        struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
+        for name, value in fields.items()
+    )
+    body = dump_json(payload).encode()
+    # Prelude and last checksum take 16 bytes beside headers and body.
+    sizes = struct.pack(">II", _PRELUDE + 4 + len(headers) + len(body), len(headers))
+    start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
+    return start + struct.pack(">I", zlib.crc32(start))

@@ -12,7 +12,8 @@ from pytest_agentreplay.model.exchanges import Failure, Frame, FrameCall, Frames
 from pytest_agentreplay.model.reading import CallReading, ReplyReading
 from pytest_agentreplay.model.turns import is_model, label, tool_of
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.genai import say, tool_results, tool_uses
+from pytest_agentreplay.providers.messages import find_tool_results, find_tool_uses
+from pytest_agentreplay.providers.shown_messages import show_message
 from pytest_agentreplay.report.escape import escape_text
 
 if TYPE_CHECKING:
@@ -124,11 +125,11 @@ class TranscriptWriter:
             yield "history", f"{had - same} of {had} messages were rewritten or left out"
         system = [read_system_text(text) for text in now.system]
         for message in now.messages[same:]:
-            self._names |= {use.id: use.name for use in tool_uses(message)}
+            self._names |= {use.id: use.name for use in find_tool_uses(message)}
             if is_echo(message, reply) or (is_system(message) and read_system_text(message) in system):
                 continue
-            text = say(message)
-            for identity in tool_results(message):
+            text = show_message(message)
+            for identity in find_tool_results(message):
                 name = self._names.get(identity, "of a tool")
                 text = text.replace(f"tool result {identity}:", f"tool result {name}:", 1)
             head, _, rest = text.partition(": ")
@@ -282,7 +283,7 @@ def is_echo(message: Json, reply: ReplyReading) -> bool:
         return False
     if message.get("type") == "reasoning":
         return True
-    if str(message.get("role", "assistant")) not in {"assistant", "model"} or tool_results(message):
+    if str(message.get("role", "assistant")) not in {"assistant", "model"} or find_tool_results(message):
         return False
     for name in ("content", "parts"):
         content = message.get(name)
@@ -290,7 +291,7 @@ def is_echo(message: Json, reply: ReplyReading) -> bool:
             message = {**message, name: [block for block in content if not is_thought(block)]}
     messages = [f"assistant: {reply.text}"] if reply.text else []
     messages += [f"assistant calls {use.name}({format_value(use.arguments)})" for use in reply.tool_uses]
-    return say(message) in "\n".join(messages)
+    return show_message(message) in "\n".join(messages)
 
 
 def is_thought(block: Json) -> bool:
@@ -304,7 +305,7 @@ def read_system_text(text: Json) -> str:
     """Return a system text, given as a string, a block or a message."""
     if isinstance(text, dict) and isinstance(content := text.get("text", text.get("content")), str):
         return content
-    return text if isinstance(text, str) else say(text)
+    return text if isinstance(text, str) else show_message(text)
 
 
 def is_system(message: Json) -> bool:

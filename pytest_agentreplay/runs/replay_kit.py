@@ -26,7 +26,7 @@ from pytest_agentreplay.model.exchanges import BY_CONTENT, Failure, FramesReply,
 from pytest_agentreplay.model.reading import ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, turns
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.genai import tool_results
+from pytest_agentreplay.providers.messages import find_tool_results
 from pytest_agentreplay.redaction.secret_names import key_variables
 from pytest_agentreplay.runs.credential_files import add_tokens, find_used
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
@@ -326,7 +326,7 @@ def format_codec(kind: str) -> str:
 
 def list_result_names(reading: CallReading) -> frozenset[str]:
     """Return the names of the tools whose results a request carries; ids stand among them."""
-    return frozenset(name for message in reading.messages for name in tool_results(message))
+    return frozenset(name for message in reading.messages for name in find_tool_results(message))
 
 
 def guess_tool_line(name: str, root: str) -> str:

@@ -13,8 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string, unique
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string, unique
 from pytest_agentreplay.traces.chains import arguments, links, parts
 from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
@@ -199,7 +198,7 @@ def _fill_answer(run: ToolRun, answer: JsonObject | None) -> ToolRun:
     """Return the run with the result that the model saw. A result in a request means that the tool ran."""
     if answer is None:
         return run
-    seen = genai.parsed(answer.get("response")) if run.seen == UNKNOWN else run.seen
+    seen = parse_text(answer.get("response")) if run.seen == UNKNOWN else run.seen
     fault = run.fault
     if fault is None and answer.get("is_error") is True:
         fault = TraceFault(message=seen if isinstance(seen, str) else canonical(seen))

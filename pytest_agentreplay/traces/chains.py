@@ -17,8 +17,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
 from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 
@@ -62,7 +61,7 @@ def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
 
 def arguments(part: JsonObject) -> Json:
     """The arguments of a tool call; some APIs write none as an empty text."""
-    value = genai.parsed(part.get("arguments"))
+    value = parse_text(part.get("arguments"))
     return {} if value in ("", None) else value
 
 
@@ -182,7 +181,7 @@ def part_key(role: str, part: JsonObject) -> int:
     if kind == "tool_call":
         return hash((string(part.get("id")), string(part.get("name")), canonical(arguments(part))))
     if kind == "tool_call_response":
-        return hash((string(part.get("id")), canonical(genai.parsed(part.get("response")))))
+        return hash((string(part.get("id")), canonical(parse_text(part.get("response")))))
     return hash(canonical(part))
 
 

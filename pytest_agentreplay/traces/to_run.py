@@ -28,7 +28,8 @@ from pytest_agentreplay.model.exchanges import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.providers import encode, genai
+from pytest_agentreplay.providers import encode
+from pytest_agentreplay.providers.lenient import parse_text
 from pytest_agentreplay.traces.chains import parts
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 from pytest_agentreplay.traces.wire import compact
@@ -119,7 +120,7 @@ def _exchange(step: Step, nth: int, seat: RunPosition, notes: ConversionNotes) -
 def _model(call: ModelCall, nth: int, notes: ConversionNotes) -> tuple[HttpCall, Outcome | None]:
     """One call of a model on the wire, and what came back."""
     dialect = call.dialect
-    if call.request is None and dialect not in encode.SPOKEN:
+    if call.request is None and encode.find_writer(dialect) is None:
         dialect = ASSUMED
         spoke = f"{call.dialect}, which is not written yet" if call.dialect else "not told by the trace"
         notes.losses[f"the API that was spoken is {spoke}: requests and replies are written as {ASSUMED}"] = None
@@ -189,12 +190,12 @@ def choose_result(tool: ToolRun) -> Json:
     """
     if UNKNOWN in (tool.seen, tool.result):
         return tool.replayable
-    return tool.result if genai.parsed(tool.result) == genai.parsed(tool.seen) else tool.seen
+    return tool.result if parse_text(tool.result) == parse_text(tool.seen) else tool.seen
 
 
 def _by_name(arguments: Json) -> JsonObject:
     """A tool's arguments by name; what has no names stands under ""."""
-    value = genai.parsed(arguments)
+    value = parse_text(arguments)
     if isinstance(value, dict):
         return value
     return {} if value is None or value == "" else {"": value}

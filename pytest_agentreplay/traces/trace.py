@@ -1,6 +1,6 @@
 """The nouns of an imported trace, whatever wrote it: what was asked of the model and of the tools, and what came back.
 
-Names are those of the OTel GenAI conventions. Messages are in the form of `providers.genai`. What a source does not
+Names are those of the OTel GenAI conventions. Messages are in the form of `providers.messages`. What a source does not
 hold stays empty and is told in `losses`; nothing is invented.
 """
 

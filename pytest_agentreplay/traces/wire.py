@@ -14,9 +14,10 @@ from urllib.parse import quote
 
 from pytest_agentreplay.compare.matching.address import content, header, split
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply
-from pytest_agentreplay.providers import READER, all_dialects, genai
+from pytest_agentreplay.providers import READER, find_dialect
 from pytest_agentreplay.providers.hosts import provider
 from pytest_agentreplay.providers.lenient import obj, rest, string
+from pytest_agentreplay.providers.messages import normalize_conversation, normalize_reply, normalize_tools
 from pytest_agentreplay.redaction import headers as header_rules
 from pytest_agentreplay.redaction.headers import redact_url
 from pytest_agentreplay.traces.trace import ModelCall, TraceFault
@@ -78,9 +79,9 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
         operation=call_reading.operation or "chat",
         model=call_reading.model,
         parameters=call_reading.parameters,
-        messages=genai.conversation(call_reading),
-        tools=genai.tools(call_reading.tools),
-        reply=genai.reply(reply_reading) if answered else None,
+        messages=normalize_conversation(call_reading),
+        tools=normalize_tools(call_reading.tools),
+        reply=normalize_reply(reply_reading) if answered else None,
         response_model=reply_reading.model,
         response_id=reply_reading.response_id,
         fingerprint=reply_reading.fingerprint,
@@ -144,7 +145,8 @@ def _read_in_dialect(
     name: str, request: HttpCall, response: HttpReply | Failure | None, reply_reading: ReplyReading
 ) -> tuple[CallReading, ReplyReading]:
     """Return a call and its reply, in one piece, as this dialect reads them."""
-    dialect = next(known for known in all_dialects() if known.name == name)
+    dialect = find_dialect(name)
+    assert dialect is not None, name
     url = split(request.url)
     call_reading = dialect.read_call({"messages": [], **obj(content(request.headers, request.body).tree)}, url)
     call_reading = replace(

@@ -29,6 +29,7 @@ IMPORTERS = {
     "intercept/registry.py",  # from its own table of boundaries
     "plugins.py",  # from its own table of lazy names
     "intercept/tools/tool_paths.py",  # from ini, marker or code
+    "providers/__init__.py",  # from its own table of families
     "runs/fuzz/trial_verdict.py",  # from ini alone
     "runs/cases/runners.py",  # from ini alone; a case names a key of it
 }

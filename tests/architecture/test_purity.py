@@ -24,6 +24,8 @@ LIBRARIES: dict[str, set[str]] = {
     "redaction/regexes.py": {"re2", "warnings"},
     "redaction/packed.py": {"bz2", "io", "lzma", "zipfile"},  # of texts in memory
     "compare/tolerance/tolerance_forms.py": {"csv"},  # of lines in memory
+    "providers/__init__.py": {"importlib"},  # of its own modules, by the names in its table
+    "providers/others.py": {"importlib", "warnings"},  # of the providers of other packages, whichever are installed
     "model/content_coding.py": {"importlib"},  # of brotli and zstd, whichever library is there
 }
 """Libraries that only turn text into values, and the one module that uses each of them."""

@@ -5,7 +5,7 @@ import inspect
 import re
 
 import pytest_agentreplay
-from pytest_agentreplay import capture, hookspec, plugins, settings
+from pytest_agentreplay import capture, hookspec, plugins, providers, settings
 from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
@@ -14,7 +14,7 @@ from pytest_agentreplay.cli.verbs import HELP, load_verbs
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
-from pytest_agentreplay.providers import all_dialects
+from pytest_agentreplay.providers import list_ours
 from pytest_agentreplay.providers.rules import RULES
 from pytest_agentreplay.report.other_findings import FREEZE, REDACTED
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
@@ -147,6 +147,7 @@ def test_the_page_of_the_api_has_every_public_name():
         "": pytest_agentreplay.__all__,
         ".capture": capture.__all__,
         ".plugins": plugins.__all__,
+        ".providers": providers.__all__,
         ".hookspec": hooks,
     }
     public = {f"pytest_agentreplay{module}.{name}" for module, names in modules.items() for name in names}
@@ -176,7 +177,7 @@ def test_the_rules_page_knows_the_actions_scopes_and_the_way_of_headers():
 
 def test_every_model_api():
     rows = table("model-apis.md", "Model APIs: what is read")
-    for (name, paths, _), dialect in zip(rows, all_dialects(), strict=True):
+    for (name, paths, _), dialect in zip(rows, list_ours(), strict=True):
         shown = re.findall(r"`(.*?)`", paths)
         assert shown
         assert code(name) == dialect.name

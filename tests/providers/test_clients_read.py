@@ -23,7 +23,8 @@ from pytest_agentreplay.compare.matching import ClientIds, Matching
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
 from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER, RULES
-from pytest_agentreplay.providers.genai import parsed, say
+from pytest_agentreplay.providers.lenient import parse_text
+from pytest_agentreplay.providers.shown_messages import show_message
 
 pytestmark = [
     pytest.mark.env("clients", "lastyear"),
@@ -249,8 +250,8 @@ def test_what_a_client_was_told_is_read_and_asked_twice_it_is_the_same_call(name
     asked, read = READER.read_call(call), READER.read_reply(call, reply)
     assert [asked.dialect, asked.provider, asked.region, asked.model] == read_as
     assert (asked.kind, asked.stream, asked.name, len(asked.tools)) == ("model", stream, asked.model, 2)
-    assert [say(message) for message in asked.messages] == [f"user: {QUESTION}"]
-    assert (read.text, [(use.name, parsed(use.arguments)) for use in read.tool_uses]) == (text, calls)
+    assert [show_message(message) for message in asked.messages] == [f"user: {QUESTION}"]
+    assert (read.text, [(use.name, parse_text(use.arguments)) for use in read.tool_uses]) == (text, calls)
     assert read.usage.keys() >= {"output_tokens"} or (stream and asked.dialect == "openai_chat")
     assert read.finish_reasons
     assert set(read.ids) >= {use.id for use in read.tool_uses if use.id}
@@ -318,6 +319,6 @@ def test_vectors_and_ranks_never_come_twice(name):
     call, reply = server.exchanges[0]
     asked, read = READER.read_call(call), READER.read_reply(call, reply)
     assert (asked.kind, asked.operation, label(call, READER)) == (kind, kind, f"{kind} {asked.model}")
-    assert "a" in " ".join(say(message) for message in asked.messages)
+    assert "a" in " ".join(show_message(message) for message in asked.messages)
     assert asked.dialect != "generic"
     assert "(0." in read.text or "vector" in read.text

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, Failure, Frame, FrameCall, FramesReply, ToolCall, ToolReply
 from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.providers import READER, all_dialects, genai, json_rpc
-from pytest_agentreplay.providers.bedrock import frame
-from pytest_agentreplay.providers.streams import ServerSentEvent, events, is_stream
+from pytest_agentreplay.providers import READER, find_dialect, json_rpc, list_ours
+from pytest_agentreplay.providers.shown_messages import show_message
+from pytest_agentreplay.providers.streams import ServerSentEvent, events, is_stream, write_frame
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, chat_use, reply, sse
 from tests.support.tables import words
 
@@ -237,7 +237,7 @@ def test_a_stream_reads_as_the_same_reply_in_one_piece(name):
     assert read_as(name, stream, SSE_TYPE) == read
     assert read_as(name, stream, ()) == read, "without a content type"
     assert read_as(name, gzip.compress(stream), (*SSE_TYPE, ("content-encoding", "gzip"))) == read
-    joined = next(dialect for dialect in all_dialects() if dialect.name == name).join(events(stream))
+    joined = find_dialect(name).join(events(stream))
     assert all(joined[side] == plain[side] for side in ("content", "output") if side in plain)
 
 
@@ -391,16 +391,16 @@ def reads(dialect, body, values, kind):
     shaped |= {"max_tokens": 1, "model": "m", "prompt": "p", "query": "q", **(body if isinstance(body, dict) else {})}
     sent = call(shaped, f"https://a{PATHS[dialect.name]}")
     reading = READER.read_call(sent)
-    assert all(isinstance(genai.say(message), str) for message in reading.messages)
+    assert all(isinstance(show_message(message), str) for message in reading.messages)
     READER.tool_uses(reading)
     READER.tool_results(reading)
     stream = sse(*({"type": kind, **v} if isinstance(v, dict) and kind else v for v in values))
     ndjson = b"\n".join(json.dumps(v).encode() for v in values)
-    frames = b"".join(frame(kind, v) for v in values)
+    frames = b"".join(write_frame(kind, v) for v in values)
     forms = (body, JSON_TYPE), (values, JSON_TYPE), (stream, SSE_TYPE), (ndjson, NDJSON_TYPE), (frames, FRAMES_TYPE)
     for data, headers in forms:
         READER.read_reply(sent, reply(data, headers))
-    genai.say(body)
+    show_message(body)
     json_rpc.read_message(body)
     json_rpc.read_answer(json_rpc.answer([body, *values], body))
     for url in SOCKETS:
@@ -413,7 +413,7 @@ def reads(dialect, body, values, kind):
         READER.read_call(ToolCall("m", {"messages": body, "query": body, "tools": body}, boundary))
 
 
-ANYTHING = st.sampled_from(all_dialects()), GARBAGE, st.lists(GARBAGE, max_size=4), st.sampled_from(["", *KINDS])
+ANYTHING = st.sampled_from([*list_ours()]), GARBAGE, st.lists(GARBAGE, max_size=4), st.sampled_from(["", *KINDS])
 TRIES = [40, pytest.param(500, marks=pytest.mark.exhaustive)]
 
 

@@ -5,7 +5,8 @@ from decimal import Decimal
 from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks, format_ordinal
 from pytest_agentreplay.model.exchanges import Failure, ToolCall, ToolReply
 from pytest_agentreplay.model.reading import Chunk
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.shown_messages import show_message
 from pytest_agentreplay.values import freeze, freeze_arguments
 
 DOC = {"id": "doc-17", "metadata": {"source": "faq.md"}, "page_content": "Orders ship.", "type": "Document"}
@@ -80,7 +81,7 @@ def test_messages_of_langchain_have_their_roles():
     ai = {"type": "ai", "content": "", "tool_calls": [call]}
     tool = {"type": "tool", "content": "late", "tool_call_id": "call_abcdef"}
     told = READER.read_call(ToolCall("m", {"messages": [obj("H", human), obj("A", ai), obj("T", tool)]}, "model"))
-    assert [genai.say(message) for message in told.messages] == [
+    assert [show_message(message) for message in told.messages] == [
         "user: Hi",
         'assistant calls lookup({"id":7})',
         "tool result call_abcdef: late",

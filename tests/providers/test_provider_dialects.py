@@ -7,11 +7,13 @@ import struct
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask, Say, find_api
+from pytest_agentreplay.cli.demo.script import Ask, Say, write_answer
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
-from pytest_agentreplay.providers import READER, bedrock, encode, genai
+from pytest_agentreplay.providers import READER, encode
+from pytest_agentreplay.providers.lenient import parse_text
+from pytest_agentreplay.providers.streams import write_frame
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import make_kit
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
@@ -146,7 +148,7 @@ def test_what_google_blocks_and_what_fails_is_told():
 
 
 def frames(*events):
-    return b"".join(bedrock.frame(kind, payload) for kind, payload in events)
+    return b"".join(write_frame(kind, payload) for kind, payload in events)
 
 
 def delta(index, **held):
@@ -239,11 +241,10 @@ STREAMS = {
 )
 @pytest.mark.parametrize(("path", "body"), STREAMS.values(), ids=STREAMS)
 def test_a_stream_reads_as_what_was_said(path, body, says):
-    api, known = find_api(path, body)
-    stream = b"".join(api.stream(known, says))
-    found = read(f"http://127.0.0.1{path}", body, stream, (("content-type", api.type),))
+    kind, chunks = write_answer(path, body, says)
+    found = read(f"http://127.0.0.1{path}", body, b"".join(chunks), (("content-type", kind),))
     assert found.text == says.text
-    uses = [(use.name, genai.parsed(use.arguments)) for use in found.tool_uses]
+    uses = [(use.name, parse_text(use.arguments)) for use in found.tool_uses]
     assert uses == [(ask.name, ask.arguments) for ask in says.asks]
     assert found.finish_reasons
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from pytest_agentreplay.backends.request_changes import GROUPS, changed_call, parse_change
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Body, FrameCall, HttpCall, ToolCall
-from pytest_agentreplay.providers import READER, all_dialects
+from pytest_agentreplay.providers import READER, list_ours
 
 HI = {"role": "user", "content": "hi"}
 OLD = "Be kind."
@@ -93,7 +93,7 @@ def moved(before, after):
 def test_every_model_dialect_has_a_row():
     asked = {dialect for dialect, *_ in REQUESTS.values()}
     no_models = {"embeddings", "rerank"}
-    assert asked == GROUPS.keys() == {each.name for each in all_dialects() if not no_models & {*each.name.split("_")}}
+    assert asked == GROUPS.keys() == {each.name for each in list_ours() if not no_models & {*each.name.split("_")}}
 
 
 @pytest.mark.parametrize("name", REQUESTS)

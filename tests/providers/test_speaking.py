@@ -9,10 +9,14 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Failure, HttpReply
 from pytest_agentreplay.model.reading import ToolUse
-from pytest_agentreplay.providers import READER, encode, genai
+from pytest_agentreplay.providers import READER, encode, list_ours
+from pytest_agentreplay.providers.lenient import parse_text
+from pytest_agentreplay.providers.messages import normalize_conversation, normalize_reply, normalize_tools
 from tests.traces.neutral import asks, gives, text
 
-DIALECT = pytest.mark.parametrize("dialect", sorted(encode.SPOKEN))
+WRITTEN = sorted(dialect.name for dialect in list_ours() if dialect.writer)
+
+DIALECT = pytest.mark.parametrize("dialect", WRITTEN)
 FORM = pytest.mark.parametrize("stream", [False, True], ids=["whole", "stream"])
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Cc"]), min_size=1, max_size=20)
@@ -45,9 +49,9 @@ def test_a_request_is_read_back(dialect, stream):
     reading = READER.read_call(call)
     assert (reading.dialect, reading.stream, reading.kind) == (dialect, stream, "model")
     assert reading.model == "gpt-x"
-    assert genai.tools(reading.tools) == TOOLS
+    assert normalize_tools(reading.tools) == TOOLS
     assert 0.5 in reading.knobs.values()
-    told = genai.conversation(reading)
+    told = normalize_conversation(reading)
     assert [one["role"] for one in told] == ["system", "user", "assistant", "tool"]
     assert without_names_for_ids(told) == without_names_for_ids(ASKED)
     assert READER.tool_uses(reading)[0].name == "lookup_order"
@@ -69,7 +73,7 @@ def test_a_reply_is_read_back(dialect, stream, words, uses):
     assert sum(told.cuts) == len(told.body)
     found = READER.read_reply(call, told)
     assert found.text == words
-    calls = [(use.id, use.name, genai.parsed(use.arguments)) for use in found.tool_uses]
+    calls = [(use.id, use.name, parse_text(use.arguments)) for use in found.tool_uses]
     assert calls == [(use.id, use.name, use.arguments) for use in uses]
     assert not found.error
     if not stream or dialect != "openai_chat":  # chat streams usage only where it is asked for
@@ -82,11 +86,11 @@ def test_an_end_before_the_end_is_told(dialect, stream):
     call = request(dialect, stream)
     for finish in ("length", "max_tokens", "content_filter"):
         found = READER.read_reply(call, encode.reply(call, message("half", finish=finish)))
-        assert genai.reply(found)["finish_reason"] not in {"stop", "end_turn", "STOP", "completed"}, finish
+        assert normalize_reply(found)["finish_reason"] not in {"stop", "end_turn", "STOP", "completed"}, finish
 
 
 @DIALECT
-@pytest.mark.parametrize("now", sorted(encode.SPOKEN))
+@pytest.mark.parametrize("now", WRITTEN)
 def test_a_reply_is_retold_in_another_form(dialect, now):
     for recorded_stream, asked_stream in product([False, True], repeat=2):
         recorded, asked = request(dialect, recorded_stream), request(now, asked_stream)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay.model.divergence import Kind
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import normalize_conversation, normalize_tools
 from pytest_agentreplay.traces.reading import traces
 from pytest_agentreplay.traces.to_run import frozen_run
 from tests.runs.shop import NOBODY, chat, claude, tried
@@ -59,10 +60,10 @@ class TracedAgent:
     def __init__(self, models, more=""):
         reading = READER.read_call(models[0].call)
         self.model = reading.model or "m"
-        self.functions = [{key: it for key, it in one.items() if key != "type"} for one in genai.tools(reading.tools)]
+        self.functions = [{key: it for key, it in one.items() if key != "type"} for one in normalize_tools(reading.tools)]
         messages = [
             {"role": one["role"], "content": "".join(part["content"] for part in one["parts"])}
-            for one in genai.conversation(reading)
+            for one in normalize_conversation(reading)
         ]
         messages[-1] = {"role": "user", "content": messages[-1]["content"] + more}
         self.prompt = messages.pop(0)["content"] if messages[0]["role"] == "system" else ""
@@ -82,7 +83,7 @@ class TracedAgent:
 def results_of(models):
     """What the model was told of each tool, in the words of the agent that was traced; by the tool's name."""
     told = {}
-    for message in genai.conversation(READER.read_call(models[-1].call)):
+    for message in normalize_conversation(READER.read_call(models[-1].call)):
         for part in message["parts"]:
             if part["type"] == "tool_call":
                 told[part["id"]] = part["name"]

@@ -1,4 +1,4 @@
-"""APIs that the model server speaks in tests alone: Gemini, Bedrock, Ollama, Cohere, and look-ups of vectors and ranks."""
+"""What the model server speaks in tests beside the dialects that are written: Ollama, Cohere, vectors and ranks."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import base64
 import json
 import os
 import struct
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.demo.script import APIS, Api, count_tokens, fresh
-from pytest_agentreplay.providers import anthropic, bedrock, gemini
-from pytest_agentreplay.providers.model_reply import dump_json, server_sent
-from pytest_agentreplay.providers.openai_chat_writing import call_of
+from pytest_agentreplay.cli.demo.script import OTHERS, count_tokens, fresh
+from pytest_agentreplay.providers import anthropic
+from pytest_agentreplay.providers.dialect import Writer
+from pytest_agentreplay.providers.lenient import dump_json
+from pytest_agentreplay.providers.openai_chat import write_call
+from pytest_agentreplay.providers.streams import write_events, write_frame
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from pytest_agentreplay.cli.demo.script import Say
     from pytest_agentreplay.providers.model_reply import ModelReply
 
 
@@ -40,7 +40,7 @@ def _message(reply: ModelReply, text: str) -> dict[str, Any]:
     return {"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}
 
 
-def chat(reply: ModelReply) -> dict[str, Any]:
+def chat(reply: ModelReply, _body: dict[str, Any] | None = None) -> dict[str, Any]:
     """A chat reply in one piece."""
     return _line(reply, message=_message(reply, reply.text))
 
@@ -53,7 +53,7 @@ def stream_chat(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
     return _ndjson([*lines, _line(reply, message={"role": "assistant", "content": ""})])
 
 
-def generate(reply: ModelReply) -> dict[str, Any]:
+def generate(reply: ModelReply, _body: dict[str, Any] | None = None) -> dict[str, Any]:
     """The completion of a prompt in one piece."""
     return _line(reply, response=reply.text)
 
@@ -64,11 +64,11 @@ def stream_generate(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ..
     return _ndjson([*lines, _line(reply, response="")])
 
 
-def cohere_chat(reply: ModelReply) -> dict[str, Any]:
+def cohere_chat(reply: ModelReply, _body: dict[str, Any] | None = None) -> dict[str, Any]:
     """Cohere's reply in one piece; what is said beside tool calls is their plan."""
     message: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": reply.text}]}
     if reply.uses:
-        message = {"role": "assistant", "tool_plan": reply.text, "tool_calls": [call_of(use) for use in reply.uses]}
+        message = {"role": "assistant", "tool_plan": reply.text, "tool_calls": [write_call(use) for use in reply.uses]}
     counts = {name: reply.tokens(name) for name in ("input_tokens", "output_tokens")}
     usage = {"billed_units": counts, "tokens": counts}
     finish = "TOOL_CALL" if reply.uses else "COMPLETE"
@@ -77,7 +77,7 @@ def cohere_chat(reply: ModelReply) -> dict[str, Any]:
 
 def stream_cohere_chat(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
     """Cohere's reply as its events."""
-    return server_sent((name, {"type": name, **data}) for name, data in _cohere_events(reply))
+    return write_events((name, {"type": name, **data}) for name, data in _cohere_events(reply))
 
 
 def _cohere_events(reply: ModelReply) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -108,8 +108,8 @@ def _part(index: int, **message: Any) -> dict[str, Any]:
 
 def invoke_stream(reply: ModelReply, _body: dict[str, Any]) -> tuple[bytes, ...]:
     """The events of a Messages stream, each as base64 in a frame."""
-    texts = (json.dumps(event).encode() for event in anthropic.events(reply))
-    return tuple(bedrock.frame("chunk", {"bytes": base64.b64encode(text).decode()}) for text in texts)
+    texts = (json.dumps(event).encode() for event in anthropic.list_events(reply, {}))
+    return tuple(write_frame("chunk", {"bytes": base64.b64encode(text).decode()}) for text in texts)
 
 
 def numbers(count: int) -> list[float]:
@@ -117,7 +117,7 @@ def numbers(count: int) -> list[float]:
     return [(byte - 128) / 128 + int.from_bytes(os.urandom(3), "big") / 2**31 for byte in os.urandom(count)]
 
 
-def embeddings(body: dict[str, Any]) -> dict[str, Any]:
+def embeddings(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
     """OpenAI's, which Mistral, Voyage and many more speak too: as numbers or, when asked for, as base64 of floats."""
     given = body.get("input", "")
     many = isinstance(given, list) and bool(given) and not isinstance(given[0], int)
@@ -129,30 +129,27 @@ def embeddings(body: dict[str, Any]) -> dict[str, Any]:
     return {"id": fresh("embd-"), "object": "list", "data": data, "model": body.get("model", "demo"), "usage": usage}
 
 
-def embed_content(_body: dict[str, Any]) -> dict[str, Any]:
-    """Gemini's vector of one content."""
+def embed_contents(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
+    """Gemini's vector of one content, or of each request of a batch."""
+    if "requests" in body:
+        return {"embeddings": [{"values": numbers(8)} for _ in body["requests"]]}
     return {"embedding": {"values": numbers(8)}}
 
 
-def embed_batch(body: dict[str, Any]) -> dict[str, Any]:
-    """Gemini's vector for each request of a batch."""
-    return {"embeddings": [{"values": numbers(8)} for _ in body.get("requests", ())]}
-
-
-def predict(body: dict[str, Any]) -> dict[str, Any]:
+def predict(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
     """A vector for each instance, as Vertex gives them."""
     counts = [{"token_count": count_tokens(instance), "truncated": False} for instance in body.get("instances", ())]
     return {"predictions": [{"embeddings": {"values": numbers(8), "statistics": count}} for count in counts]}
 
 
-def embed_input(body: dict[str, Any]) -> dict[str, Any]:
+def embed_input(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
     """Ollama's vector for each input."""
     given = body.get("input", "")
     vectors = [numbers(8) for _ in range(len(given) if isinstance(given, list) else 1)]
     return {"model": body.get("model", "demo"), "embeddings": vectors, "prompt_eval_count": count_tokens(given)}
 
 
-def embed_texts(body: dict[str, Any]) -> dict[str, Any]:
+def embed_texts(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
     """Cohere's vector for each text, by type of number."""
     texts = body.get("texts") or []
     vectors = [numbers(8) for _ in texts or body.get("inputs") or body.get("images") or ()]
@@ -160,7 +157,7 @@ def embed_texts(body: dict[str, Any]) -> dict[str, Any]:
     return {"id": fresh(""), "embeddings": {"float": vectors}, "texts": texts, "meta": meta}
 
 
-def rerank(body: dict[str, Any]) -> dict[str, Any]:
+def rerank(_reply: ModelReply, body: dict[str, Any]) -> dict[str, Any]:
     """The documents by their scores."""
     scores = [abs(score) for score in numbers(len(body.get("documents", ())))]
     ranked = sorted(range(len(scores)), key=scores.__getitem__, reverse=True)[: body.get("top_n")]
@@ -168,77 +165,21 @@ def rerank(body: dict[str, Any]) -> dict[str, Any]:
     return {"id": fresh(""), "results": results, "meta": {"billed_units": {"search_units": 1}}}
 
 
-@dataclass(frozen=True, slots=True)
-class OneForm(Api):
-    """An operation whose reply is always a stream, or never."""
-
-    streams: bool = False
-
-    def is_stream(self, _body: dict[str, Any]) -> bool:
-        """Whether the reply to a request is a stream."""
-        return self.streams
+def writes(write: Callable[..., Any], stream: Callable[..., Any] | None = None, kind: str = "") -> Writer:
+    """Return the writer of replies alone; an API that does not stream answers in one piece."""
+    return Writer("", "", lambda _: {}, write, stream or write, stream_type=kind)
 
 
-@dataclass(frozen=True, slots=True)
-class OllamaApi(Api):
-    """An operation whose reply is a stream of lines unless the body says otherwise."""
-
-    type: str = "application/x-ndjson"
-
-    def is_stream(self, body: dict[str, Any]) -> bool:
-        """Whether the reply to a request is a stream."""
-        return bool(body.get("stream", True))
-
-
-@dataclass(frozen=True, slots=True)
-class LookUp(Api):
-    """An operation that looks something up: no stream, and no reply of a model."""
-
-    def is_stream(self, _body: dict[str, Any]) -> bool:
-        """Whether the reply to a request is a stream."""
-        return False
-
-    def write_reply(self, body: dict[str, Any], _say: Say) -> dict[str, Any]:
-        """The reply in one piece."""
-        return self.write_whole(body)
-
-
-def nothing(*_: Any) -> Any:
-    """Write no reply: the operation has no such form."""
-    raise NotImplementedError
-
-
-def whole_only(path: str, write: Callable[[ModelReply], dict[str, Any]], **more: Any) -> Api:
-    return OneForm(path, write, nothing, **more)
-
-
-def streamed_only(path: str, write: Callable[..., tuple[bytes, ...]], **more: Any) -> Api:
-    return OneForm(path, nothing, write, streams=True, **more)
-
-
-MODEL = r"/(?P<model>[^/]+)"
-CLAUDE: dict[str, Any] = {"prefix": "msg_", "call_prefix": "toolu_"}
-GEMINI: dict[str, Any] = {"messages": "contents", "call_prefix": ""}  # as often with Gemini, calls bear no id
-CONVERSE: dict[str, Any] = {"call_prefix": "tooluse_"}
-FRAMES: dict[str, Any] = {"type": "application/vnd.amazon.eventstream"}
-
-APIS += [
-    whole_only(f"/models{MODEL}:rawPredict", anthropic.write_reply, **CLAUDE),
-    streamed_only(f"/models{MODEL}:streamRawPredict", anthropic.write_stream, **CLAUDE),
-    whole_only(f"/models{MODEL}:generateContent", gemini.write_reply, **GEMINI),
-    streamed_only(f"/models{MODEL}:streamGenerateContent", gemini.write_stream, **GEMINI),
-    whole_only(f"/model{MODEL}/converse", bedrock.write_reply, **CONVERSE),
-    streamed_only(f"/model{MODEL}/converse-stream", bedrock.write_stream, **FRAMES, **CONVERSE),
-    whole_only(f"/model{MODEL}/invoke", anthropic.write_reply, **CLAUDE),
-    streamed_only(f"/model{MODEL}/invoke-with-response-stream", invoke_stream, **FRAMES, **CLAUDE),
-    OllamaApi("/api/chat", chat, stream_chat),
-    OllamaApi("/api/generate", generate, stream_generate, messages="prompt"),
-    Api("/v2/chat", cohere_chat, stream_cohere_chat),
-    LookUp(f"/models{MODEL}:embedContent", embed_content, nothing),
-    LookUp(f"/models{MODEL}:batchEmbedContents", embed_batch, nothing),
-    LookUp(f"/models{MODEL}:predict", predict, nothing),
-    LookUp("/api/embed", embed_input, nothing),
-    LookUp("/v2/embed", embed_texts, nothing),
-    LookUp("/rerank", rerank, nothing),
-    LookUp("/embeddings", embeddings, nothing),
+FRAMES, LINES, EVENTS = "application/vnd.amazon.eventstream", "application/x-ndjson", "text/event-stream; charset=utf-8"
+OTHERS += [
+    ("/invoke-with-response-stream", writes(chat, invoke_stream, FRAMES)),
+    ("/api/chat", writes(chat, stream_chat, LINES)),
+    ("/api/generate", writes(generate, stream_generate, LINES)),
+    ("/v2/chat", writes(cohere_chat, stream_cohere_chat, EVENTS)),
+    (":(embedContent|batchEmbedContents)", writes(embed_contents)),
+    (":predict", writes(predict)),
+    ("/api/embed", writes(embed_input)),
+    ("/v2/embed", writes(embed_texts)),
+    ("/rerank", writes(rerank)),
+    ("/embeddings", writes(embeddings)),
 ]

@@ -9,7 +9,8 @@ import pytest
 
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import turns
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import normalize_conversation
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.traces.to_run import frozen_run
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
@@ -67,7 +68,7 @@ def test_a_trace_comes_back_from_a_snapshot_with_its_turns_tools_and_facts():
     replies = [READER.read_reply(turn.model.call, turn.model.outcome) for turn in told]
     assert (replies[-1].text, replies[0].tool_uses[0].id, replies[0].model) == (DONE, "c-1", "gpt-4o-mini-2024-07-18")
     plain = tuple({"role": message["role"], "parts": message["parts"]} for message in ASKED)
-    assert genai.conversation(READER.read_call(told[2].model.call)) == plain
+    assert normalize_conversation(READER.read_call(told[2].model.call)) == plain
     assert READER.read_call(told[0].model.call).parameters == {"temperature": 0.2}
     lookup, refund = (x for x in run.exchanges if isinstance(x.call, ToolCall))
     assert (lookup.call.arguments, lookup.outcome) == ({"order_id": "A-1001"}, ToolReply(ORDER))
@@ -154,7 +155,7 @@ def test_the_run_is_the_same_in_every_api(dialect):
     replies = [READER.read_reply(model.call, model.outcome) for model in told]
     assert replies[2].text == DONE
     assert [use.name for reply in replies for use in reply.tool_uses] == ["lookup_order", "issue_refund"]
-    roles = [message["role"] for message in genai.conversation(READER.read_call(told[2].call))]
+    roles = [message["role"] for message in normalize_conversation(READER.read_call(told[2].call))]
     assert roles[:2] == ["user", "assistant"]
     unknown = stored(ModelCall(model="m", messages=(QUESTION,), reply=FINAL, **at(0)))
     assert READER.read_call(unknown.exchanges[0].call).dialect == "openai_chat"

@@ -22,8 +22,8 @@ from pytest_agentreplay.cases.checks.values import (
 )
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.exchanges import HttpReply, ToolCall
-from pytest_agentreplay.providers import READER, genai
-from pytest_agentreplay.providers.genai import parsed
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.lenient import parse_text
 from pytest_agentreplay.redaction.detecting import Detector
 from pytest_agentreplay.redaction.known import Known
 from pytest_agentreplay.redaction.placeholders import Placeholders
@@ -56,7 +56,7 @@ def output(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
         return compare_values("output", [evidence.output] if there else [], expectation, there=there)
     if not there:
         return unknown("there is no output")
-    tree, path = parsed(evidence.output), expectation["path"]
+    tree, path = parse_text(evidence.output), expectation["path"]
     return compare_values(f"output at {path}", found_at(path, tree), expectation, landing(path, tree), there=True)
 
 
@@ -148,7 +148,7 @@ def find_turns(evidence: CaseEvidence, number: int) -> list[TurnView]:
 
 def of_tool(call: ToolCallView, side: str) -> Any:
     """Return the arguments of a tool call, or what it gave; a text that is JSON as what it says."""
-    return call.arguments if side == "request" else genai.parsed(call.result)  # type: ignore[arg-type]
+    return call.arguments if side == "request" else parse_text(call.result)  # type: ignore[arg-type]
 
 
 def of_turn(it: TurnView, side: str) -> Any:
@@ -164,7 +164,7 @@ def of_turn(it: TurnView, side: str) -> Any:
     tree = content(x.outcome.headers, x.outcome.body).tree if isinstance(x.outcome, HttpReply) else None
     if tree is not None or it.reply is None or not (it.reply.text or it.reply.tool_uses):
         return tree
-    uses = [{"id": use.id, "name": use.name, "arguments": genai.parsed(use.arguments)} for use in it.reply.tool_uses]
+    uses = [{"id": use.id, "name": use.name, "arguments": parse_text(use.arguments)} for use in it.reply.tool_uses]
     reasons = list(it.reply.finish_reasons)
     return {"model": it.reply.model, "text": it.reply.text, "tool_calls": uses, "finish_reasons": reasons}
 

@@ -1,7 +1,6 @@
-"""What the model server says: replies as values, the scripts that choose them, and the words of each API.
+"""What the model server says: replies as values, the scripts that choose them, and the bytes of each API.
 
-Functions of the request; ids and times are new in each reply. The shapes are those that the official SDKs parse, as
-`providers.encode` writes them.
+Functions of the request; ids and times are new in each reply. `providers.encode` writes the bytes.
 """
 
 from __future__ import annotations
@@ -13,13 +12,19 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.model.reading import ToolUse
-from pytest_agentreplay.providers import anthropic, genai, openai_chat_writing, openai_responses
-from pytest_agentreplay.providers.lenient import obj, objects, string
-from pytest_agentreplay.providers.model_reply import ModelReply, end_of, text_of
+from pytest_agentreplay.providers import list_dialects
+from pytest_agentreplay.providers.lenient import as_text, dump_json, obj, objects, string
+from pytest_agentreplay.providers.messages import normalize_message, normalize_tools
+from pytest_agentreplay.providers.model_reply import ModelReply, end_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+
+    from pytest_agentreplay.model.exchanges import JsonObject
+    from pytest_agentreplay.model.reading import CallReading
+    from pytest_agentreplay.providers.dialect import Writer
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +92,7 @@ def default_script(body: Any, number: int) -> Reply:
     body = obj(body)
     role, text = last_word(body)
     offered = body.get("tools") or obj(body.get("toolConfig")).get("tools")
-    tools = [tool for tool in genai.tools(objects(offered)) if tool["name"]]
+    tools = [tool for tool in normalize_tools(objects(offered)) if tool["name"]]
     if tools and role == "user":
         return choose_tool(tools, text)
     return f"Answer {number} ({fresh('')}) to: {text}"
@@ -97,8 +102,8 @@ def last_word(body: dict[str, Any]) -> tuple[str, str]:
     """Who spoke last in a request of any API ("user", "tool", "assistant" ...), and what."""
     content: Any = next((body[name] for name in ("messages", "input", "contents", "prompt") if body.get(name)), "")
     last = content[-1] if isinstance(content, list) else content
-    message = genai.message(last)
-    texts = (text_of(part.get("content", part.get("response"))) for part in objects(message["parts"]))
+    message = normalize_message(last)
+    texts = (as_text(part.get("content", part.get("response"))) for part in objects(message["parts"]))
     return string(message["role"]), " ".join(texts) or string(obj(last).get("content"))
 
 
@@ -135,64 +140,53 @@ def count_tokens(value: Any) -> int:
     return max(1, len(json.dumps(value)) // 4)
 
 
-@dataclass(frozen=True, slots=True)
-class Api:
-    """One operation of an API: the end of its path, and the writers of its reply, whole and streamed.
+OTHERS: list[tuple[str, Writer]] = []
+"""Further APIs that the server speaks, by the end of their path; tests add theirs."""
 
-    `messages` is the field of the body that the model reads; ids begin with `prefix`, those of tool calls with
-    `call_prefix`; `type` is the content type of the stream.
+# How the ids of replies and of tool calls begin. Gemini gives calls no ids, as it often does.
+_PREFIXES = {
+    "openai_chat": ("chatcmpl-", "call_"),
+    "openai_responses": ("resp_", "call_"),
+    "anthropic": ("msg_", "toolu_"),
+    "gemini": ("", ""),
+    "bedrock": ("", "tooluse_"),
+}
+
+
+def write_answer(path: str, body: Any, say: Say) -> tuple[str, tuple[bytes, ...]] | None:
+    """Return the content type and the chunks of a reply in the API that a path names; None for any other path.
+
+    A reply in one piece has the type "". Any base URL will do, so "/messages" is "/v1/messages", too.
     """
-
-    path: str
-    write_whole: Callable[[ModelReply], dict[str, Any]]
-    write_stream: Callable[[ModelReply, dict[str, Any]], tuple[bytes, ...]]
-    messages: str = "messages"
-    prefix: str = ""
-    call_prefix: str = "call_"
-    type: str = "text/event-stream; charset=utf-8"
-
-    def is_stream(self, body: dict[str, Any]) -> bool:
-        """Return whether the reply to a request is a stream."""
-        return bool(body.get("stream"))
-
-    def write_reply(self, body: dict[str, Any], say: Say) -> dict[str, Any]:
-        """Return the reply in one piece."""
-        return self.write_whole(self.make_reply(body, say))
-
-    def stream(self, body: dict[str, Any], say: Say) -> tuple[bytes, ...]:
-        """Return the reply as a stream, an item for each event."""
-        return self.write_stream(self.make_reply(body, say), body)
-
-    def make_reply(self, body: dict[str, Any], say: Say) -> ModelReply:
-        """Return what the model says, with fresh ids."""
-        uses = tuple(ToolUse(self.call_prefix and fresh(self.call_prefix), a.name, a.arguments) for a in say.asks)
-        read, written = count_tokens(body.get(self.messages)), count_tokens([say.text, len(say.asks)])
-        model = body.get("model", "demo")
-        return ModelReply(
-            text=say.text,
-            uses=uses,
-            end=end_of("", uses),
-            model=model,
-            id=fresh(self.prefix),
-            fingerprint="fp_demo",
-            usage={"input_tokens": read, "output_tokens": written},
-            created=int(time.time()),
-            in_pieces="tral" not in model,  # Mistral's SDK takes no tool call in pieces
-        )
+    url = split(f"http://localhost{path}")
+    end = url.path.rstrip("/")
+    dialect = next(iter((*list_dialects(end), *list_dialects(f"/v1{end}"))), None)
+    if dialect is None or not isinstance(body, dict):
+        return None
+    writer = next((writer for pattern, writer in OTHERS if re.search(f"{pattern}$", end)), dialect.writer)
+    if writer is None:
+        return None
+    reading = dialect.read_call(body, url)
+    reply = make_reply(dialect.name, reading, body, say)
+    if reading.stream:
+        return writer.stream_type, writer.write_stream(reply, body)
+    return "", (dump_json(writer.write_reply(reply, body)).encode(),)
 
 
-APIS = [
-    Api("/chat/completions", openai_chat_writing.write_reply, openai_chat_writing.write_stream, prefix="chatcmpl-"),
-    Api("/responses", openai_responses.write_reply, openai_responses.write_stream, messages="input", prefix="resp_"),
-    Api("/messages", anthropic.write_reply, anthropic.write_stream, prefix="msg_", call_prefix="toolu_"),
-]
-"""What the server speaks, by the end of the path, so that any base URL does. Tests add APIs of their own."""
-
-
-def find_api(path: str, body: Any) -> tuple[Api, dict[str, Any]] | None:
-    """Return the operation that `path` names, and the body with what the path says; None for any other path."""
-    path = path.partition("?")[0]
-    for api in APIS:
-        if isinstance(body, dict) and (match := re.search(f"{api.path}$", path)):
-            return api, {**match.groupdict(), **body}
-    return None
+def make_reply(dialect: str, reading: CallReading, body: JsonObject, say: Say) -> ModelReply:
+    """Return what the model says, with fresh ids."""
+    reply_prefix, call_prefix = _PREFIXES.get(dialect, ("", "call_"))
+    uses = tuple(ToolUse(call_prefix and fresh(call_prefix), ask.name, ask.arguments) for ask in say.asks)
+    read = count_tokens(body.get(reading.messages_at.removeprefix("$.")))
+    model = reading.model or "demo"
+    return ModelReply(
+        text=say.text,
+        uses=uses,
+        end=end_of("", uses),
+        model=model,
+        id=fresh(reply_prefix),
+        fingerprint="fp_demo",
+        usage={"input_tokens": read, "output_tokens": count_tokens([say.text, len(say.asks)])},
+        created=int(time.time()),
+        in_pieces="tral" not in model,  # Mistral's SDK takes no tool call in pieces
+    )

@@ -4,8 +4,8 @@
         OpenAI(base_url=server.url + "/v1", api_key="any")
         Anthropic(base_url=server.url, api_key="any")
 
-It speaks the APIs of OpenAI and Anthropic, whole and streamed. A script says what is said, or which fault happens on
-the wire.
+It speaks each API that `providers` writes (those of OpenAI, Anthropic, Gemini, Bedrock), whole and streamed. A script
+says what is said, or which fault happens on the wire.
 `python -m pytest_agentreplay.cli.demo.server` serves until interrupted. It needs no other library, and has its own
 little HTTP/1.1: a fault is a thing of bytes, which no web framework lets out.
 """
@@ -21,7 +21,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.demo.script import Ask, Raw, Say, default_script, find_api, fresh, in_order
+from pytest_agentreplay.cli.demo.script import Ask, Raw, Say, default_script, fresh, in_order, write_answer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -161,14 +161,15 @@ class ModelServer:
             reply = Say(asks=(reply,))
         say = Say(reply) if isinstance(reply, str) else reply if isinstance(reply, Say) else Say(asks=tuple(reply))
         marks = [("x-request-id", fresh("req_")), ("set-cookie", f"session={fresh('')}; Path=/; HttpOnly")]
-        operation = find_api(request.path, body)
-        if operation is None:
+        if (written := write_answer(request.path, body, say)) is None:
             about = {"number": request.number, "id": fresh("id_"), "path": request.path, "text": say.text}
-            return in_full(json.dumps(about).encode(), marks)
-        api, body = operation
-        if api.is_stream(body):
-            return Raw(headers=[("content-type", api.type), *marks], chunks=api.stream(body, say), delay=self.pace)
-        return in_full(json.dumps(api.write_reply(body, say), ensure_ascii=False).encode(), marks)
+            written = "", (json.dumps(about).encode(),)
+        kind, chunks = written
+        return (
+            Raw(headers=[("content-type", kind), *marks], chunks=chunks, delay=self.pace)
+            if kind
+            else in_full(chunks[0], marks)
+        )
 
     def _send(self, connection: socket.socket, raw: Raw) -> bool:
         """Write the reply; return whether the connection is kept open."""

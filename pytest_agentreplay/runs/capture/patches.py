@@ -13,6 +13,7 @@ from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.environment import randomness
 from pytest_agentreplay.intercept.session import lanes, replacing, thread_starts
 from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
+from pytest_agentreplay.providers import others
 from pytest_agentreplay.runs.capture import fail_open
 from pytest_agentreplay.runs.capture.real_calls import choose
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
@@ -40,6 +41,7 @@ class Patches:
         """Patch. Raises CannotRedirect for a tool, and then nothing has changed."""
         self._before = registry.remove_patches()
         replacing.guard, replacing.note_fault = choose, fail_open.note_fault
+        others.note_fault = fail_open.note_fault
         self.registry = ToolRegistry()
         self._tools = SessionTools(self.registry, ())
         settings = Settings(tools=tools)
@@ -74,7 +76,7 @@ class Patches:
         for redirection in [*redirections]:
             redirection.restore()
         registry.remove_patches()
-        replacing.guard = replacing.note_fault = None
+        replacing.guard = replacing.note_fault = others.note_fault = None
         if not self._before:
             registry.stop_watching()
         else:

@@ -23,7 +23,8 @@ from pytest_agentreplay.errors import CaseError, Leak
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import Failure, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import top_level
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import normalize_conversation, normalize_message
 from pytest_agentreplay.redaction.headers import kept_in_reply
 from pytest_agentreplay.runs.case_files.trace_import import clean_file
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
@@ -324,14 +325,14 @@ def _find_first_question(run: Run) -> Json:
     for x in top_level(run):
         reading = READER.read_call(x.call)
         if reading.kind == "model":
-            messages = [message for message in genai.conversation(reading) if message.get("role") == "user"]
+            messages = [message for message in normalize_conversation(reading) if message.get("role") == "user"]
             return {"messages": [_message(message) for message in messages]} if messages else None
     return None
 
 
 def _message(message: Any) -> Json:
     """Return a message of any dialect as people write it: role and content."""
-    plain_message = genai.message(message)
+    plain_message = normalize_message(message)
     parts = cast("list[JsonObject]", plain_message["parts"])
     if parts and all(part.get("type") == "text" for part in parts):
         return {"role": plain_message["role"], "content": "\n".join(str(part.get("content", "")) for part in parts)}

@@ -11,7 +11,8 @@ from pytest_agentreplay.model.canonical_json import canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.model.rules import compile_path, rewritten, show
 from pytest_agentreplay.model.turns import SAFE_METHODS, function_of, is_model
-from pytest_agentreplay.providers import READER, encode, genai
+from pytest_agentreplay.providers import READER, encode
+from pytest_agentreplay.providers.messages import normalize_reply
 from pytest_agentreplay.runs.fuzz.wire_changes import dump, read_plain, with_bytes
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ ABSENT_TOOL = "tool_that_does_not_exist"
 
 def read_message(exchange: Exchange) -> JsonObject:
     """Return a model's reply as a message of the conventions."""
-    return genai.reply(READER.read_reply(exchange.call, exchange.outcome))
+    return normalize_reply(READER.read_reply(exchange.call, exchange.outcome))
 
 
 def list_uses(exchange: Exchange) -> list[JsonObject]:
@@ -59,7 +60,7 @@ def list_replies(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
     reply = exchange.outcome
     if not isinstance(exchange.call, HttpCall) or not isinstance(reply, HttpReply) or reply.status >= 400:
         return ()
-    if not is_model(exchange.call, READER) or READER.read_call(exchange.call).dialect not in encode.SPOKEN:
+    if not is_model(exchange.call, READER) or encode.find_writer(READER.read_call(exchange.call).dialect) is None:
         return ()
     message = read_message(exchange)
     if not message["parts"]:
@@ -88,7 +89,7 @@ def find_other_tool(exchange: Exchange, run: Run) -> JsonObject | None:
 def change_reply(operator: str, exchange: Exchange, run: Run) -> HttpReply:
     """Return another reply of the model in place of the recorded one, in the same dialect, whole or streamed."""
     reading = READER.read_reply(exchange.call, exchange.outcome)
-    message = change_message(operator, genai.reply(reading), exchange, run)
+    message = change_message(operator, normalize_reply(reading), exchange, run)
     facts = {name: getattr(reading, name) for name in ("model", "response_id", "usage", "fingerprint")}
     reply = encode.reply(exchange.call, message, **facts)
     assert reply is not None

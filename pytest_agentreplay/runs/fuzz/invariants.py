@@ -27,7 +27,8 @@ from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
 from pytest_agentreplay.model.reading import arguments_of, ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, label
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import normalize_tools
 from pytest_agentreplay.redaction.placeholders import PLACEHOLDER
 from pytest_agentreplay.runs.fuzz.content_changes import INJECTION, UNIT, list_amounts, read_result
 
@@ -165,7 +166,7 @@ def find_forbidden_arguments(before: Run, now: Run, effects: Sequence[Call]) -> 
     """Yield the effects that are passed a value which a changed reply gave and the schema of its request forbids."""
     recorded = [x.outcome for x in before.exchanges]
     for x in [x for x in now.exchanges if effects and x.outcome not in recorded]:
-        schemas = {tool["name"]: tool["parameters"] for tool in genai.tools(READER.read_call(x.call).tools)}
+        schemas = {tool["name"]: tool["parameters"] for tool in normalize_tools(READER.read_call(x.call).tools)}
         for use in read_uses(x):
             for why, value in explain_forbidden(arguments_of(use), schemas.get(use.name), "the value"):
                 passed_on = re.compile(rf"(?<![\w.-]){re.escape(canonical(value))}(?![\w.])")

@@ -28,7 +28,8 @@ from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
 from pytest_agentreplay.model.divergence import Absent, Difference, Kind
 from pytest_agentreplay.model.exchanges import Header, Run, ToolReply
 from pytest_agentreplay.model.turns import function_of
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.messages import normalize_tools
 from pytest_agentreplay.report.findings import format_place as place_in_run
 from pytest_agentreplay.report.live_reports import describe_live_run
 from pytest_agentreplay.runs import replay_kit
@@ -285,7 +286,7 @@ def list_tools(run: Run) -> Iterator[str]:
     for x in run.exchanges:
         if (function := function_of(x.call, READER)) is not None:
             yield function.name
-        yield from (str(tool["name"]) for tool in genai.tools(READER.read_call(x.call).tools))
+        yield from (str(tool["name"]) for tool in normalize_tools(READER.read_call(x.call).tools))
         yield from (use.name for use in READER.read_reply(x.call, x.outcome).tool_uses)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import is_model, tool_of, top_level
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.lenient import objects
+from pytest_agentreplay.providers.messages import normalize_conversation, normalize_reply, normalize_tools
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.traces.assembling import assemble_steps
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
@@ -70,7 +71,7 @@ class Exported:
 
 
 def _chat_message(message: JsonObject) -> JsonObject:
-    """A message of `providers.genai` as role and text."""
+    """A message of `providers.messages` as role and text."""
     parts = message.get("parts")
     texts = [part.get("content") for part in parts if isinstance(part, dict)] if isinstance(parts, list) else []
     return {"role": message.get("role"), "content": "\n".join(text for text in texts if isinstance(text, str))}
@@ -164,9 +165,9 @@ def in_process(call: ToolCall, exchange: Exchange, started: int, ended: int | No
         operation=request.operation or "chat",
         model=request.model,
         parameters=request.parameters,
-        messages=genai.conversation(request),
-        tools=genai.tools(request.tools),
-        reply=genai.reply(reply) if exchange.outcome is not None and not reply.error else None,
+        messages=normalize_conversation(request),
+        tools=normalize_tools(request.tools),
+        reply=normalize_reply(reply) if exchange.outcome is not None and not reply.error else None,
         usage=reply.usage,
         finish_reasons=reply.finish_reasons,
         fault=TraceFault("", reply.error) if reply.error else None,

@@ -11,9 +11,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.providers import genai
 from pytest_agentreplay.providers.anthropic import read_reply
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.providers.messages import add_message, find_tool_uses, normalize_message
 from pytest_agentreplay.traces.assembling import whole
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import extent, in_time, moment
@@ -106,15 +106,15 @@ def steps(rows: list[JsonObject], agent: str = "") -> list[Step]:
         if row.get("type") == "user":
             before = [] if row.get("isCompactSummary") is True else before  # from here on the model saw the summary
             steps_so_far += _ran(row, open_runs)
-            genai.add_message(before, genai.message(obj(row.get("message"))))
+            add_message(before, normalize_message(obj(row.get("message"))))
         elif obj(row.get("message")).get("model") == _BY_PROGRAM and row.get("isApiErrorMessage") is not True:
-            genai.add_message(before, genai.message(obj(row.get("message"))))
+            add_message(before, normalize_message(obj(row.get("message"))))
         elif (own := pieces.pop(_reply(row, place), None)) is not None:
             call, uses = _call([piece for _, piece in own], before)
             steps_so_far.append(replace(call, agent=agent))
             open_runs |= {use.call_id: replace(use, agent=agent) for use in uses}
             if call.reply is not None:
-                genai.add_message(before, call.reply)
+                add_message(before, call.reply)
     return steps_so_far
 
 
@@ -147,7 +147,7 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
                 content.append(block)
     reading = read_reply({**replies[-1], "content": content})
     times = [moment(row.get("timestamp")) for row in rows]
-    reply = genai.message({"role": "assistant", "content": content})
+    reply = normalize_message({"role": "assistant", "content": content})
     failed = rows[0].get("isApiErrorMessage") is True  # what stands there is the program's word for the error
     call = ModelCall(
         provider="anthropic",
@@ -167,13 +167,13 @@ def _call(rows: list[JsonObject], before: list[JsonObject]) -> tuple[ModelCall, 
         id=string(rows[0].get("uuid")),
         parent=string(rows[0].get("parentUuid")),
     )
-    uses = genai.tool_uses({"role": "assistant", "content": content})
+    uses = find_tool_uses({"role": "assistant", "content": content})
     return call, [ToolRun(name=use.name, call_id=use.id, arguments=use.arguments, started=times[-1]) for use in uses]
 
 
 def _ran(row: JsonObject, open_runs: dict[str, ToolRun]) -> list[ToolRun]:
     """The tools whose results a row tells; what the program keeps beside a result says more than the model saw."""
-    message = genai.message(obj(row.get("message")))
+    message = normalize_message(obj(row.get("message")))
     results = [part for part in objects(message["parts"]) if part.get("type") == "tool_call_response"]
     runs: list[ToolRun] = []
     for part in results:

@@ -11,8 +11,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, rest, string
+from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, parse_text, rest, string
+from pytest_agentreplay.providers.messages import join_neighbours, normalize_message, normalize_tools
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.assembling import ending, fidelity, whole
 from pytest_agentreplay.traces.formats import Format
@@ -57,7 +57,7 @@ def _model_names(value: Json) -> dict[str, Any]:
 
 def _mark_failure(message: JsonObject) -> JsonObject:
     """Return a message in the neutral form, the result of a tool that failed as one."""
-    neutral, failed = genai.message(_chat_message(message)), bool(message.get("error"))
+    neutral, failed = normalize_message(_chat_message(message)), bool(message.get("error"))
     return (
         {**neutral, "parts": [{**part, "is_error": True} for part in objects(neutral["parts"])]} if failed else neutral
     )
@@ -104,13 +104,13 @@ def _read_own_fields(event: JsonObject, tables: JsonObject) -> ModelCall:
     output = obj(event.get("output"))
     choice = next(iter(objects(output.get("choices"))), {})
     error = event.get("error") or output.get("error")
-    answer = genai.message(_chat_message(choice.get("message"))) if choice else None
+    answer = normalize_message(_chat_message(choice.get("message"))) if choice else None
     usage = obj(output.get("usage"))
     return ModelCall(
         **_model_names(event.get("model")),
         parameters=obj(event.get("config")) | {"tool_choice": event.get("tool_choice")},
-        messages=genai.join_neighbours(genai.message(_chat_message(message)) for message in messages),
-        tools=genai.tools(arr(event.get("tools"))),
+        messages=join_neighbours(normalize_message(_chat_message(message)) for message in messages),
+        tools=normalize_tools(arr(event.get("tools"))),
         reply=answer | {"finish_reason": string(choice.get("stop_reason"))} if answer else None,
         response_model=string(output.get("model")),
         response_id=string(output.get("response_id")),
@@ -138,7 +138,7 @@ def _chat_message(message: Json) -> Json:
 
 def _tool(event: JsonObject) -> ToolRun:
     error = event.get("error")
-    result = genai.parsed(event.get("result"))
+    result = parse_text(event.get("result"))
     broke = fault(error) if error else None
     return ToolRun(
         name=string(event.get("function")),
@@ -252,7 +252,9 @@ def _sample(opened: Opened, log: JsonObject, sample: JsonObject) -> Trace:
                 "target": sample.get("target"),
                 **metadata,
             },
-            input=[genai.message(item) for item in sample_input] if isinstance(sample_input, list) else sample_input,
+            input=[normalize_message(item) for item in sample_input]
+            if isinstance(sample_input, list)
+            else sample_input,
             output=string(obj(sample.get("output")).get("completion")) or None,
             fault=replace(fault(broke), traceback=string(obj(broke).get("traceback"))) if broke else None,
             limits=f"{limit.get('type')} limit {limit.get('limit')}" if limit else "",

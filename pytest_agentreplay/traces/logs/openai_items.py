@@ -15,9 +15,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
-from pytest_agentreplay.providers.openai_responses import tool_use
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, rest, string
+from pytest_agentreplay.providers.messages import normalize_message, read_item
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.assembling import whole
 from pytest_agentreplay.traces.formats import Format
@@ -59,7 +58,7 @@ def _sessions(opened: Opened) -> dict[str, list[Json]]:
     """The items by session: those of one list, or the rows of a session's table."""
     sessions: dict[str, list[Json]] = {}
     for row in _list_rows(opened):
-        kept = genai.parsed(row.get("message_data", row.get("item")))
+        kept = parse_text(row.get("message_data", row.get("item")))
         if isinstance(kept, dict):
             sessions.setdefault(string(row.get("session_id")), []).append(kept)
         else:
@@ -106,7 +105,7 @@ def _session(opened: Opened, name: str, items: list[Json]) -> list[Trace]:
 
 
 def _read_message(item: JsonObject) -> LoggedMessage | None:
-    message = genai.message(item)
+    message = normalize_message(item)
     if not _is_item(item) or not arr(message["parts"]):
         return None
     data = obj(item.get("provider_data"))
@@ -244,7 +243,7 @@ def _codex_session(file: str, rows: list[JsonObject], losses: tuple[str, ...]) -
     ]
     undone = sum(event.get("type") == "thread_rolled_back" for _, event in events)
     text = string(obj(about.get("base_instructions")).get("text")) or string(about.get("instructions"))
-    system = [LoggedMessage(message=genai.message({"role": "system", "content": text}))] if text else []
+    system = [LoggedMessage(message=normalize_message({"role": "system", "content": text}))] if text else []
     session_id = string(about.get("id"))
     return whole(
         Trace(
@@ -291,7 +290,7 @@ def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[St
         elif row["type"] == _COMPACTED:
             conversations.append([*instructions, *_summary(payload)])
         elif row["type"] == _ITEM:
-            message = genai.message(payload)
+            message = normalize_message(payload)
             if message["role"] != "assistant":
                 facts["started"] = at
             conversations[-1].append(LoggedMessage(message=message, facts={**facts, "ended": at}))
@@ -318,7 +317,7 @@ def _summary(payload: JsonObject) -> list[LoggedMessage]:
     """What the model saw from here on."""
     kept = payload.get("replacement_history")
     items = kept if isinstance(kept, list) else [{"role": "user", "content": payload.get("message")}]
-    return [LoggedMessage(message=genai.message(item)) for item in items]
+    return [LoggedMessage(message=normalize_message(item)) for item in items]
 
 
 def _runs(rows: list[JsonObject]) -> dict[str, ToolRun]:
@@ -329,12 +328,12 @@ def _runs(rows: list[JsonObject]) -> dict[str, ToolRun]:
         call_id = string(payload.get("call_id"))
         if row["type"] != _ITEM:
             continue
-        if (use := tool_use(payload)) is not None:
+        if (use := read_item(payload)) is not None:
             runs[call_id] = ToolRun(
-                name=use.name, call_id=call_id, arguments=genai.parsed(use.arguments), executed=False, started=at
+                name=use.name, call_id=call_id, arguments=parse_text(use.arguments), executed=False, started=at
             )
         elif call_id in runs and string(payload.get("type")).endswith("_call_output"):
-            seen = objects(genai.message(payload)["parts"])[0]["response"]
+            seen = objects(normalize_message(payload)["parts"])[0]["response"]
             runs[call_id] = replace(runs[call_id], seen=seen, fault=_failure(seen), executed=True, ended=at)
     return runs
 

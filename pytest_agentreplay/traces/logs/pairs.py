@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, rest, string
+from pytest_agentreplay.providers.messages import normalize_message
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.logs.runs import LOOKED_AT, LogRow, objects_of, rows_of_calls
 from pytest_agentreplay.traces.moments import add_milliseconds, moment
@@ -80,9 +80,9 @@ def pair(row: Json) -> Pair | None:
     """A row as a pair; None for any other."""
     fields = obj(row)
     for request_name, reply_name in _SIDES:
-        request = genai.parsed(fields.get(request_name))
+        request = parse_text(fields.get(request_name))
         if isinstance(request, dict) and reply_name in fields:
-            return _pair(fields, request, genai.parsed(fields[reply_name]))
+            return _pair(fields, request, parse_text(fields[reply_name]))
     if isinstance(fields.get("messages"), list) and isinstance(fields.get("response"), dict):  # LiteLLM's payload
         parameters = {name: value for field in _RAW_SHOWN for name, value in obj(fields.get(field)).items()}
         request = {"model": fields.get("model"), "messages": fields["messages"], **parameters}
@@ -93,12 +93,12 @@ def pair(row: Json) -> Pair | None:
 def _pair(row: JsonObject, request: JsonObject, reply: Json) -> Pair:
     outer, answer = request, obj(reply)
     for name in ("body", "json", "data"):
-        inner = genai.parsed(outer.get(name))
+        inner = parse_text(outer.get(name))
         if isinstance(inner, dict) and not {"messages", "input", "contents"} & outer.keys():
             request = inner
     wrapped = next((name for name in ("body", "json", "data") if name in answer), "")
     if wrapped and not dialect_of(None, answer):
-        reply = genai.parsed(answer[wrapped])
+        reply = parse_text(answer[wrapped])
     status = next((code for side in (answer, row) for name in _STATUSES if _code(code := side.get(name))), 0)
     error = next((row[name] for name in _ERRORS if row.get(name)), None)
     if obj(reply).get("error") and not status and not dialect_of(None, reply):
@@ -125,7 +125,7 @@ def call(exchange: Pair, where: str = "", **facts: object) -> ModelCall:
         exchange.reply, str
     ):  # the words alone, or what Python prints of an object, which nobody can read back
         words = "" if _PRINTED.match(exchange.reply) else exchange.reply
-        message = genai.message({"role": "assistant", "content": words}) if words else None
+        message = normalize_message({"role": "assistant", "content": words}) if words else None
         return wire.json_call(where, exchange.request, None, status=status, reply=message, **facts)
     if exchange.error and exchange.reply is None:
         facts.setdefault("fault", fault(exchange.error))
@@ -243,7 +243,7 @@ _BLUEPRINT_KINDS = frozenset({"chat", "completion"})
 
 def _helicone(row: JsonObject) -> LogRow | None:
     """One row a request, with bodies only where they were asked for."""
-    request, reply = genai.parsed(row.get("request_body")), genai.parsed(row.get("response_body"))
+    request, reply = parse_text(row.get("request_body")), parse_text(row.get("response_body"))
     if not isinstance(request, dict):
         return None
     properties = obj(row.get("request_properties"))
@@ -271,13 +271,13 @@ def _helicone(row: JsonObject) -> LogRow | None:
 
 
 def _sent_by_sdk(row: JsonObject) -> LogRow | None:
-    request = genai.parsed(row.get("kwargs"))
+    request = parse_text(row.get("kwargs"))
     if not isinstance(request, dict):
         return None
     metadata = obj(row.get("metadata"))
     return LogRow(
         step=call(
-            Pair(request, genai.parsed(row.get("request_response"))),
+            Pair(request, parse_text(row.get("request_response"))),
             started=moment(row.get("request_start_time")),
             ended=moment(row.get("request_end_time")),
             id=string(row.get("span_id")),

@@ -20,8 +20,8 @@ from urllib.parse import quote
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.providers import bedrock, genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
+from pytest_agentreplay.providers import bedrock
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, rest, string
 from pytest_agentreplay.providers.streams import ServerSentEvent
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.formats import Format
@@ -63,7 +63,7 @@ def _unwrap_rows(row: JsonObject) -> Iterator[JsonObject]:
                 fields = {string(pair.get("field")): pair.get("value") for pair in objects(item)}
                 yield from _unwrap_rows(obj(item) or fields)
             return
-    message = genai.parsed(row.get("message", row.get("@message")))
+    message = parse_text(row.get("message", row.get("@message")))
     yield message if isinstance(message, dict) else row
 
 
@@ -142,13 +142,13 @@ def _join_frames(reply: Json, verb: str) -> Json:
 
 
 def _vertex_row(row: JsonObject) -> LogRow | None:
-    request = obj(genai.parsed(row.get("full_request"))) or _payload(row.get("request_payload"))
+    request = obj(parse_text(row.get("full_request"))) or _payload(row.get("request_payload"))
     if not request:
         return None
-    reply = genai.parsed(row.get("full_response")) or _payload(row.get("response_payload"))
+    reply = parse_text(row.get("full_response")) or _payload(row.get("response_payload"))
     labels = obj(request.get("labels"))
     started = moment(row.get("logging_time"))
-    metadata = obj(genai.parsed(row.get("metadata")))
+    metadata = obj(parse_text(row.get("metadata")))
     model, method = string(row.get("model")), string(row.get("api_method"))
     path = model if _MODEL.fullmatch(model) else "publishers/google/models/unknown"
     return LogRow(
@@ -166,7 +166,7 @@ def _vertex_row(row: JsonObject) -> LogRow | None:
 
 def _payload(value: Json) -> JsonObject:
     """The older columns: a list of texts that hold JSON."""
-    return obj(genai.parsed(next(iter(arr(value)), None)))
+    return obj(parse_text(next(iter(arr(value)), None)))
 
 
 def _fits_batch(opened: Opened) -> bool:

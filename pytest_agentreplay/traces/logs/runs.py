@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, objects, string
+from pytest_agentreplay.providers.lenient import arr, objects, parse_text, string
+from pytest_agentreplay.providers.messages import add_message, join_neighbours
 from pytest_agentreplay.redaction.secret_names import looks_secret
 from pytest_agentreplay.traces.assembling import conversations, whole
 from pytest_agentreplay.traces.chains import links
@@ -151,7 +151,7 @@ def _gaps(steps: Iterable[Step]) -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoggedMessage:
-    """One message in the form of `providers.genai`. Those with one `reply` id are pieces of the same reply.
+    """One message in the form of `providers.messages`. Those with one `reply` id are pieces of the same reply.
 
     `facts` are fields of the `ModelCall` that the message is a reply of.
     """
@@ -179,13 +179,13 @@ def steps_of(messages: Iterable[LoggedMessage], **facts: object) -> list[Step]:
         first = turn[0]
         if not first.by_model:
             for message in turn:
-                genai.add_message(before, message.message)
+                add_message(before, message.message)
             continue
-        reply = genai.join_neighbours(message.message for message in turn)
+        reply = join_neighbours(message.message for message in turn)
         turn_facts = {name: value for message in turn for name, value in message.facts.items()}
         if reply:
             steps.append(ModelCall(messages=tuple(before), reply=reply[0], **{**facts, **turn_facts}))  # type: ignore[arg-type]
-            genai.add_message(before, reply[0])
+            add_message(before, reply[0])
             names |= {string(part.get("id")): string(part.get("name")) for part in objects(reply[0]["parts"])}
     if turn and not turn[0].by_model:
         steps += _results(turn, names)
@@ -195,7 +195,7 @@ def steps_of(messages: Iterable[LoggedMessage], **facts: object) -> list[Step]:
 def _results(turn: list[LoggedMessage], names: dict[str, str]) -> list[ToolRun]:
     parts = [part for message in turn for part in objects(message.message["parts"])]
     return [
-        ToolRun(name=names[call_id], call_id=call_id, seen=genai.parsed(part.get("response")))
+        ToolRun(name=names[call_id], call_id=call_id, seen=parse_text(part.get("response")))
         for part in parts
         if part.get("type") == "tool_call_response" and (call_id := string(part.get("id"))) in names
     ]

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import obj, objects, rest, string
+from pytest_agentreplay.providers.lenient import obj, objects, parse_text, rest, string
+from pytest_agentreplay.providers.messages import add_message, normalize_message
 from pytest_agentreplay.traces.assembling import ending, whole
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.logs.pairs import read_field
@@ -47,7 +47,7 @@ def tool_runs(events: Iterable[JsonObject]) -> list[ToolRun]:
 def _tool_run(call_id: str, began: JsonObject, ended: JsonObject) -> ToolRun:
     request, reply = _fields(began), _fields(ended)
     result = reply.get("tool_result", reply.get("result"))
-    seen = genai.parsed(obj(result).get("content", result)) if result is not None else UNKNOWN
+    seen = parse_text(obj(result).get("content", result)) if result is not None else UNKNOWN
     failed = reply.get("success") is False or bool(reply.get("error"))
     error = reply.get("error")
     message = string(error) or string(obj(error).get("message")) or (seen if isinstance(seen, str) else "")
@@ -117,17 +117,17 @@ def _steps(events: list[JsonObject], model: str) -> list[Step]:
         data, kind = obj(event.get("data")), event.get("type")
         if kind == "user.message":
             text = string(data.get("transformedContent") or data.get("content"))
-            genai.add_message(before, {"role": "user", "parts": [{"type": "text", "content": text}]})
+            add_message(before, {"role": "user", "parts": [{"type": "text", "content": text}]})
         elif kind == "session.model_change":
             model = string(data.get("newModel")) or model
         elif kind == "assistant.message" and (reply := _reply(data))["parts"]:
             at, message_id = moment(event.get("timestamp")), string(data.get("messageId"))
             steps.append(ModelCall(model=model, messages=tuple(before), reply=reply, started=at, id=message_id))
-            genai.add_message(before, reply)
+            add_message(before, reply)
         elif kind == "tool.execution_start" and (run := runs.get(string(event.get("id")))):
             steps.append(run)
         elif kind == "tool.execution_complete" and (run := by_call_id.get(string(data.get("toolCallId")))):
-            genai.add_message(before, _response(run))
+            add_message(before, _response(run))
     return steps
 
 
@@ -138,7 +138,7 @@ def _reply(data: JsonObject) -> JsonObject:
         for call in objects(data.get("toolRequests"))
     ]
     blocks: list[Json] = [{kind: text} for kind, text in texts if text]
-    return genai.message({"role": "assistant", "content": blocks, "tool_calls": calls})
+    return normalize_message({"role": "assistant", "content": blocks, "tool_calls": calls})
 
 
 def _response(run: ToolRun) -> JsonObject:
@@ -211,7 +211,7 @@ def _listed_tool(event: JsonObject) -> ToolRun:
         name=string(event.get("tool_name")),
         call_id=string(event.get("tool_call_id")),
         arguments=event.get("args"),
-        seen=genai.parsed(event["result"]) if "result" in event else UNKNOWN,
+        seen=parse_text(event["result"]) if "result" in event else UNKNOWN,
         fault=TraceFault(message=string(event.get("error")) or string(event.get("result"))) if failed else None,
     )
 
@@ -281,7 +281,7 @@ def _start_tool_run(event: JsonObject) -> ToolRun:
     return ToolRun(
         name=read_field(event, "tool_name", "name", "tool"),
         call_id=read_field(event, "call_id", "tool_call_id", "id"),
-        arguments=genai.parsed(event.get("tool_args", event.get("arguments", event.get("args", {})))),
+        arguments=parse_text(event.get("tool_args", event.get("arguments", event.get("args", {})))),
         started=moment(event.get("timestamp")),
     )
 
@@ -301,7 +301,7 @@ def _finish_tool_run(run: ToolRun, event: JsonObject) -> ToolRun:
     failed = bool(error) or event.get("is_error") is True
     return replace(
         run,
-        result=genai.parsed(result),
+        result=parse_text(result),
         fault=(fault(error) or TraceFault(message=string(result))) if failed else None,
         ended=moment(event.get("timestamp")),
     )
@@ -315,7 +315,7 @@ def _join_input(messages: list[Json]) -> Json:
     """What the agent was asked: the text where it is one, else the user's messages."""
     if len(messages) == 1:
         return messages[0]
-    return [genai.message({"role": "user", "content": text}) for text in messages] or None
+    return [normalize_message({"role": "user", "content": text}) for text in messages] or None
 
 
 FORMATS = (

@@ -15,10 +15,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.providers import genai, hosts
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string, unique
+from pytest_agentreplay.providers import hosts
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, rest, string, unique
+from pytest_agentreplay.providers.messages import (
+    chat_message,
+    is_message,
+    is_pair,
+    join_calls,
+    join_neighbours,
+    langchain_fields,
+    langchain_kind,
+    normalize_message,
+    split_message,
+)
 from pytest_agentreplay.traces import wire
-from pytest_agentreplay.traces.platforms import library_messages, span_facts
+from pytest_agentreplay.traces.platforms import library_dumps, span_facts
 from pytest_agentreplay.traces.spans import attributes
 
 if TYPE_CHECKING:
@@ -40,8 +51,8 @@ def model_call(
 ) -> ModelCall:
     """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
     texts = [text for side in (request, output) for text in (side, *rest(obj(side), "content", "text").values())]
-    printed = any(text is not None and library_messages.from_text(text) is None for text in texts)
-    body, output = _body(request), library_messages.generation(library_messages.from_text(output))
+    printed = any(text is not None and library_dumps.from_text(text) is None for text in texts)
+    body, output = _body(request), library_dumps.generation(library_dumps.from_text(output))
     shape = _shape(body, output)
     provider = hosts.provider(provider) or ("" if _HOST.search(provider) else provider)
     spoken = shape or attributes.dialect(provider)
@@ -49,7 +60,7 @@ def model_call(
     keep_bodies = (
         keep_bodies and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))
     )
-    where = wire.address(shape or "openai_chat", model=library_messages.gemini_model(body))
+    where = wire.address(shape or "openai_chat", model=library_dumps.gemini_model(body))
     read = wire.json_call(where, _adapt_request(shape, body), answer, dialect=spoken)
     if answer is None and output is not None:
         read = replace(read, reply=message(output), finish_reasons=unique([_end(output)]), **_read_beside(output))
@@ -69,7 +80,7 @@ def model_call(
 
 def _read_beside(output: Json) -> dict[str, Any]:
     """Return what LangChain keeps beside the text of a message."""
-    fields = library_messages.fields(inner_message(obj(output)))
+    fields = langchain_fields(inner_message(obj(output)))
     facts = obj(fields.get("response_metadata"))
     return {
         "response_model": string(facts.get("model_name")) or string(facts.get("model")),
@@ -91,26 +102,26 @@ def is_reply(output: Json) -> bool:
 
 def message(output: Json) -> JsonObject | None:
     """The assistant's message in an output that is no reply of an API: a message, a list of them, a text."""
-    output = library_messages.ai_sdk_reply(output)
+    output = join_calls(output)
     if isinstance(output, str):
         return _assistant([{"type": "text", "content": output}] if output else [], "")
     if isinstance(output, list):
-        messages = list(genai.join_neighbours(map(genai.message, map(library_messages.message, output))))
+        messages = list(join_neighbours(map(normalize_message, map(chat_message, output))))
         last = next((candidate for candidate in reversed(messages) if candidate["role"] == "assistant"), None)
         return None if last is None else _assistant(arr(last["parts"]), _end(output))
     inner = inner_message(obj(output))
     if inner is None:
         return None
-    made = genai.message(library_messages.message(inner))
+    made = normalize_message(chat_message(inner))
     return _assistant(arr(made["parts"]), _end(output))
 
 
 def inner_message(fields: JsonObject) -> Json:
     """The message in an object that holds one somewhere; None where it holds none."""
-    if library_messages.kind(fields) or string(fields.get("role")) or string(fields.get("type")) in _ITEMS:
+    if langchain_kind(fields) or string(fields.get("role")) or string(fields.get("type")) in _ITEMS:
         return fields
     for name in ("message", "output", "response", "completion", "content", "text", "generation"):
-        value = fields.get(name) if name in {"content", "text"} else library_messages.from_text(fields.get(name))
+        value = fields.get(name) if name in {"content", "text"} else library_dumps.from_text(fields.get(name))
         if isinstance(value, str) and value:
             return {"role": "assistant", "content": value}
         if isinstance(value, dict) and (inner := inner_message(value)) is not None:
@@ -122,11 +133,11 @@ def inner_message(fields: JsonObject) -> Json:
 def messages_of(value: Json) -> list[Json]:
     """The messages in a request, those of LangChain as those of a chat API."""
     items = arr(value) or [value]
-    if all(isinstance(item, list) for item in items) and not library_messages.pair(items[0]):
+    if all(isinstance(item, list) for item in items) and not is_pair(items[0]):
         items = arr(items[0])
-    pairs = [(item, library_messages.from_text(item)) for item in items]
+    pairs = [(item, library_dumps.from_text(item)) for item in items]
     flat = [part for item, read in pairs for part in ((isinstance(item, str) and arr(read)) or [read]) if part]
-    return [library_messages.message(part) for item in flat for part in library_messages.ai_sdk_messages(item)]
+    return [chat_message(part) for item in flat for part in split_message(item)]
 
 
 def _assistant(parts: list[Json], end: str) -> JsonObject:
@@ -136,7 +147,7 @@ def _assistant(parts: list[Json], end: str) -> JsonObject:
 def _end(output: Json) -> str:
     """The finish reason that stands beside or in a message."""
     for place_of_message in [*objects(output)[-1:], obj(output)]:
-        inner = library_messages.fields(inner_message(place_of_message) or place_of_message)
+        inner = langchain_fields(inner_message(place_of_message) or place_of_message)
         places = (
             place_of_message,
             obj(place_of_message.get("generation_info")),
@@ -152,7 +163,7 @@ def _end(output: Json) -> str:
 
 def _body(request: Json) -> JsonObject:
     """The request as a body: what a client's function was called with, without what never leaves the client."""
-    request = library_messages.from_text(request)
+    request = library_dumps.from_text(request)
     if isinstance(request, str):
         return {"messages": [{"role": "user", "content": request}]} if request else {"messages": []}
     if isinstance(request, list):
@@ -165,13 +176,13 @@ def _body(request: Json) -> JsonObject:
     if isinstance(body.get("messages"), list | str):
         return body | {"messages": messages_of(body["messages"])}
     for name in ("input", "prompts", "prompt", "query"):
-        if library_messages.from_text(body.get(name)) is not body.get(name):
+        if library_dumps.from_text(body.get(name)) is not body.get(name):
             return rest(body, name) | {"messages": messages_of(body[name])}
     if isinstance(body.get("input"), str | list):
         return body
     prompts = next((body.pop(name) for name in ("prompts", "prompt", "query") if name in body), None)
     if string(body.get("role")):
-        return {"messages": [library_messages.message(body)]}
+        return {"messages": [chat_message(body)]}
     return body | {
         "messages": [{"role": "user", "content": prompt} for prompt in arr(prompts) or [prompts] if string(prompt)]
     }
@@ -188,7 +199,7 @@ def _read_arguments(fields: JsonObject) -> JsonObject:
     if {"messages", "input", "contents", "prompt"} & keywords.keys() or not arr(args):
         return keywords
     first = next((argument for argument in arr(args) if isinstance(argument, list | dict | str)), None)
-    return {**keywords, "messages": first if isinstance(first, list) else [library_messages.message(first)]}
+    return {**keywords, "messages": first if isinstance(first, list) else [chat_message(first)]}
 
 
 def _shape(body: JsonObject, output: Json) -> str:
@@ -225,7 +236,7 @@ def _answer(shape: str, output: Json) -> JsonObject | None:
                 return {"object": "response", "output": output} if objects(output) else None
             return answer if isinstance(answer.get("output"), list) else None
         case "gemini":
-            return library_messages.gemini_reply(answer) if "candidates" in answer or "content" in answer else None
+            return library_dumps.gemini_reply(answer) if "candidates" in answer or "content" in answer else None
         case "anthropic" if answer.get("type") == "message":
             return answer
         case "bedrock" if "output" in answer:
@@ -236,7 +247,7 @@ def _answer(shape: str, output: Json) -> JsonObject | None:
 def _adapt_request(shape: str, body: JsonObject) -> JsonObject:
     """Return the body as the dialect's reader takes it."""
     if shape == "gemini":
-        return library_messages.gemini_request(body)
+        return library_dumps.gemini_request(body)
     if shape == "openai_responses" and "input" not in body:
         return {**rest(body, "messages"), "input": body.get("messages", [])}
     return {"max_tokens": None, **body} if shape == "anthropic" else body
@@ -247,7 +258,7 @@ _WRAPPERS = ("output", "result", "final_output", "answer", "response", "return")
 
 def read_input(value: Json) -> Json:
     """Return the input of a run: a state's messages as those of a chat API, a function's only argument or its names."""
-    value = library_messages.from_text(value)
+    value = library_dumps.from_text(value)
     if isinstance(value, dict) and value.keys() == {"args", "kwargs"}:
         by_order, by_name = arr(value["args"]), obj(value["kwargs"])
         alone = len(by_order) == 1 and not by_name
@@ -262,13 +273,13 @@ def read_input(value: Json) -> Json:
 
 def read_output(value: Json) -> Json:
     """Return the output of a run: the last text of the assistant in a state, a message or a reply; else the value."""
-    value = library_messages.from_text(value)
+    value = library_dumps.from_text(value)
     fields = obj(value)
     alone = next(iter(fields)) if len(fields) == 1 else ""
     if alone in _WRAPPERS:
         return read_output(fields[alone])
     messages = value if _messages(value) else fields.get("messages") if _messages(fields.get("messages")) else None
-    if messages is None and (library_messages.kind(fields) or string(fields.get("role"))):
+    if messages is None and (langchain_kind(fields) or string(fields.get("role"))):
         messages = [value]
     if messages is None and (
         objects(fields.get("choices")) or objects(fields.get("candidates")) or fields.get("object") == "response"
@@ -281,7 +292,7 @@ def read_output(value: Json) -> Json:
 
 def _messages(value: Json) -> bool:
     items = arr(value)
-    return bool(items) and all(map(library_messages.is_message, items))
+    return bool(items) and all(map(is_message, items))
 
 
 def _text_of(message: Json) -> str:
@@ -295,9 +306,9 @@ def _text_of(message: Json) -> str:
 def read_result(value: Json) -> Json:
     """Return the result in a tool's own record: the content of its message, parsed where that is JSON."""
     inner = obj(value).get("output") if len(obj(value)) == 1 and "output" in obj(value) else value
-    if library_messages.kind(inner) in {"tool", "function"}:
-        inner = library_messages.fields(inner).get("content")
-    return genai.parsed(inner)
+    if langchain_kind(inner) in {"tool", "function"}:
+        inner = langchain_fields(inner).get("content")
+    return parse_text(inner)
 
 
 _LONGEST = 100_000

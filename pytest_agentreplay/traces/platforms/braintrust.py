@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import arr, merge_later, obj, string
+from pytest_agentreplay.providers.lenient import arr, merge_later, obj, parse_text, string
 from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
@@ -42,7 +41,7 @@ def _rows(rows: Iterable[Json]) -> list[JsonObject]:
     spans = find_rows(rows, lambda row: "span_id" in row and "root_span_id" in row, _LISTS)
     for row in sorted(spans, key=lambda row: bool(row.get("_is_merge"))):
         # Tables have what is no text as JSON text in their columns.
-        later = {name: parsed(value) if name in _COLUMNS else value for name, value in row.items()}
+        later = {name: parse_text(value) if name in _COLUMNS else value for name, value in row.items()}
         before = merged.get(row_id := string(row.get("id")) or string(row.get("span_id")), {})
         columns = {name: value for name, value in later.items() if name in _COLUMNS and isinstance(value, dict)}
         later |= {name: {**obj(before.get(name)), **value} for name, value in columns.items()}
@@ -93,7 +92,7 @@ def _read_span(row: JsonObject) -> TreeSpan:
     tool = ToolRun(
         name=string(attributes.get("name")),
         call_id=string(metadata.get("tool_call_id")),
-        arguments=parsed(row.get("input")),
+        arguments=parse_text(row.get("input")),
         result=UNKNOWN if output is None else bodies.read_result(output),
         fault=failure,
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
@@ -94,8 +93,8 @@ def _read_span(row: JsonObject, span_id: str, parent: str) -> TreeSpan:
         step = ToolRun(
             name=string(row.get("name")),
             call_id=string(row.get("tool_call_id")),
-            arguments=genai.parsed(asked_input),
-            result=UNKNOWN if output is None or failure else genai.parsed(output),
+            arguments=parse_text(asked_input),
+            result=UNKNOWN if output is None or failure else parse_text(output),
             fault=failure,
         )
     elif kind == "llm":

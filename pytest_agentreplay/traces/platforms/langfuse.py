@@ -12,13 +12,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, rest, string
+from pytest_agentreplay.providers.messages import langchain_fields, langchain_kind, normalize_tools
 from pytest_agentreplay.traces.chains import fill_up
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, library_messages, span_facts
+from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
 from pytest_agentreplay.traces.spans import genai as conventions
 from pytest_agentreplay.traces.spans import openinference
@@ -46,9 +45,7 @@ def _is_tool(observation: JsonObject, attributes: JsonObject, output: Json) -> b
     """Whether a name, an attribute of a framework (`held`), or the message of a tool says that it is a tool."""
     is_tool_name = _TOOL_NAME.match(string(observation.get("name"))) is not None
     return (
-        is_tool_name
-        or any(name in attributes for name in (*_NAMES, *_ARGUMENTS))
-        or library_messages.kind(output) == "tool"
+        is_tool_name or any(name in attributes for name in (*_NAMES, *_ARGUMENTS)) or langchain_kind(output) == "tool"
     )
 
 
@@ -62,7 +59,7 @@ def _failure(observation: JsonObject) -> TraceFault | None:
 def _tool_run(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -> ToolRun:
     """The run; `noted` is the observation's metadata, `held` the attributes of a framework in it."""
     output = row.get("output")
-    message = library_messages.fields(output) if library_messages.kind(output) == "tool" else {}
+    message = langchain_fields(output) if langchain_kind(output) == "tool" else {}
     kept = find_value(attributes, *_RESULTS)
     failed = _failure(row) or (span_facts.fault(message.get("content")) if message.get("status") == "error" else None)
     result = _strip_envelope(bodies.read_result(output if output is not None else kept))
@@ -84,9 +81,9 @@ def _strip_envelope(value: Json) -> Json:
     """Return a result without the envelope of Microsoft's agent framework, or of the ADK, around it."""
     fields = obj(value)
     if fields.get("type") == "function_result" and "result" in fields:
-        return parsed(fields["result"])
+        return parse_text(fields["result"])
     if set(fields) == {"id", "name", "response"}:
-        return parsed(fields["response"])
+        return parse_text(fields["response"])
     return value
 
 
@@ -94,7 +91,7 @@ def _arguments(row: JsonObject, metadata: JsonObject, attributes: JsonObject) ->
     """The arguments: from the attributes, as LangChain's handler noted them, else the input."""
     kept = find_value(attributes, *_ARGUMENTS)
     if kept is not None:
-        return parsed(kept)
+        return parse_text(kept)
     value = row.get("input")
     if isinstance(value, str) and isinstance(metadata.get("inputs"), dict):
         return metadata["inputs"]
@@ -181,7 +178,9 @@ def _model_call(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -
     request = _read_request(row.get("input"), attributes)
     answer = row.get("output")
     answer = (
-        parsed(attributes["gcp.vertex.agent.llm_response"]) if "gcp.vertex.agent.llm_response" in attributes else answer
+        parse_text(attributes["gcp.vertex.agent.llm_response"])
+        if "gcp.vertex.agent.llm_response" in attributes
+        else answer
     )
     model = string(row.get("model"))
     shown_call = bodies.model_call(
@@ -218,17 +217,17 @@ def _of_responses(call: ModelCall, attributes: JsonObject) -> ModelCall:
 
 def _with_tools(call: ModelCall, attributes: JsonObject) -> ModelCall:
     """A call of Pydantic AI with the tools that its parameters name."""
-    definitions = objects(obj(parsed(attributes.get("model_request_parameters"))).get("function_tools"))
+    definitions = objects(obj(parse_text(attributes.get("model_request_parameters"))).get("function_tools"))
     tools: list[Json] = [
         {**definition, "parameters": definition.get("parameters_json_schema")} for definition in definitions
     ]
-    return call if call.tools else replace(call, tools=genai.tools(tools))
+    return call if call.tools else replace(call, tools=normalize_tools(tools))
 
 
 def _read_request(value: Json, attributes: JsonObject) -> Json:
     """Return a request with the tool definitions that LangChain's handler put among its messages as `tools`."""
     if "gcp.vertex.agent.llm_request" in attributes:
-        return parsed(attributes["gcp.vertex.agent.llm_request"])
+        return parse_text(attributes["gcp.vertex.agent.llm_request"])
     items = objects(value) if isinstance(value, list) else objects(obj(value).get("messages"))
     tools = [item["content"] for item in items if item.get("role") == "tool" and _defines(item.get("content"))]
     if not tools:
@@ -245,7 +244,7 @@ def _unwrap_results(item: Json) -> Json:
     return {
         **obj(item),
         "parts": [
-            {**part, "response": _strip_envelope(parsed(part.get("response", part.get("result"))))}
+            {**part, "response": _strip_envelope(parse_text(part.get("response", part.get("result"))))}
             if part.get("type") == "tool_call_response"
             else part
             for part in parts
@@ -277,7 +276,7 @@ def _parameters(row: JsonObject) -> JsonObject:
 
 def _parse_parameter(value: Json) -> Json:
     """Return the value of a parameter, which may have been made a text."""
-    return parsed(value) if isinstance(value, str) and value != "Infinity" else value
+    return parse_text(value) if isinstance(value, str) and value != "Infinity" else value
 
 
 _LOST = (

@@ -11,8 +11,7 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.canonical_json import NotJson, parse
-from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, string
+from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, parse_text, string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +105,7 @@ def decode_sides_twice(trace: JsonObject) -> JsonObject:
 
 def _value(value: Json) -> Json:
     """A JSON text of an object, a list or a text as what it says, once; all else as it is."""
-    return parsed(value) if string(value).startswith(("{", "[", '"')) else value
+    return parse_text(value) if string(value).startswith(("{", "[", '"')) else value
 
 
 def table(row: JsonObject, name: str) -> JsonObject:

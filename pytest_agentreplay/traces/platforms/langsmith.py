@@ -9,9 +9,10 @@ import re
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
+from pytest_agentreplay.providers.messages import langchain_fields, langchain_kind
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
-from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
 
@@ -217,7 +218,7 @@ def _chained_call(run: JsonObject) -> ModelCall:
 def _tool_run(run: JsonObject) -> ToolRun:
     outputs, failed = obj(run.get("outputs")), span_facts.fault(run.get("error"))
     output = outputs.get("output") if set(outputs) == {"output"} else outputs
-    message = library_messages.fields(output) if library_messages.kind(output) else {}
+    message = langchain_fields(output) if langchain_kind(output) else {}
     result = UNKNOWN if not outputs or (output is None and failed) else bodies.read_result(output)
     if failed is None and message.get("status") == "error":
         failed = span_facts.fault(message.get("content")) or TraceFault()

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import obj, objects, string
+from pytest_agentreplay.providers.lenient import obj, objects, parse_text, string
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
@@ -53,13 +52,13 @@ def _traces(row: Json) -> list[JsonObject]:
     fields = obj(row)
     if isinstance(listed := fields.get("traces"), list):
         return [trace for item in objects(listed) for trace in _traces(item)]
-    inner = parsed(fields.get("trace"))
+    inner = parse_text(fields.get("trace"))
     if isinstance(inner, dict):
         return [inner]
     if "info" in fields:
         return [fields]
     if "spans" in fields and ("trace_metadata" in fields or "request_metadata" in fields or "trace_id" in fields):
-        return [{"info": fields, "data": {"spans": parsed(fields["spans"])}}]
+        return [{"info": fields, "data": {"spans": parse_text(fields["spans"])}}]
     return []
 
 
@@ -114,7 +113,7 @@ def _grades(info: JsonObject) -> JsonObject:
 
 def _attributes(span: JsonObject) -> JsonObject:
     """The attributes of a span, whose values are JSON texts; older versions wrote some of them plainly."""
-    return {name: parsed(value) for name, value in obj(span.get("attributes")).items()}
+    return {name: parse_text(value) for name, value in obj(span.get("attributes")).items()}
 
 
 def _id(span: JsonObject) -> str:

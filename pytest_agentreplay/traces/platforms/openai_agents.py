@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import obj, string
+from pytest_agentreplay.providers.lenient import obj, parse_text, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
@@ -96,7 +95,7 @@ def _read_span(row: JsonObject) -> TreeSpan:
         step = ToolRun(
             name=string(data.get("name")),
             arguments=bodies.parse_literal(value) if isinstance(value, str) else value,
-            result=UNKNOWN if output is None else genai.parsed(output),  # of a failed one what the model is told
+            result=UNKNOWN if output is None else parse_text(output),  # of a failed one what the model is told
             fault=fault,
         )
     elif kind in {"generation", "response"}:

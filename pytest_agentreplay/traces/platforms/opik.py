@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, rest, string
+from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects, parse_text, rest, string
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
@@ -115,7 +114,7 @@ def _read_span(row: JsonObject) -> TreeSpan:
     tool = ToolRun(
         name=string(row.get("name")),
         call_id=string(metadata.get("tool_call_id")),
-        arguments=_arguments(parsed(row.get("input"))),
+        arguments=_arguments(parse_text(row.get("input"))),
         result=UNKNOWN if result is None else bodies.read_result(result),
         fault=failure,
     )

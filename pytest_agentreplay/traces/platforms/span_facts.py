@@ -10,8 +10,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers.genai import parsed
-from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, string
+from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, parse_text, string
 from pytest_agentreplay.traces.trace import TraceFault
 
 if TYPE_CHECKING:
@@ -174,7 +173,7 @@ _STATUS = re.compile(r"\b(?:Error code|status[ _]code)\D{0,3}(\d{3})\b")
 
 def fault(value: Json) -> TraceFault | None:
     """The error that a field tells; None where it tells none."""
-    parsed_value = parsed(value)
+    parsed_value = parse_text(value)
     if isinstance(parsed_value, dict):
         return _of_struct(parsed_value) if parsed_value else None
     parsed_value = parsed_value if isinstance(parsed_value, str) else value

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, string
+from pytest_agentreplay.providers.lenient import arr, obj, parse_text, string
 from pytest_agentreplay.traces.platforms.span_facts import NAMES, find_named, usage
 from pytest_agentreplay.traces.wire import without_absent
 
@@ -49,7 +48,7 @@ def tree(attributes: JsonObject, *names: str) -> Json:
     for name in names:
         value = attributes.get(name)
         if value is not None and not (isinstance(value, dict) and all(place[:1].isdigit() for place in value)):
-            return genai.parsed(value)
+            return parse_text(value)
         start = f"{name}."
         if spread := {key[len(start) :]: part for key, part in attributes.items() if key.startswith(start)}:
             return grown(spread)
@@ -158,7 +157,7 @@ def usage_under(attributes: JsonObject, prefix: str) -> dict[str, int]:
 
 def number(value: Json) -> Json:
     """A text that is a number as that number: some exporters make a text of everything."""
-    written = genai.parsed(value) if isinstance(value, str) and len(value) < 20 else value
+    written = parse_text(value) if isinstance(value, str) and len(value) < 20 else value
     return written if isinstance(written, int | float) else value
 
 

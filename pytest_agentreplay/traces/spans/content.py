@@ -1,4 +1,4 @@
-"""Messages in attributes and events, in whatever form, as those of `providers.genai` under the conventions' names.
+"""Messages in attributes and events, in whatever form, as those of `providers.messages` under the conventions' names.
 
 The conventions once wrote one event a message (`gen_ai.user.message` ... `gen_ai.choice`); now one record has all of a
 call (`gen_ai.client.inference.operation.details`). Some instrumentations keep such events in an attribute of the span.
@@ -14,10 +14,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.canonical_json import NotJson, parse
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.genai import carries_tools
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.traces.platforms import library_messages
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
+from pytest_agentreplay.providers.messages import (
+    ROLES,
+    carries_tools,
+    join_calls,
+    join_neighbours,
+    normalize_message,
+    split_message,
+)
 from pytest_agentreplay.traces.spans.attributes import normalize_provider, text
 from pytest_agentreplay.traces.spans.span import Span, SpanEvent
 
@@ -27,20 +32,19 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 REDACTED = "__REDACTED__"
-_ROLES = {"developer": "system", "model": "assistant", "human": "user", "ai": "assistant", "function": "tool"}
 
 
 def messages(value: Json) -> tuple[JsonObject, ...]:
     """A list of messages, a text of one, or a single message."""
     items = value if isinstance(value, list) else [value] if value else []
-    return genai.join_neighbours(message(item) for item in items if item)
+    return join_neighbours(message(item) for item in items if item)
 
 
 def message(item: Json) -> JsonObject:
     """One message, of the conventions' own form or of a provider's."""
-    neutral = genai.message(_normalize_message(item))
-    role = string(neutral["role"])
-    role = _ROLES.get(role, role)
+    neutral = normalize_message(_normalize_message(item))
+    # The conventions' own form keeps the role as it was written.
+    role = ROLES.get(string(neutral["role"]), string(neutral["role"]))
     return {"role": role, "parts": [_part(role, part) for part in objects(neutral["parts"])]}
 
 
@@ -67,13 +71,11 @@ def cut_short(value: Json) -> bool:
 
 
 def _normalize_message(item: Json) -> Json:
-    """Return a message as genai reads it: without empty fields, old shapes of tool calls in the usual one."""
+    """Return a message without empty fields, and with the results of tools where `normalize_message` looks for them."""
     fields = obj(item)
     if not fields:
         return item
     filled: JsonObject = {name: value for name, value in fields.items() if value is not None}
-    if calls := [call for call in objects(filled.get("tool_calls")) if "function" not in call and "name" in call]:
-        filled["tool_calls"] = [_call(call) for call in calls]
     if string(filled.get("role")) == "tool" and "id" in filled and "tool_call_id" not in filled:
         filled["tool_call_id"] = filled["id"]
     if any(carries_tools(block) for block in objects(filled.get("content"))):
@@ -82,11 +84,6 @@ def _normalize_message(item: Json) -> Json:
         answer: JsonObject = {"type": "tool_call_response", "response": filled.get("content")}
         return {"role": "tool", "parts": [answer]}
     return filled
-
-
-def _call(call: JsonObject) -> JsonObject:
-    arguments = call.get("arguments", call.get("args"))
-    return {"id": call.get("id"), "function": {"name": call.get("name"), "arguments": arguments}}
 
 
 def _part(role: str, part: JsonObject) -> JsonObject:
@@ -99,11 +96,11 @@ def _part(role: str, part: JsonObject) -> JsonObject:
             "type": "tool_call_response",
             "id": string(part.get("id")),
             **name_field,
-            "response": genai.parsed(value),
+            "response": parse_text(value),
             **failed,
         }
     if kind == "tool_call":
-        arguments = genai.parsed(part.get("arguments"))
+        arguments = parse_text(part.get("arguments"))
         return {"type": kind, "id": string(part.get("id")), "name": string(part.get("name")), "arguments": arguments}
     if kind in {"text", "reasoning"}:
         return {"type": kind, "content": string(part.get("content")) or string(part.get("text"))}
@@ -185,8 +182,8 @@ def _attributes(events: Iterable[SpanEvent]) -> JsonObject:
 
 def _body(event: SpanEvent) -> JsonObject:
     """What the event says: its body, or JSON in an attribute, or the attributes themselves."""
-    written = genai.parsed(text(event.attributes, "gen_ai.event.content"))
-    return obj(event.body) or obj(written) or {name: genai.parsed(value) for name, value in event.attributes.items()}
+    written = parse_text(text(event.attributes, "gen_ai.event.content"))
+    return obj(event.body) or obj(written) or {name: parse_text(value) for name, value in event.attributes.items()}
 
 
 def _read_message(body: JsonObject, role: str) -> JsonObject | None:
@@ -208,7 +205,7 @@ def _choice(body: JsonObject) -> JsonObject | None:
 
 def _list_kept_events(attributes: JsonObject) -> list[SpanEvent]:
     """Return the events that an instrumentation wrote into one attribute of the span."""
-    kept = [event for name in _KEPT for event in objects(genai.parsed(attributes.get(name)))]
+    kept = [event for name in _KEPT for event in objects(parse_text(attributes.get(name)))]
     return [SpanEvent(name=string(event.get("event.name")), body=event) for event in kept]
 
 
@@ -233,8 +230,8 @@ def translate_names(attributes: JsonObject) -> JsonObject:
 
 
 def _adk(attributes: JsonObject) -> JsonObject:
-    request = obj(genai.parsed(attributes.get(f"{_ADK}llm_request")))
-    reply_body = obj(genai.parsed(attributes.get(f"{_ADK}llm_response")))
+    request = obj(parse_text(attributes.get(f"{_ADK}llm_request")))
+    reply_body = obj(parse_text(attributes.get(f"{_ADK}llm_response")))
     config = obj(request.get("config"))
     return {
         "gen_ai.input.messages": request.get("contents"),
@@ -250,22 +247,22 @@ def _adk(attributes: JsonObject) -> JsonObject:
 
 def _ai_sdk(attributes: JsonObject) -> JsonObject:
     operation = string(attributes.get("ai.operationId"))
-    prompt = genai.parsed(attributes.get("ai.prompt.messages")) or obj(genai.parsed(attributes.get("ai.prompt"))).get(
+    prompt = parse_text(attributes.get("ai.prompt.messages")) or obj(parse_text(attributes.get("ai.prompt"))).get(
         "messages"
     )
-    calls = objects(obj(library_messages.ai_sdk_reply(attributes.get("ai.response.toolCalls"))).get("tool_calls"))
+    calls = objects(obj(join_calls(attributes.get("ai.response.toolCalls"))).get("tool_calls"))
     words = attributes.get("ai.response.text")
     answer: JsonObject = {"role": "assistant", "content": words, **({"tool_calls": [*calls]} if calls else {})}
-    listed: list[Json] = [item for message in arr(prompt) for item in library_messages.ai_sdk_messages(message)]
+    listed: list[Json] = [item for message in arr(prompt) for item in split_message(message)]
     provider, _, api = string(attributes.get("ai.model.provider")).partition(".")
     return {name: attributes[old] for old, name in _AI_SDK.items() if old in attributes} | {
         "gen_ai.provider.name": normalize_provider(provider),
         "openai.api.type": api,
         "gen_ai.operation.name": next((name for end, name in _OPERATIONS if operation.endswith(end)), None),
-        "gen_ai.input.messages": listed or obj(genai.parsed(attributes.get("ai.prompt"))).get("prompt"),
+        "gen_ai.input.messages": listed or obj(parse_text(attributes.get("ai.prompt"))).get("prompt"),
         "gen_ai.output.messages": [answer] if words or calls else None,
         "gen_ai.tool.definitions": [
-            _tool(obj(genai.parsed(definition))) for definition in arr(attributes.get("ai.prompt.tools"))
+            _tool(obj(parse_text(definition))) for definition in arr(attributes.get("ai.prompt.tools"))
         ],
     }
 

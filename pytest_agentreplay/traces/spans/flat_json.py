@@ -11,8 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
 from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.moments import nanoseconds
 from pytest_agentreplay.traces.spans import otlp
@@ -88,7 +87,7 @@ def span(row: JsonObject) -> Span:
         status=otlp.outcome(row.get("status_code") or obj(status).get("status_code") or status),
         message=string(row.get("status_message")) or string(obj(status).get("description")),
         attributes=attributes | ({"openinference.span.kind": kind} if kind else {}),
-        events=tuple(_event(event) for event in objects(genai.parsed(row.get("events")))),
+        events=tuple(_event(event) for event in objects(parse_text(row.get("events")))),
         resource=obj(obj(row.get("resource")).get("attributes")),
         scope=string(obj(row.get("instrumentation_scope")).get("name")) or ("openinference." if kind else ""),
     )
@@ -213,7 +212,7 @@ def _insight_event(row: JsonObject) -> SpanEvent:
         if is_exception
         else string(dimensions.get("event.name")) or string(dimensions.get("_MS.event.name")),
         attributes=dimensions | fields,
-        body=genai.parsed(message),
+        body=parse_text(message),
         at=nanoseconds(find_value(row, *_TIME)),
         trace=otlp.identity(find_value(row, *_OPERATION)),
         span=otlp.identity(find_value(row, *_PARENT)),
@@ -221,4 +220,4 @@ def _insight_event(row: JsonObject) -> SpanEvent:
 
 
 def _dimensions(row: JsonObject) -> JsonObject:
-    return flat(obj(genai.parsed(find_value(row, *_HELD))))
+    return flat(obj(parse_text(find_value(row, *_HELD))))

@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, rest, string, unique
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, rest, string, unique
+from pytest_agentreplay.providers.messages import join_neighbours, normalize_tools
 from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import (
@@ -74,7 +74,7 @@ def model_call(span: Span) -> ModelCall:
         operation=text(attributes, "gen_ai.operation.name", "llm.request.type") or "chat",
         model=text(attributes, "gen_ai.request.model", "gen_ai.response.model"),
         parameters=parameters(spoken, _parameters(attributes)),
-        messages=genai.join_neighbours(
+        messages=join_neighbours(
             (*content.instructions(tree(attributes, "gen_ai.system_instructions")), *content.messages(request))
         ),
         tools=tools(tree(attributes, "gen_ai.tool.definitions", "gen_ai.request.tools", "llm.request.functions")),
@@ -92,8 +92,8 @@ def model_call(span: Span) -> ModelCall:
 
 def tools(value: Json) -> tuple[JsonObject, ...]:
     """Tool definitions, a list or each in a text of its own."""
-    read = [obj(genai.parsed(item)) for item in arr(value)]
-    defined = genai.tools([{name: genai.parsed(value) for name, value in definition.items()} for definition in read])
+    read = [obj(parse_text(item)) for item in arr(value)]
+    defined = normalize_tools([{name: parse_text(value) for name, value in definition.items()} for definition in read])
     return tuple(tool for tool in defined if tool["name"])
 
 
@@ -108,7 +108,7 @@ def tool_run(span: Span) -> ToolRun:
         call_id=text(attributes, "gen_ai.tool.call.id"),
         arguments=tree(attributes, "gen_ai.tool.call.arguments", "gen_ai.tool.input", "tool_arguments")
         or _in_events(attributes, "gen_ai.input.messages"),
-        result=UNKNOWN if result is None else genai.parsed(result),
+        result=UNKNOWN if result is None else parse_text(result),
         **read_step_fields(span),
     )
 
@@ -119,14 +119,14 @@ def _in_events(attributes: JsonObject, name: str) -> Json:
     part = next(iter(objects(first.get("parts"))), first)
     value = next((part[field] for field in ("arguments", "response", "content") if part.get(field) is not None), None)
     only = objects(value)[0] if isinstance(value, list) and len(objects(value)) == 1 else {}
-    return genai.parsed(next((only[field] for field in ("text", "json", "content") if field in only), value))
+    return parse_text(next((only[field] for field in ("text", "json", "content") if field in only), value))
 
 
 def ends(span: Span) -> tuple[Json, Json]:
     """The text with which an agent was asked, and that of its answer."""
     asked_messages = content.messages(tree(span.attributes, "gen_ai.input.messages"))
     reply = content.reply(tree(span.attributes, "gen_ai.output.messages"))
-    final = genai.parsed(find_value(span.attributes, "final_result"))
+    final = parse_text(find_value(span.attributes, "final_result"))
     return _only_text(asked_messages[-1:]), _only_text([reply] if reply else []) or final
 
 
@@ -185,8 +185,8 @@ def _traceloop_tool_run(span: Span) -> ToolRun:
     attributes = span.attributes
     if find_value(attributes, "traceloop.entity.input", "traceloop.entity.output", "traceloop.span.kind") is None:
         return tool_run(span)
-    entity_input = obj(genai.parsed(find_value(attributes, "traceloop.entity.input")))
-    result = genai.parsed(find_value(attributes, "traceloop.entity.output"))
+    entity_input = obj(parse_text(find_value(attributes, "traceloop.entity.input")))
+    result = parse_text(find_value(attributes, "traceloop.entity.output"))
     standard = tool_run(span)
     return replace(
         standard,
@@ -200,8 +200,8 @@ def _traceloop_tool_run(span: Span) -> ToolRun:
 def _traceloop_ends(span: Span) -> tuple[Json, Json]:
     """What the workflow was called with, and what it returned."""
     attributes = span.attributes
-    entity_input = genai.parsed(find_value(attributes, "traceloop.entity.input"))
-    entity_output = genai.parsed(find_value(attributes, "traceloop.entity.output"))
+    entity_input = parse_text(find_value(attributes, "traceloop.entity.input"))
+    entity_output = parse_text(find_value(attributes, "traceloop.entity.output"))
     return bodies.read_input(entity_input), bodies.read_output(entity_output)
 
 
@@ -210,16 +210,16 @@ def _traceloop_arguments(fields: JsonObject) -> Json:
     if isinstance(fields.get("inputs"), dict):
         return fields["inputs"]
     if "input_str" in fields:
-        return genai.parsed(fields["input_str"])
+        return parse_text(fields["input_str"])
     return fields
 
 
 def _traceloop_result(output: Json) -> Json:
     """What a tool gave; LangChain's callbacks wrap it in a message."""
     if isinstance(output, dict) and "output" in output and output.keys() <= {"output", "kwargs"}:
-        output = genai.parsed(output["output"])
+        output = parse_text(output["output"])
     inner = obj(obj(output).get("kwargs"))
-    return genai.parsed(inner["content"]) if obj(output).get("lc") and "content" in inner else output
+    return parse_text(inner["content"]) if obj(output).get("lc") and "content" in inner else output
 
 
 OPENLLMETRY = Family(
@@ -272,7 +272,7 @@ def _langfuse_tool_run(span: Span) -> ToolRun:
         name=span.name,
         call_id=call_id if isinstance(call_id, str) else "",
         arguments=tree(attributes, f"{_LANGFUSE}.input"),
-        result=UNKNOWN if result is None else genai.parsed(result),
+        result=UNKNOWN if result is None else parse_text(result),
         **read_step_fields(span),
     )
 

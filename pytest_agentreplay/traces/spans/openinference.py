@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers import genai
-from pytest_agentreplay.providers.lenient import arr, obj, objects, string
-from pytest_agentreplay.traces.platforms import bodies, library_messages, span_facts
+from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
+from pytest_agentreplay.providers.messages import langchain_fields, langchain_kind
+from pytest_agentreplay.traces.platforms import bodies, span_facts
 from pytest_agentreplay.traces.spans import content
 from pytest_agentreplay.traces.spans.attributes import (
     dialect,
@@ -70,7 +70,7 @@ def tool_run(span: Span) -> ToolRun:
     if isinstance(arguments, dict) and "properties" in arguments and arguments is not value:
         arguments = None  # the schema of the parameters: instrumentations differ
     result = _value(attributes, "output")
-    message = library_messages.fields(result) if library_messages.kind(result) == "tool" else {}
+    message = langchain_fields(result) if langchain_kind(result) == "tool" else {}
     failed = span_facts.fault(bodies.read_result(result)) if message.get("status") == "error" else None
     return ToolRun(
         name=text(attributes, "tool.name", "tool_call.function.name") or span.name,
@@ -91,7 +91,7 @@ def _value(attributes: JsonObject, which: str) -> Json:
     value = find_value(attributes, f"{which}.value")
     if value == content.REDACTED:
         return None
-    parsed = genai.parsed(value)
+    parsed = parse_text(value)
     mime_type = text(attributes, f"{which}.mime_type")
     return parsed if "json" in mime_type or (not mime_type and isinstance(parsed, dict | list)) else value
 

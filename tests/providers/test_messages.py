@@ -6,7 +6,10 @@ import hashlib
 import pytest
 
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
-from pytest_agentreplay.providers import READER, genai
+from pytest_agentreplay.providers import READER
+from pytest_agentreplay.providers.lenient import parse_text
+from pytest_agentreplay.providers.messages import join_neighbours, normalize_message, normalize_reply, normalize_tools
+from pytest_agentreplay.providers.shown_messages import show_message
 from tests.support.exchanges import call, chat_use
 from tests.traces.neutral import text
 
@@ -115,8 +118,8 @@ MESSAGES = [
 def test_a_message_of_any_api_is_told_to_people_and_in_the_conventions():
     wrong = []
     for message, said, role, parts in MESSAGES:
-        wrong += [(message, genai.say(message))] if said not in {None, genai.say(message)} else []
-        found = genai.message(message)
+        wrong += [(message, show_message(message))] if said not in {None, show_message(message)} else []
+        found = normalize_message(message)
         wrong += [(message, found)] if role is not None and found != {"role": role, "parts": parts} else []
     assert not wrong, wrong
 
@@ -135,17 +138,17 @@ TOOLS = {
 
 @pytest.mark.parametrize("api", TOOLS)
 def test_a_tool_of_any_api_is_one_of_the_conventions(api):
-    assert genai.tools([TOOLS[api]]) == (TOOL,)
+    assert normalize_tools([TOOLS[api]]) == (TOOL,)
 
 
 def test_a_reply_is_a_message_neighbours_of_one_role_are_one_and_what_is_no_json_stays():
-    told = genai.reply(ReplyReading("I look.", (ToolUse("c1", "look", '{"q": 1}'),), ("tool_calls",)))
+    told = normalize_reply(ReplyReading("I look.", (ToolUse("c1", "look", '{"q": 1}'),), ("tool_calls",)))
     assert told == {"role": "assistant", "parts": [*words("I look."), CALL], "finish_reason": "tool_calls"}
-    assert genai.reply(ReplyReading()) == {"role": "assistant", "parts": [], "finish_reason": ""}
-    assert [genai.parsed(one) for one in ('{"q": ', 7)] == ['{"q": ', 7]
+    assert normalize_reply(ReplyReading()) == {"role": "assistant", "parts": [], "finish_reason": ""}
+    assert [parse_text(one) for one in ('{"q": ', 7)] == ['{"q": ', 7]
     one, other = text("user", "a"), text("user", "b")
     empty = {"role": "assistant", "parts": []}
-    assert genai.join_neighbours([one, empty, other]) == ({"role": "user", "parts": words("a", "b")},)
+    assert join_neighbours([one, empty, other]) == ({"role": "user", "parts": words("a", "b")},)
 
 
 GOOGLE = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"
