@@ -20,7 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from pytest_agentreplay.compare.matching.address import content, pairs, split
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import SELF, ToolCall
-from pytest_agentreplay.model.rules import BOUNDARY, compile_path, show
+from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.path_parsing import compile_path
+from pytest_agentreplay.model.rules import BOUNDARY
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.compare.matching.address import MatchContent
     from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, WireCall
+    from pytest_agentreplay.model.json_paths import Place, Selector
     from pytest_agentreplay.model.reading import Reader
-    from pytest_agentreplay.model.rules import Part, Place, Rule, Selector
+    from pytest_agentreplay.model.rules import Part, Rule
 
 CLIENT_IDS = "ids that the client makes (reason: drawn anew in each run; they are renamed, and compared by their use)"
 NEW = "agentreplay-unknown"
@@ -115,7 +118,7 @@ class AuditedCall:
         self._declared: list[tuple[Selector, str]] = [(compile_path(path), CLIENT_IDS) for path in reading.client_ids]
         self._declared += [(compile_path(rule.path), describe_rule(rule)) for rule in rules]
         paths = (*self._declared, *((compile_path(path), "") for path in reading.client_refs))
-        self._indexed = any(isinstance(step.want, int) for selector, _ in paths for step in selector.steps)
+        self._indexed = any(step.is_numbered for selector, _ in paths for step in selector.steps)
         kind = self._content.kind if self._content else "tool"
         self.shape = hash((kind, reading.dialect, *((selector.text, label) for selector, label in paths)))
 

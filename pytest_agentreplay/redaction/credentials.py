@@ -39,7 +39,7 @@ from pytest_agentreplay.redaction.secret_names import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.model.rules import Place, Selector
+    from pytest_agentreplay.model.json_paths import Place, Selector
 
 BLOCK = 8192
 LEAST = 16

@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.compare.tolerance import Level, TolerancePolicy, find_reach, parse
+from pytest_agentreplay.compare.tolerance import Level, Reach, TolerancePolicy, find_reach, parse
 from pytest_agentreplay.compare.tolerance.comparing import shared_words
-from pytest_agentreplay.compare.tolerance.tolerance_policy import Reach
 from pytest_agentreplay.errors import RunnerError, SettingsError
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 from tests.support.paraphrases import ANSWERS
 
 LOOK, MAIL, REFUND = ("look", {"id": 1}), ("mail", {"to": "a"}), ("refund", {"id": 1, "amount": 2.5})

@@ -21,8 +21,10 @@ from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import FrameCall, ToolCall, ToolReply
+from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.reading import arguments_of, ran_for
-from pytest_agentreplay.model.rules import MATCHED_HEADERS, compile_path, show
+from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.model.turns import (
     Turn,
     TurnPosition,

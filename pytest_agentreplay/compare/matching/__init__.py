@@ -28,11 +28,13 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from pytest_agentreplay.compare.matching.address import Url, boundary, content, header, is_this_host, split
 from pytest_agentreplay.compare.matching.wiring import MADE, MEANT, SHORTEST, ClientIds
-from pytest_agentreplay.model import media, rules
+from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference
 from pytest_agentreplay.model.exchanges import SELF, Body, FrameCall, ToolCall
-from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, RuleTable, compile_path, rewritten, show
+from pytest_agentreplay.model.json_paths import rewritten, show
+from pytest_agentreplay.model.path_parsing import compile_path
+from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, RuleTable
 from pytest_agentreplay.redaction.headers import secret_header
 from pytest_agentreplay.redaction.placeholders import DIGEST, OPAQUE, SIGNS
 from pytest_agentreplay.redaction.policy import PERSONAL
@@ -42,9 +44,10 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.compare.matching.address import MatchContent, Url
     from pytest_agentreplay.model.exchanges import Call, Exchange, Headers, Json, JsonObject, WireCall
+    from pytest_agentreplay.model.json_paths import Place
     from pytest_agentreplay.model.media import Media
     from pytest_agentreplay.model.reading import CallReading, Reader
-    from pytest_agentreplay.model.rules import Part, Place, Rule
+    from pytest_agentreplay.model.rules import Part, Rule
 
 MARK = "[[equal]]"
 
@@ -468,7 +471,7 @@ class Matching:
             host, tree, table = "", call.tree, self._table("tool")
         for path, rule in table.body:
             if rule.applies(host):
-                values.update((rules.show(place), (value, rule)) for place, value in path.find(tree))
+                values.update((show(place), (value, rule)) for place, value in path.find(tree))
         return values
 
     def _list_unkeyed_outside(
@@ -521,7 +524,7 @@ def _mark_client_ids(tree: Json, reading: CallReading) -> Json:
 
     for paths, change in ((reading.client_ids, mark_made), (reading.client_refs, mark_meant)):
         for path in paths:
-            tree = rules.compile_path(path).replace(tree, change)
+            tree = compile_path(path).replace(tree, change)
     return tree
 
 

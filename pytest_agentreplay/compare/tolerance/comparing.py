@@ -1,4 +1,4 @@
-"""The engine of tolerances: two trees side by side, and at each place the rule that holds there.
+"""What a tolerance is, and the engine: two trees side by side, and at each place the tolerance that holds there.
 
 What is near enough comes out as it was recorded, so that near means equal and what is left differs. Each place that is
 left is kept with the rule that was broken. Paths lead through frozen values as through what JSON has: classes are their
@@ -10,9 +10,11 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import AgentReplayError, RunnerError
 from pytest_agentreplay.model.canonical_json import canonical
@@ -21,13 +23,12 @@ from pytest_agentreplay.model.divergence import ABSENT
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_agentreplay.compare.tolerance.tolerance_forms import Tolerance
     from pytest_agentreplay.model.divergence import Absent
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place, Selector
 
 
-Rule: TypeAlias = "Tolerance | None"
+Side: TypeAlias = Literal["result", "arguments"]
 Hooks: TypeAlias = "Mapping[str, Callable[..., Any]]"
 
 LISTS = frozenset({"unordered", "set", "superset", "subset", "subsequence"})
@@ -37,6 +38,52 @@ TOOLS: Place = ("tools",)
 # A sign of a script without spaces is a word of its own.
 _WORD = re.compile(r"[\u2e80-\uffdc]|[^\W\u2e80-\uffdc]+")
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
+
+
+Level = IntEnum("Level", ["SHIPPED", "INI", "FILE", "TEST"])
+"""Where a tolerance stands. A higher one wins; at one level the most specific path does, then the later line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What may differ at the places of `path`: of what a run shows, or with a `tool` of what that gave or was given.
+
+    `how` is a word of the language, `values` what stands in its brackets, `source` where it was written, for people.
+    """
+
+    tool: str
+    path: Selector
+    how: str
+    values: tuple[Any, ...] = ()
+    side: Side = "result"
+    level: Level = Level.INI
+    source: str = ""
+    text: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """What of two that name one place counts: the level, then the steps that are named, then all of them."""
+        fixed = sum(step.want is not None for step in self.path.steps) + (2 + ("*" not in self.tool)) * bool(self.tool)
+        return self.level, fixed, sum(not step.deep for step in self.path.steps) + 3 * bool(self.tool)
+
+    @property
+    def written(self) -> str:
+        """The line as people wrote it, with the file where that is known."""
+        return f"{self.source}: {self.text}" if self.source else self.text
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it names: in front of its path, or as forbidden. A pattern may forbid what does not exist."""
+        forbidden = self.values if self.how == "forbidden" and not self.tool else ()
+        return (self.tool,) * bool(self.tool) + tuple(name for name in forbidden if "*" not in name)
+
+    @property
+    def hook(self) -> str:
+        """The key of the function that is asked, "" for none."""
+        return str(self.values[0]) if self.how in {"embed", "judge"} else ""
+
+
+Rule: TypeAlias = "Tolerance | None"
 
 
 class BrokenRule(NamedTuple):
