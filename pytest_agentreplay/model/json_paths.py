@@ -15,11 +15,9 @@ Trees are never changed in place: `remove` and `replace` copy what stands on the
 
 from __future__ import annotations
 
-import operator
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
-
-from pytest_agentreplay.model.canonical_json import canonical
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,64 +27,24 @@ if TYPE_CHECKING:
 Place: TypeAlias = tuple[str | int, ...]
 
 _UNQUOTED = re.compile(r"[A-Za-z_]\w*")
-_OPERATORS: Mapping[str, Callable[[Any, Any], bool]] = {
-    "==": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
-class Several(NamedTuple):
-    """The members or elements `['a', 'b']` or `[0, 2]`."""
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a bracket means that is more than one key: several names or numbers, a slice, a filter.
 
-    keys: tuple[str | int, ...]
-
-
-class Span(NamedTuple):
-    """The elements `[start:stop:step]`, as in a slice of Python."""
-
-    start: int | None
-    stop: int | None
-    step: int | None
-
-
-class Query(NamedTuple):
-    """What is looked up inside of a filter: from the node that is asked, or from the root of the tree."""
-
-    steps: tuple[Step, ...]
-    from_root: bool
-
-
-class Comparison(NamedTuple):
-    """Values that a query finds, beside a plain value, a pattern (for "=~") or another query.
-
-    `operator` is "" where something must be there, "!" where nothing may.
+    `text` is the bracket as written, and two that are written alike are equal. `choose` takes a node, and the root of
+    the tree for a `$` in a filter; it returns which keys of the node are meant, each once. `names` are those that the
+    bracket says.
     """
 
-    query: Query
-    operator: str = ""
-    operand: Any = None
+    text: str
+    choose: Callable[[Json, Json], Iterable[str | int]] = field(compare=False)
+    names: tuple[str, ...] = ()
+    is_numbered: bool = False
 
 
-class Conditions(NamedTuple):
-    """Conditions of which all hold (`every`), or any."""
-
-    every: bool
-    parts: tuple[Condition, ...]
-
-
-class Filter(NamedTuple):
-    """The members or elements of which `condition` holds. `text` is the bracket as written, "" in another filter."""
-
-    condition: Condition
-    text: str = ""
-
-
-Condition: TypeAlias = Comparison | Conditions
-Want: TypeAlias = str | int | Several | Span | Filter | None
+Want: TypeAlias = str | int | Choice | None
 
 
 class Step(NamedTuple):
@@ -96,15 +54,14 @@ class Step(NamedTuple):
     deep: bool = False
 
     @property
-    def keys(self) -> tuple[str | int, ...]:
-        """The names, or the numbers, of what it leads to; none where it says neither."""
-        keys = self.want.keys if isinstance(self.want, Several) else (self.want,)
-        return tuple(key for key in keys if isinstance(key, str | int))
+    def names(self) -> tuple[str, ...]:
+        """The members to which it leads, by name."""
+        return (self.want,) if isinstance(self.want, str) else getattr(self.want, "names", ())
 
     @property
     def is_numbered(self) -> bool:
         """Whether it leads to elements by their numbers."""
-        return isinstance(self.want, Span) or any(isinstance(key, int) for key in self.keys)
+        return isinstance(self.want, int) or (isinstance(self.want, Choice) and self.want.is_numbered)
 
 
 class Selector(NamedTuple):
@@ -115,11 +72,11 @@ class Selector(NamedTuple):
 
     def find(self, tree: Json) -> list[tuple[Place, Json]]:
         """Return every place that is meant, once, with what stands there, in the order of the tree."""
-        return _find(self.steps, tree, tree)
+        return find_places(self.steps, tree, tree)
 
     def list_values(self, tree: Json) -> list[Json]:
         """Return what stands at the places that are meant."""
-        return [value for _, value in _find(self.steps, tree, tree)]
+        return [value for _, value in self.find(tree)]
 
     def reach(self, *trees: Json) -> tuple[Selector, list[Json]]:
         """Return the longest beginning of the path that leads to something in one of the trees, and what it finds."""
@@ -139,17 +96,18 @@ class Selector(NamedTuple):
         return _edit(tree, [place for place, _ in reversed(self.find(tree))], lambda _, value: change(value))
 
 
-def _find(steps: tuple[Step, ...], start: Json, root: Json) -> list[tuple[Place, Json]]:
-    matches: list[tuple[Place, Json]] = [((), start)]
+def find_places(steps: tuple[Step, ...], start: Json, root: Json) -> list[tuple[Place, Json]]:
+    """Return each place to which the steps lead from `start`, once. `root` is what `$` means in a filter."""
+    matches: list[tuple[Place, Any]] = [((), start)]
     for step in steps:
         sources = _list_nodes(matches) if step.deep else matches
-        matches = [match for place, node in sources for match in _step_down(place, node, step.want, root)]
+        matches = [((*place, key), node[key]) for place, node in sources for key in list_keys(node, step.want, root)]
         if not matches:
             break
     return matches
 
 
-def _list_nodes(starts: list[tuple[Place, Json]]) -> Iterator[tuple[Place, Json]]:
+def _list_nodes(starts: list[tuple[Place, Any]]) -> Iterator[tuple[Place, Any]]:
     """Yield the starts and all below them, in order, each node once."""
     walked: set[Place] = set()
     for start in starts:
@@ -162,67 +120,20 @@ def _list_nodes(starts: list[tuple[Place, Json]]) -> Iterator[tuple[Place, Json]
         while stack:
             place, node = stack.pop()
             yield place, node
-            stack.extend(reversed(list(_step_down(place, node, None, None))))
+            stack.extend(reversed([((*place, key), node[key]) for key in list_keys(node, None, None)]))
 
 
-def _step_down(place: Place, node: Json, want: Want, root: Json) -> Iterator[tuple[Place, Json]]:
-    """Yield what one step leads to from a node, with its places. `root` is what `$` means in a filter."""
-    match node, want:
-        case dict(), None:
-            yield from (((*place, name), value) for name, value in node.items())
-        case dict(), str() if want in node:
-            yield (*place, want), node[want]
-        case list(), None:
-            yield from (((*place, index), value) for index, value in enumerate(node))
-        case list(), int() if -len(node) <= want < len(node):
-            index = want % len(node)
-            yield (*place, index), node[index]
-        case list(), Span():
-            for index in range(len(node))[slice(*want)]:
-                yield (*place, index), node[index]
-        case dict() | list(), Filter():
-            below = _step_down(place, node, None, root)
-            yield from (match for match in below if _holds(want.condition, match[1], root))
-        case dict() | list(), Several():
-            # Of [0, -2] both may be one element.
-            yield from {match[0]: match for key in want.keys for match in _step_down(place, node, key, root)}.values()
-        case _:
-            pass
-
-
-def _holds(condition: Condition, node: Json, root: Json) -> bool:
-    """Return whether a condition of a filter holds of a node.
-
-    As RFC 9535, section 2.3.5.2.2, has it: what is not there is equal to nothing but something else that is not there,
-    and only two numbers or two texts have an order. Of several values one that fits is enough.
-    """
-    if isinstance(condition, Conditions):
-        return (all if condition.every else any)(_holds(part, node, root) for part in condition.parts)
-    values, how, operand = _look_up(condition.query, node, root), condition.operator, condition.operand
-    if how in {"", "!"}:
-        return bool(values) == (how == "")
-    if how == "=~":
-        return any(isinstance(value, str) and operand.search(value) for value in values)
-    others = _look_up(operand, node, root) if isinstance(operand, Query) else [operand]
-    if not values or not others:
-        return _are_equal_by(how, equal=not values and not others)
-    return any(_compare(value, how, other) for value in values for other in others)
-
-
-def _look_up(query: Query, node: Json, root: Json) -> list[Json]:
-    return [value for _, value in _find(query.steps, root if query.from_root else node, root)]
-
-
-def _compare(left: Json, how: str, right: Json) -> bool:
-    kinds = [float if type(side) is int else type(side) for side in (left, right)]
-    if kinds in ([float, float], [str, str]):
-        return _OPERATORS[how](left, right)
-    return _are_equal_by(how, equal=canonical(left) == canonical(right))
-
-
-def _are_equal_by(how: str, *, equal: bool) -> bool:
-    """Return what an operator says of two values without an order."""
-    return not equal if how == "!=" else equal and "=" in how
+def list_keys(node: Json, want: Want, root: Json) -> Iterable[str | int]:
+    """Return the keys of a node to which a step leads: names of members, or numbers of elements from 0 on."""
+    if not isinstance(node, dict | list):
+        return ()
+    if isinstance(want, Choice):
+        return want.choose(node, root)
+    if want is None:
+        return node if isinstance(node, dict) else range(len(node))
+    if isinstance(node, dict):
+        return (want,) if want in node else ()
+    return (want % len(node),) if isinstance(want, int) and -len(node) <= want < len(node) else ()
 
 
 def show(place: Iterable[str | int]) -> str:
@@ -236,29 +147,16 @@ def format_path(steps: Iterable[Step]) -> str:
 
 
 def _format_step(step: Step) -> str:
-    match step.want:
-        case None:
-            text = "[*]"
-        case Filter():
-            text = step.want.text
-        case Span(start, stop, size):
-            numbers = (start, stop) if size is None else (start, stop, size)
-            text = f"[{':'.join('' if number is None else str(number) for number in numbers)}]"
-        case Several(keys):
-            text = f"[{', '.join(_quote(key) if isinstance(key, str) else str(key) for key in keys)}]"
-        case str() | int() as key:
-            text = _format_key(key)
+    want = step.want
+    text = "[*]" if want is None else want.text if isinstance(want, Choice) else _format_key(want)
     return f"..{text.removeprefix('.')}" if step.deep else text
 
 
 def _format_key(key: str | int) -> str:
     if isinstance(key, int):
         return f"[{key}]"
-    return f".{key}" if _UNQUOTED.fullmatch(key) else f"[{_quote(key)}]"
-
-
-def _quote(name: str) -> str:
-    return "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    quoted = key.replace("\\", "\\\\").replace("'", "\\'")
+    return f".{key}" if _UNQUOTED.fullmatch(key) else f"['{quoted}']"
 
 
 def rewritten(tree: Json, values: Mapping[Place, Json]) -> Json:

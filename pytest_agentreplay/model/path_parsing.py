@@ -8,16 +8,22 @@ of filters, slices and unions, and turned into steps of our own.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import lru_cache, partial
+from operator import eq, ge, gt, le, lt, ne
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.model.json_paths import Comparison, Conditions, Filter, Query, Selector, Several, Span, Step
+from pytest_agentreplay.model.canonical_json import canonical
+from pytest_agentreplay.model.json_paths import Choice, Selector, Step, find_places, list_keys
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
-    from pytest_agentreplay.model.json_paths import Condition, Want
+    from pytest_agentreplay.model.exchanges import Json
+    from pytest_agentreplay.model.json_paths import Want
+
+    Condition: TypeAlias = Callable[[Json, Json], bool]
+    Query: TypeAlias = Callable[[Json, Json], list[Json]]
 
 STEPS = "Steps are .name  ..name  [0]  [*]  .*  ['x-y']  [1:3]  ['a', 'b']  [?(@.name == 'x')]"
 LONGEST_BRACKET = 500
@@ -27,7 +33,8 @@ _QUOTED = r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\""""
 _STEP = re.compile(
     rf"(?P<dots>\.\.?)?(?:\[(?P<inside>-?[0-9]{{1,9}}|\*|{_QUOTED})\]|(?(dots)(?P<bare>\*|[\w@$-]+|{_QUOTED})|(?!)))"
 )
-_BRACKET_PART = re.compile(rf"{_QUOTED}|[\[\]]", re.DOTALL)
+_QUOTES, _BRACKET_PART = re.compile(_QUOTED, re.DOTALL), re.compile(rf"{_QUOTED}|[\[\]]", re.DOTALL)
+_OPERATORS = {"==": eq, "=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 @lru_cache(maxsize=1024)
@@ -45,7 +52,7 @@ def compile_path(text: str, *, patterns: bool = False) -> Selector:
     if not text.startswith("$"):
         raise SettingsError(f"{text!r} is no path into a body: it starts with $, as in $.metadata.trace_id")
     steps: list[Step] = []
-    at = 1
+    at, deep_in_filters = 1, 0
     while at < len(text):
         if match := _STEP.match(text, at):
             steps.append(_read_step(match))
@@ -55,14 +62,16 @@ def compile_path(text: str, *, patterns: bool = False) -> Selector:
         end = _find_bracket_end(text, begin)
         if not end:
             raise _make_error(text, at)
+        bare = _QUOTES.sub("", text[begin:end])
+        if "=~" in bare and not patterns:
+            raise _make_error(text, begin, "=~ is for tests alone: a pattern of a file could take for ever")
+        deep_in_filters += bare.count("..")
         try:
-            want = _parse_bracket(text[begin:end], patterns=patterns)
+            steps.append(Step(_parse_bracket(text[begin:end]), deep=begin == at + 2))
         except ValueError as error:
             raise _make_error(text, begin, str(error)) from None
-        steps.append(Step(want, deep=begin == at + 2))
         at = end
-    inside = sum(_count_deep(step.want.condition) for step in steps if isinstance(step.want, Filter))
-    if inside and inside + sum(step.deep for step in steps) > 1:
+    if deep_in_filters and deep_in_filters + sum(step.deep for step in steps) > 1:
         # Each .. walks through the tree for each node that the other one finds.
         raise _make_error(text, 0, "a filter with .. is the one place in a path that has it")
     return Selector(text, tuple(steps))
@@ -100,87 +109,113 @@ def _find_bracket_end(text: str, at: int) -> int:
     return 0
 
 
-def _parse_bracket(text: str, *, patterns: bool) -> Want:
+def _parse_bracket(text: str) -> Want:
     """Return what a bracket wants, as jsonpath-ng understands it. Raises ValueError."""
     if len(text) > LONGEST_BRACKET:
         raise ValueError(f"a bracket has at most {LONGEST_BRACKET} characters")
     from jsonpath_ng.ext.parser import parse
 
     try:
-        (step,) = _read_steps(parse(f"${text}"), patterns=patterns)
+        (step,) = _read_steps(parse(f"${text}"), text=text)
     except Exception as error:  # jsonpath-ng raises several, some of them plain ones
         raise ValueError(str(error)) from None
-    return step.want._replace(text=text) if isinstance(step.want, Filter) else step.want
+    return step.want
 
 
-def _read_steps(node: Any, *, patterns: bool, is_start: bool = True) -> tuple[Step, ...]:
+def _read_steps(node: Any, *, text: str = "", is_start: bool = True) -> tuple[Step, ...]:
     """Return the steps of an expression of jsonpath-ng. Raises ValueError for what leads to no places of a tree.
 
     Classes are told by their names, and absent fields allowed for: releases from 1.6 on are supported, and `Wildcard`,
     `Index.indices`, `And` and `Or` came later (https://github.com/h2non/jsonpath-ng/blob/master/History.md).
     """
-    want: Want
     match type(node).__name__:
         case "This" | "Root" if is_start:
             return ()
         case "Child" | "Descendants" as kind:
-            above = _read_steps(node.left, patterns=patterns, is_start=is_start)
-            first, *others = _read_steps(node.right, patterns=patterns, is_start=False)
+            above = _read_steps(node.left, is_start=is_start)
+            first, *others = _read_steps(node.right, text=text, is_start=False)
             return (*above, first._replace(deep=first.deep or kind == "Descendants"), *others)
         case "Wildcard":
-            want = None
+            return (Step(None),)
         case "Fields":
-            want = _join_keys(node.fields)
+            return (Step(_join_keys(text, node.fields)),)
         case "Index":
-            want = _join_keys(node.indices if hasattr(node, "indices") else [node.index])
+            return (Step(_join_keys(text, getattr(node, "indices", None) or [node.index])),)
         case "Slice" if node.step != 0:
-            want = Span(node.start, node.end, node.step)
+            part = slice(node.start, node.end, node.step)
+            return (Step(Choice(text, partial(_list_sliced, part), is_numbered=True)),)
         case "Filter":
-            want = Filter(_read_conditions(node.expressions, patterns=patterns))
+            return (Step(Choice(text, partial(_list_filtered, _join_conditions(all, node.expressions)))),)
         case kind:
             raise ValueError(f"{kind.lower()} leads to no place")
-    return (Step(want),)
 
 
-def _join_keys(keys: Sequence[str | int]) -> Want:
-    return keys[0] if len(keys) == 1 else Several(tuple(keys))
+def _join_keys(text: str, keys: Sequence[str | int]) -> Want:
+    """Return what leads to one key, or to several."""
+    if len(keys) == 1:
+        return keys[0]
+    names = tuple(key for key in keys if isinstance(key, str))
+    return Choice(text, partial(_list_several, keys), names, is_numbered=not names)
 
 
-def _read_conditions(expressions: Sequence[Any], *, patterns: bool, every: bool = True) -> Condition:
-    parts = tuple(_read_condition(expression, patterns=patterns) for expression in expressions)
-    return parts[0] if len(parts) == 1 else Conditions(every, parts)
+def _list_several(keys: Sequence[str | int], node: Json, root: Json) -> Iterable[str | int]:
+    # By way of a dict: [0, -2] may be one element.
+    return dict.fromkeys(key for want in keys for key in list_keys(node, want, root))
 
 
-def _read_condition(node: Any, *, patterns: bool) -> Condition:
-    """Return a condition of a filter. Raises ValueError for what is none."""
-    if (kind := type(node).__name__) in {"And", "Or"}:
-        return _read_conditions(node.operands, patterns=patterns, every=kind == "And")
-    how, operand = {None: "", "=": "=="}.get(node.op, node.op), node.value
-    if how == "=~" and not patterns:
-        raise ValueError("=~ is for tests alone: a pattern of a file could take for ever")
+def _list_sliced(part: slice, node: Json, _: Json) -> Iterable[str | int]:
+    return range(len(node))[part] if isinstance(node, list) else ()
+
+
+def _list_filtered(holds: Condition, node: Any, root: Json) -> Iterable[str | int]:
+    return [key for key in list_keys(node, None, root) if holds(node[key], root)]
+
+
+def _join_conditions(join: Callable[[Iterable[bool]], bool], expressions: Iterable[Any]) -> Condition:
+    conditions = [*map(_read_condition, expressions)]
+    return lambda node, root: join(condition(node, root) for condition in conditions)
+
+
+def _read_condition(expression: Any) -> Condition:
+    """Return the function that says whether a condition holds of a node. Raises ValueError for what is none."""
+    if (kind := type(expression).__name__) in {"And", "Or"}:
+        return _join_conditions(all if kind == "And" else any, expression.operands)
+    how, operand, look_up = expression.op, expression.value, _read_query(expression.target)
+    if how in {None, "!"}:
+        return lambda node, root: bool(look_up(node, root)) == (how is None)
     if how == "=~":
-        operand = re.compile(operand)
-    elif not isinstance(operand, str | int | float | None):
-        operand = _read_query(operand, patterns=patterns)
-    return Comparison(_read_query(node.target, patterns=patterns), how, operand)
+        search = re.compile(operand).search
+        return lambda node, root: any(isinstance(value, str) and search(value) for value in look_up(node, root))
+    is_plain = isinstance(operand, str | int | float | None)
+    other: Query = (lambda *_: [operand]) if is_plain else _read_query(operand)
+    return lambda node, root: _compare(look_up(node, root), how, other(node, root))
 
 
-def _read_query(node: Any, *, patterns: bool) -> Query:
-    steps, start = _read_steps(node, patterns=patterns), node
+def _read_query(expression: Any) -> Query:
+    """Return the function that looks values up, from a node or from the root. Raises ValueError."""
+    steps, start = _read_steps(expression), expression
     while hasattr(start, "left"):
         start = start.left
-    query = Query(steps, type(start).__name__ == "Root")
-    if query.from_root and not all(step.keys and not step.deep for step in steps):
+    from_root = type(start).__name__ == "Root"
+    if from_root and not all(isinstance(step.want, str | int) and not step.deep for step in steps):
         # Else each node that is asked would have the whole tree searched.
         raise ValueError("after $ in a filter come names and indexes alone")
-    return query
+    return lambda node, root: [value for _, value in find_places(steps, root if from_root else node, root)]
 
 
-def _count_deep(condition: Condition) -> int:
-    """Return how many times a condition looks at any depth."""
-    if isinstance(condition, Conditions):
-        return sum(map(_count_deep, condition.parts))
-    queries = [query for query in (condition.query, condition.operand) if isinstance(query, Query)]
-    steps = [step for query in queries for step in query.steps]
-    inside = sum(_count_deep(step.want.condition) for step in steps if isinstance(step.want, Filter))
-    return inside + sum(step.deep for step in steps)
+def _compare(values: list[Any], how: str, others: list[Any]) -> bool:
+    """Return whether one of `values` is as an operator says beside one of `others`.
+
+    As RFC 9535, section 2.3.5.2.2, has it: what is not there equals nothing but something else that is not there, and
+    only two numbers or two texts have an order.
+    """
+    for value, other in ((value, other) for value in values for other in others):
+        kinds = [float if type(side) is int else type(side) for side in (value, other)]
+        ordered = kinds in ([float, float], [str, str])
+        if _OPERATORS[how](value, other) if ordered else _holds_of_equal(how, canonical(value) == canonical(other)):
+            return True
+    return not (values and others) and _holds_of_equal(how, not values and not others)
+
+
+def _holds_of_equal(how: str, equal: bool) -> bool:
+    return not equal if how == "!=" else equal and "=" in how

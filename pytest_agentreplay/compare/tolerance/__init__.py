@@ -41,7 +41,7 @@ from pytest_agentreplay.compare.tolerance.comparing import (
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Absent
-from pytest_agentreplay.model.json_paths import Filter, Selector, Step, show
+from pytest_agentreplay.model.json_paths import Selector, Step, show
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.redaction.regexes import compile_linear
 
@@ -103,13 +103,15 @@ def is_named(tool: str, pattern: str) -> bool:
 def _leads_into_run(path: Selector, side: Side) -> bool:
     """Return whether a path begins with a part of a run; of a case with its tools: all else it says by its checks."""
     first = path.steps[0] if path.steps else Step(None)
-    return first.want == "tools" or (side == "result" and (first.deep or {*first.keys} <= {*PARTS}))
+    return first.want == "tools" or (
+        side == "result" and (first.deep or (not first.is_numbered and {*first.names} <= {*PARTS}))
+    )
 
 
 def _covers_text(path: Selector) -> bool:
     """Return whether text of a model stands at a place of the path, or in what stands there."""
     # EXAMPLE has one turn: any number or filter may mean one like it.
-    names = (step if step.keys and not step.is_numbered else Step(None, step.deep) for step in path.steps)
+    names = (step if step.names else Step(None, step.deep) for step in path.steps)
     texts = (("turns", 0, "text"), ("final",))
     return any(text[: len(place)] == place for place, _ in Selector("", (*names,)).find(EXAMPLE) for text in texts)
 
@@ -223,10 +225,10 @@ def find_reach(rule: Tolerance, observation: JsonObject) -> Reach:
         return Reach(values)
     step = rule.path.steps[len(start.steps)]
     holders = [*values, *(inner for value in values if step.deep for inner in EVERYTHING.list_values(value))]
-    depends_on_run = step.is_numbered or isinstance(step.want, Filter)
-    is_open = not values or depends_on_run or any(value in ([], {}, None) for value in holders)
+    # Which elements there are, or what a filter finds, may be otherwise in another run.
+    is_open = not values or not (step.names or step.want is None) or any(value in ([], {}, None) for value in holders)
     members = frozenset(name for value in values if isinstance(value, dict) for name in value)
-    return Reach([], is_open, ", ".join(map(str, step.keys)) or str(step.want), members)
+    return Reach([], is_open, ", ".join(step.names) or str(step.want), members)
 
 
 def _find_spots(rule: Tolerance, tree: Any) -> list[tuple[Place, Json]]:
