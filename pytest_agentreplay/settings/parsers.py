@@ -72,8 +72,14 @@ def pairs(value: object, name: str) -> list[tuple[str, str]]:
         return [(str(left), str(right)) for left, right in value.items()]
     found = []
     for line in texts(value, name):
-        left, _, right = line.partition(" = " if " = " in line else " #")
-        found.append((left.strip(), right.strip()))
+        mark = " = " if " = " in line else " #"
+        if "[?" in line:
+            from pytest_agentreplay.model.path_parsing import split_path
+
+            found.append(split_path(line, mark))
+        else:
+            left, _, right = line.partition(mark)
+            found.append((left.strip(), right.strip()))
     return found
 
 
