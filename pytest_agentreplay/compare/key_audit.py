@@ -154,7 +154,7 @@ class AuditedCall:
 
     def _change(self, above: Place, place: Place, what: str, before: Json, after: Json) -> Change:
         if self._filtered and isinstance(before, dict) and isinstance(after, dict):
-            holder: Any = reduce(getitem, above, self.tree)
+            holder: Any = reduce(getitem, above, cast("Any", self.tree))
             others = {name: value for name, value in holder.items() if name not in before | after}
             before, after = others | before, others | after
         trees = self.lead_to(above, before), self.lead_to(above, after)

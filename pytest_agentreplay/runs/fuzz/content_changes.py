@@ -228,9 +228,7 @@ def list_results(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
 
 def list_paths(value: Json, kind: Any, least: int = 0) -> list[str]:
     """Return the paths of values of a class, at most ten: "$.rows[0].name"; of lists those with so many items."""
-    places: list[tuple[Place, Json]] = [((), value)]
-    if isinstance(value, dict | list):
-        places += compile_path("$..*").find(value)
+    places: list[tuple[Place, Json]] = [((), value), *compile_path("$..*").find(value)]
     fitting = (
         show(place)
         for place, inner in places
