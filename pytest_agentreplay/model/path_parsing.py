@@ -34,6 +34,8 @@ _STEP = re.compile(
     rf"(?P<dots>\.\.?)?(?:\[(?P<inside>-?[0-9]{{1,9}}|\*|{_QUOTED})\]|(?(dots)(?P<bare>\*|[\w@$-]+|{_QUOTED})|(?!)))"
 )
 _QUOTES, _BRACKET_PART = re.compile(_QUOTED, re.DOTALL), re.compile(rf"{_QUOTED}|[\[\]]", re.DOTALL)
+# jsonpath-ng counts from the bracket, and from 0: "Parse error at 1:17 near token ]".
+_POSITION = re.compile(r" at \d+:\d+| on line \d+, col \d+")
 _OPERATORS = {"==": eq, "=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
@@ -118,7 +120,7 @@ def _parse_bracket(text: str) -> Want:
     try:
         (step,) = _read_steps(parse(f"${text}"), text=text)
     except Exception as error:  # jsonpath-ng raises several, some of them plain ones
-        raise ValueError(str(error)) from None
+        raise ValueError(_POSITION.sub("", str(error))) from None
     return step.want
 
 
