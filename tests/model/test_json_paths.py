@@ -76,7 +76,7 @@ def test_which_places_a_path_means_and_what_is_no_path():
         with pytest.raises(SettingsError) as caught:
             compile_path(path)
         assert str(caught.value).startswith(f"{path!r} is no path into a body: "), path
-        assert problem in str(caught.value)
+        assert problem in str(caught.value) or not NEWEST, "old releases refuse some with words of their own"
         assert "\n" not in str(caught.value)
 
 
