@@ -273,11 +273,11 @@ def _make_drift(broken: BrokenRule) -> Drift:
     was, now = (None if side is ABSENT else side for side in sides)
     change = " -> ".join("absent" if side is ABSENT else shorten(canonical(side), 60) for side in sides)
     layer = "tool" if place[:1] == ("tools",) and place[2:3] == ("result",) else "model"
-    text = rule.text if rule is not None else f"{show(place)} = exact"
+    text = rule.text or f"{show(place)} = exact"
     turn = place[1] + 1 if place[:1] == ("turns",) and isinstance(place[1], int) else 0
-    default = rule is None or rule.level is Level.SHIPPED
+    default = rule.level is Level.SHIPPED
     summary = (not reason and _describe_call(place, *sides)) or f"{show(place)} {change}{reason and f' ({reason})'}"
-    summary = f"{text}: {reason}" if rule is not None and rule.how == "forbidden" else summary
+    summary = f"{text}: {reason}" if rule.how == "forbidden" else summary
     return Drift(layer, show(place), text, summary, was, now, turn=turn, default=default)
 
 
