@@ -28,16 +28,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.compare.live_result import Drift
-from pytest_agentreplay.compare.tolerance.comparing import (
-    TOOLS,
-    BrokenRule,
-    Comparison,
-    Hooks,
-    Level,
-    Tolerance,
-    number_of,
-    view,
-)
+from pytest_agentreplay.compare.tolerance.comparing import BrokenRule, Comparison, Level, Tolerance, number_of, view
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Absent
@@ -48,7 +39,7 @@ from pytest_agentreplay.redaction.regexes import compile_linear
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.compare.tolerance.comparing import Side
+    from pytest_agentreplay.compare.tolerance.comparing import Hooks, Side
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.model.json_paths import Place
 
@@ -259,7 +250,7 @@ def _list_exceeded(rules: Iterable[Tolerance], recorded: Json, now: Json, turns:
             for at, item in enumerate(value if isinstance(value, list) and rule.how == "forbidden" else ()):
                 name = str(item.get("name") if isinstance(item, dict) else item)
                 if any(is_named(name, pattern) for pattern in rule.values):
-                    where = f" at {turns[at]}" if place == TOOLS and at < len(turns) else ""
+                    where = f" at {turns[at]}" if place == ("tools",) and at < len(turns) else ""
                     yield BrokenRule((*place, at), rule, ABSENT, item, f"{name} was called{where}")
     for place, (rule, value) in budgets.items():
         (amount, is_factor), was = rule.values, dict(_find_spots(rule, recorded)).get(place)
