@@ -146,6 +146,7 @@ def find_jsonpath_mismatch(turn: TurnView, jsonpath: str, equals: object) -> lis
     Raises ValueError for what is no path.
     """
     tree = read_body(turn)
+    # jsonpath-ng takes a path without its "$.", and tests are written so.
     try:
         path = compile_path(jsonpath if jsonpath.startswith("$") else f"$.{jsonpath}", patterns=True)
     except SettingsError as error:

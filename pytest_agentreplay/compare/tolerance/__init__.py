@@ -81,6 +81,7 @@ def parse(place: str, how: str, side: Side = "result", *, level: Level = Level.I
             f"shows, which begins with $.{', $.'.join(PARTS)}"
         )
     word, values = _form(how.strip(), f"{place} = {how}")
+    # Of what a tool returned `exact` can be asked.
     if word == "exact" and not tool.strip() and _covers_text(selector):
         raise SettingsError(f"{place} = {how}: {EXACT_TEXT}")
     return Tolerance(tool.strip(), selector, word, values, side, level, source, f"{place.strip()} = {how.strip()}")

@@ -212,6 +212,7 @@ def pair_elements(
             if (to := next((to for to in range(start, len(new)) if near(at, to)), None)) is not None:
                 pairs[at], start = to, to + 1
         return pairs
+    # Paired by a member, two elements stand beside each other however much else of them differs.
     was, now = (
         [canonical(item.get(key, item) if isinstance(item, dict) and key else item) for item in side]
         for side in (old, new)
@@ -225,6 +226,7 @@ def pair_elements(
 
 def match_elements(old: Sequence[str], new: Sequence[str], near: Callable[[int, int], bool]) -> dict[int, int]:
     """Return as many pairs as there can be: index in `old` to index in `new`, `near` both. Equal texts come first."""
+    # Equal texts need no search: what is left goes through Kuhn's algorithm for bipartite matching.
     waiting: dict[str, list[int]] = defaultdict(list)
     for to, text in reversed([*enumerate(new)]):
         waiting[text].append(to)
