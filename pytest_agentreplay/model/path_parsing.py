@@ -34,6 +34,7 @@ _STEP = re.compile(
     rf"(?P<dots>\.\.?)?(?:\[(?P<inside>-?[0-9]{{1,9}}|\*|{_QUOTED})\]|(?(dots)(?P<bare>\*|[\w@$-]+|{_QUOTED})|(?!)))"
 )
 _QUOTES, _BRACKET_PART = re.compile(_QUOTED, re.DOTALL), re.compile(rf"{_QUOTED}|[\[\]]", re.DOTALL)
+_NULL = re.compile(r"\bnull\b")
 # jsonpath-ng counts from the bracket, and from 0: "Parse error at 1:17 near token ]".
 _POSITION = re.compile(r" at \d+:\d+| on line \d+, col \d+")
 _OPERATORS = {"==": eq, "=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -115,8 +116,15 @@ def _parse_bracket(text: str) -> Want:
     """Return what a bracket wants, as jsonpath-ng understands it. Raises ValueError."""
     if len(text) > LONGEST_BRACKET:
         raise ValueError(f"a bracket has at most {LONGEST_BRACKET} characters")
-    from jsonpath_ng.ext.parser import parse
+    from jsonpath_ng import jsonpath
+    from jsonpath_ng.ext.parser import ExtendedJsonPathLexer, parse
 
+    # Releases before 1.16 take .* for a member of that name, and null for a text: nothing would ever be found.
+    bare = _QUOTES.sub("", text)
+    if (".*" in bare and not hasattr(jsonpath, "Wildcard")) or (
+        _NULL.search(bare) and "NULL" not in ExtendedJsonPathLexer.tokens
+    ):
+        raise ValueError(".* and null in a filter need jsonpath-ng 1.16")
     try:
         (step,) = _read_steps(parse(f"${text}"), text=text)
     except Exception as error:  # jsonpath-ng raises several, some of them plain ones

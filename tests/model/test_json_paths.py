@@ -80,6 +80,14 @@ def test_which_places_a_path_means_and_what_is_no_path():
         assert "\n" not in str(caught.value)
 
 
+@pytest.mark.skipif(NEWEST, reason="of releases that read something else")
+def test_what_an_old_release_would_misread_is_refused():
+    for path in ("$[?(@.a == null)]", "$[?(@.* == 1)]"):
+        with pytest.raises(SettingsError, match=r"need jsonpath-ng 1\.16"):
+            compile_path(path)
+    assert compile_path("$[?(@.a == 'null')]").find([{"a": "null"}]) == [((0,), {"a": "null"})]
+
+
 def test_a_pattern_is_taken_from_code_alone():
     path = "$.tools[?(@.name =~ '^re')]"
     assert [show(place) for place, _ in compile_path(path, patterns=True).find(TREE)] == ["$.tools.b"]
@@ -155,7 +163,7 @@ def test_a_shown_place_is_a_path_that_means_it_alone_and_removing_it_removes_not
 KEYS = st.sampled_from(["a", "b", "x-y", "it's", "a\\", "", "0", "é", "*", "a\nb"]) | st.text(max_size=4)
 NUMBERS = st.integers(-3, 3)
 BOUNDS = st.just("") | NUMBERS.map(str)
-QUERIES = st.sampled_from(["@", "@.a", "@['x-y'].b", "@[0]", "@.*", "@.a[*].b"])
+QUERIES = st.sampled_from(["@", "@.a", "@['x-y'].b", "@[0]", "@.a[*].b", *(["@.*"] if NEWEST else [])])
 VALUES = st.sampled_from(["1", "-2.5", "'a'", '"it\'s"', "true"])
 CONDITIONS = (
     st.builds("{} {} {}".format, QUERIES, st.sampled_from(["==", "!=", "<", "<=", ">", ">="]), VALUES) | QUERIES
