@@ -55,26 +55,23 @@ def compile_path(text: str, *, patterns: bool = False) -> Selector:
     if not text.startswith("$"):
         raise SettingsError(f"{text!r} is no path into a body: it starts with $, as in $.metadata.trace_id")
     steps: list[Step] = []
-    at, deep_in_filters = 1, 0
+    at = 1
     while at < len(text):
         if match := _STEP.match(text, at):
             steps.append(_read_step(match))
             at = match.end()
             continue
-        begin = at + len(text[at : at + 2]) - len(text[at : at + 2].lstrip("."))
-        end = _find_bracket_end(text, begin)
+        dots = next(count for count in (2, 1, 0) if text.startswith("." * count, at))
+        end = _find_bracket_end(text, at + dots)
         if not end:
             raise _make_error(text, at)
-        bare = _QUOTES.sub("", text[begin:end])
-        if "=~" in bare and not patterns:
-            raise _make_error(text, begin, "=~ is for tests alone: a pattern of a file could take for ever")
-        deep_in_filters += bare.count("..")
         try:
-            steps.append(Step(_parse_bracket(text[begin:end]), deep=begin == at + 2))
+            steps.append(Step(_parse_bracket(text[at + dots : end], patterns=patterns), deep=dots == 2))
         except ValueError as error:
-            raise _make_error(text, begin, str(error)) from None
+            raise _make_error(text, at + dots, str(error)) from None
         at = end
-    if deep_in_filters and deep_in_filters + sum(step.deep for step in steps) > 1:
+    deep, deep_with_filters = sum(step.deep for step in steps), _QUOTES.sub("", text).count("..")
+    if 1 < deep_with_filters > deep:
         # Each .. walks through the tree for each node that the other one finds.
         raise _make_error(text, 0, "a filter with .. is the one place in a path that has it")
     return Selector(text, tuple(steps))
@@ -112,18 +109,20 @@ def _find_bracket_end(text: str, at: int) -> int:
     return 0
 
 
-def _parse_bracket(text: str) -> Want:
+def _parse_bracket(text: str, *, patterns: bool) -> Want:
     """Return what a bracket wants, as jsonpath-ng understands it. Raises ValueError."""
     if len(text) > LONGEST_BRACKET:
         raise ValueError(f"a bracket has at most {LONGEST_BRACKET} characters")
+    bare = _QUOTES.sub("", text)
+    if "=~" in bare and not patterns:
+        raise ValueError("=~ is for tests alone: a pattern of a file could take for ever")
     from jsonpath_ng import jsonpath
     from jsonpath_ng.ext.parser import ExtendedJsonPathLexer, parse
 
     # Releases before 1.16 take .* for a member of that name, and null for a text: nothing would ever be found.
-    bare = _QUOTES.sub("", text)
-    if (".*" in bare and not hasattr(jsonpath, "Wildcard")) or (
-        _NULL.search(bare) and "NULL" not in ExtendedJsonPathLexer.tokens
-    ):
+    misread_each = ".*" in bare and not hasattr(jsonpath, "Wildcard")
+    misread_null = _NULL.search(bare) and "NULL" not in ExtendedJsonPathLexer.tokens
+    if misread_each or misread_null:
         raise ValueError(".* and null in a filter need jsonpath-ng 1.16")
     try:
         (step,) = _read_steps(parse(f"${text}"), text=text)
