@@ -14,7 +14,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.path_parsing import compile_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.json_paths import Selector
 
@@ -89,48 +89,44 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Refuse what is invalid, with SettingsError."""
-        if self.part not in get_args(Part):
-            raise SettingsError(self._wrong(f"part {self.part!r}", f"one of {', '.join(get_args(Part))}"))
-        if self.action not in get_args(Action):
-            raise SettingsError(self._wrong(f"action {self.action!r}", f"one of {', '.join(get_args(Action))}"))
-        if not self.reason.strip():
-            raise SettingsError(self._wrong("no reason", "a few words: why may this differ unseen?"))
-        if self.action == "equal" or self.pattern or self.part in {"host", "path"}:
-            self._refuse_unequal()
+        for problem, remedy in self._find_faults():
+            raise SettingsError(f"rule for {self.scope} {self.part} {self.path}: {problem}; give {remedy}")
         if self.part == "body":
             compile_path(self.path)
-        elif self.part == "url" and self.path not in URL_PARTS:
-            raise SettingsError(self._wrong(f"url part {self.path!r}", f"one of {', '.join(sorted(URL_PARTS))}"))
-        elif self.part in {"header", "query"} and self.path != self.path.lower():
-            raise SettingsError(self._wrong(f"the name {self.path!r}", f"it in lower case: {self.path.lower()!r}"))
 
-    def _refuse_unequal(self) -> None:
-        """Raise SettingsError where no value can be equal by this rule."""
+    def _find_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong, and what to write instead; what comes later may make no sense where something came."""
+        if self.part not in get_args(Part):
+            yield f"part {self.part!r}", f"one of {', '.join(get_args(Part))}"
+        if self.action not in get_args(Action):
+            yield f"action {self.action!r}", f"one of {', '.join(get_args(Action))}"
+        if not self.reason.strip():
+            yield "no reason", "a few words: why may this differ unseen?"
+        if self.action == "equal" or self.pattern or self.part in {"host", "path"}:
+            yield from self._find_unequal()
+        if self.part == "url" and self.path not in URL_PARTS:
+            yield f"url part {self.path!r}", f"one of {', '.join(sorted(URL_PARTS))}"
+        if self.part in {"header", "query"} and self.path != self.path.lower():
+            yield f"the name {self.path!r}", f"it in lower case: {self.path.lower()!r}"
+
+    def _find_unequal(self) -> Iterator[tuple[str, str]]:
+        """Yield why no value can be equal by this rule."""
         if self.action != "equal" or self.part == "url":
-            raise SettingsError(self._wrong(f"action {self.action!r}", "equal, for a host, a path or a pattern"))
+            yield f"action {self.action!r}", "equal, for a host, a path or a pattern"
         if self.pattern:
-            self._refuse_pattern()
+            try:
+                if re.search(self.pattern, "") is not None:
+                    yield f"{self.pattern!r} matches the empty text", "one that takes a character"
+            except re.error as error:
+                yield f"the pattern {self.pattern!r} ({error})", "a regular expression"
         elif self.part not in {"host", "path"}:
-            raise SettingsError(self._wrong("no pattern", "a regular expression: which part of the value is equal?"))
+            yield "no pattern", "a regular expression: which part of the value is equal?"
         elif "*" not in self.path:
-            raise SettingsError(self._wrong("no *", "a pattern: * stands for the part that differs"))
+            yield "no *", "a pattern: * stands for the part that differs"
         elif self.part == "path" and not self.path.startswith("/"):
-            raise SettingsError(self._wrong("no / at the beginning", "the path from its first character on"))
+            yield "no / at the beginning", "the path from its first character on"
         elif self.part == "host" and not self.path.strip("*."):
-            raise SettingsError(self._wrong("every host is equal", "the part of the name that does not differ too"))
-
-    def _refuse_pattern(self) -> None:
-        try:
-            matches_nothing = re.search(self.pattern, "") is not None
-        except re.error as error:
-            raise SettingsError(
-                self._wrong(f"the pattern {self.pattern!r} ({error})", "a regular expression")
-            ) from None
-        if matches_nothing:
-            raise SettingsError(self._wrong(f"{self.pattern!r} matches the empty text", "one that takes a character"))
-
-    def _wrong(self, problem: str, remedy: str) -> str:
-        return f"rule for {self.scope} {self.part} {self.path}: {problem}; give {remedy}"
+            yield "every host is equal", "the part of the name that does not differ too"
 
     @property
     def is_of_project(self) -> bool:
