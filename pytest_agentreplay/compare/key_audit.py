@@ -143,7 +143,7 @@ class AuditedCall:
                 yield from self._list_swaps(place, node)
                 for index, value in enumerate(node):
                     at = (*place, index)
-                    identity = hash((self.shape, at * self._filtered, canonical(self.lead_to(at, value))))
+                    identity = hash((self.shape, at if self._filtered else (), canonical(self.lead_to(at, value))))
                     if identity not in tried:
                         tried.add(identity)
                         stack.append((at, value))
