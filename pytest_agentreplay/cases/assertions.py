@@ -8,14 +8,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay.cases.checks.calls import ToolExpectation, sides, wish
-from pytest_agentreplay.cases.checks.values import differing, fails, find_alike
-from pytest_agentreplay.cases.turn import ToolCallView, clip, parsed_arguments, short
+from pytest_agentreplay.cases.checks.values import describe_reach, differing, fails, find_alike
+from pytest_agentreplay.cases.turn import ToolCallView, parsed_arguments, short
 from pytest_agentreplay.compare import align
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.compare.matching.address import content
-from pytest_agentreplay.errors import visible
+from pytest_agentreplay.errors import SettingsError, visible
 from pytest_agentreplay.model.divergence import ABSENT
 from pytest_agentreplay.model.exchanges import Run, ToolCall
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.providers import READER, RULES
 
 if TYPE_CHECKING:
@@ -140,14 +141,22 @@ def find_tool_mismatch(turn: TurnView, want: ToolExpectation) -> list[str]:
 
 
 def find_jsonpath_mismatch(turn: TurnView, jsonpath: str, equals: object) -> list[str]:
-    """Return what is wrong when `jsonpath` should find something in the request of `turn`, or find `equals`."""
+    """Return what is wrong when `jsonpath` should find something in the request of `turn`, or find `equals`.
+
+    Raises ValueError for what is no path.
+    """
     tree = read_body(turn)
-    values = find_values(jsonpath, tree)
+    # jsonpath-ng takes a path without its "$.", and tests are written so.
+    try:
+        path = compile_path(jsonpath if jsonpath.startswith("$") else f"$.{jsonpath}", patterns=True)
+    except SettingsError as error:
+        raise ValueError(f"jsonpath: {error}") from error
+    values = path.list_values(tree)
     there = values[0] if len(values) == 1 else values
     if not values:
         head, expected = f"{jsonpath} finds nothing in the request", "something" if equals is UNSAID else short(equals)
-        nearest = f"  nearest   {find_landing(jsonpath, tree)}"
-        return [*fails(f"turn {turn.number}: {head}", expected, "nothing", nearest).lines]
+        nearest = "the request has no readable body" if tree is None else " ".join(describe_reach(path, tree))
+        return [*fails(f"turn {turn.number}: {head}", expected, "nothing", f"  nearest   {nearest}").lines]
     if equals is UNSAID or there == equals:
         return []
     head = f"turn {turn.number}: {jsonpath} is something else"
@@ -158,34 +167,3 @@ def read_body(turn: TurnView) -> Json:
     """Return the body of a turn's request as a tree; None where there is none."""
     call = turn.exchange.call if turn.exchange is not None else None
     return None if call is None or isinstance(call, ToolCall) else content(call.headers, call.body).tree
-
-
-def find_values(jsonpath: str, tree: Json) -> list[Json]:
-    """Return all values at `jsonpath`. Raises ValueError for what is no JSONPath."""
-    from jsonpath_ng.ext.parser import parse
-
-    try:
-        expression = parse(jsonpath)
-    except Exception as error:
-        raise ValueError(f"{jsonpath!r} is no JSONPath: {error}") from error
-    try:
-        return [match.value for match in expression.find(tree)]
-    except (KeyError, TypeError):  # releases before 1.7 take the index of whatever stands there
-        return []
-
-
-def find_landing(jsonpath: str, tree: Json) -> str:
-    """Return how far `jsonpath` leads, and what stands there: "$.messages: 3 items"."""
-    while cut := max(jsonpath.rfind("."), jsonpath.rfind("[")):
-        if cut < 0:
-            break
-        jsonpath = jsonpath[:cut].rstrip(".")
-        values = find_values(jsonpath, tree) if jsonpath else []
-        match values[:1]:
-            case [dict() as fields]:
-                return f"{jsonpath} has {clip(', '.join(fields)) or 'no fields'}"
-            case [list() as items]:
-                return f"{jsonpath} has {len(items)} items"
-            case [value]:
-                return f"{jsonpath} is {short(value)}"
-    return "the request has no readable body" if tree is None else f"$ is {short(tree)}"

@@ -18,7 +18,7 @@ from pytest_agentreplay.cases.checks.records import fold_identity, records
 from pytest_agentreplay.cases.checks.values import texts
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import HttpReply
-from pytest_agentreplay.model.rules import show
+from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.model.turns import turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.snapshots.kit import table

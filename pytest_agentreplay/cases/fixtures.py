@@ -24,14 +24,14 @@ from pytest_agentreplay.cases.schema.parse import find_place, nearest
 from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.snapshots.codec import strict_yaml
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_agentreplay.model.exchanges import JsonObject
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
 
 KEYS = ("tool", "match", "answers")
 OUTCOMES = ("result", "json", "items", "error")
@@ -175,7 +175,7 @@ class Fixture:
         """Return what of the arguments counts, as a text that is equal where they are."""
         if not self.match:
             return canonical(arguments)
-        return canonical([[value for _, value in compile_path(path).find(arguments)] for path in self.match])
+        return canonical([compile_path(path).list_values(arguments) for path in self.match])
 
 
 @dataclass(frozen=True, slots=True)

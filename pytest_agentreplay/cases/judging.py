@@ -18,7 +18,7 @@ from pytest_agentreplay.cases.case import Check
 from pytest_agentreplay.cases.checks import calls, endings, identity
 from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH, AnswerCheck, unknown
 from pytest_agentreplay.errors import CaseError, SettingsError, visible
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.redaction.linear import Slow
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_linear
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case, ListName
     from pytest_agentreplay.cases.evidence import CaseEvidence
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
 
     Complaint = tuple[Place, str]
 

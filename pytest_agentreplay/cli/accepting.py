@@ -17,6 +17,7 @@ from pytest_agentreplay.cli.snapshot_files import remind
 from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.path_parsing import split_path
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, reading
@@ -73,8 +74,7 @@ def accept(options: argparse.Namespace) -> int:
             return complain("say which snapshot was edited: agentreplay accept FILE --edited --reason WHY", USAGE)
         return max(reseal(Path(word), options.reason.strip()) for word in options.what)
     if options.rule is not None:
-        path, _, reason = options.rule.partition("=")
-        say(accepting.accept_rule(root_above(Path.cwd()), path.strip(), reason.strip()))
+        say(accepting.accept_rule(root_above(Path.cwd()), *split_path(options.rule)))
         return SAME
     if options.all and options.what:
         return complain("--all takes those of the whole project: name files, folders and tests, or give --all", USAGE)

@@ -13,14 +13,17 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import partial, reduce
 from itertools import chain, pairwise
+from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from pytest_agentreplay.compare.matching.address import MatchContent, content, pairs, split
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import SELF, Call, Json, JsonObject, ToolCall, WireCall
-from pytest_agentreplay.model.rules import BOUNDARY, Part, Place, Rule, Selector, compile_path, show
+from pytest_agentreplay.model.json_paths import Choice, Place, Selector, rewritten, show
+from pytest_agentreplay.model.path_parsing import compile_path
+from pytest_agentreplay.model.rules import BOUNDARY, Part, Rule
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
@@ -112,7 +115,10 @@ class AuditedCall:
         self._declared: list[tuple[Selector, str]] = [(compile_path(path), CLIENT_IDS) for path in reading.client_ids]
         self._declared += [(compile_path(rule.path), describe_rule(rule)) for rule in rules]
         paths = (*self._declared, *((compile_path(path), "") for path in reading.client_refs))
-        self._indexed = any(isinstance(step.want, int) for selector, _ in paths for step in selector.steps)
+        steps = [step for selector, _ in paths for step in selector.steps]
+        # A filter asks what stands beside a place: such a path needs the whole tree.
+        self._filtered = any(isinstance(step.want, Choice) for step in steps)
+        self._indexed = self._filtered or any(step.is_numbered for step in steps)
         kind = self._content.kind if self._content else "tool"
         self.shape = hash((kind, reading.dialect, *((selector.text, label) for selector, label in paths)))
 
@@ -133,7 +139,7 @@ class AuditedCall:
                 yield from self._list_swaps(place, node)
                 for index, value in enumerate(node):
                     at = (*place, index)
-                    identity = hash((self.shape, canonical(self.lead_to(at, value))))
+                    identity = hash((self.shape, at if self._filtered else (), canonical(self.lead_to(at, value))))
                     if identity not in tried:
                         tried.add(identity)
                         stack.append((at, value))
@@ -143,6 +149,10 @@ class AuditedCall:
                     yield self._change(place, place, "other digits", node, change_digits(node))
 
     def _change(self, above: Place, place: Place, what: str, before: Json, after: Json) -> Change:
+        if self._filtered and isinstance(before, dict) and isinstance(after, dict):
+            holder: Any = reduce(getitem, above, cast("Any", self.tree))
+            others = {name: value for name, value in holder.items() if name not in before | after}
+            before, after = others | before, others | after
         trees = self.lead_to(above, before), self.lead_to(above, after)
         identity = hash((self.shape, *map(canonical, trees)))
         return identity, f"{show(place)}: {what}", partial(self._judge, place, trees)
@@ -165,7 +175,9 @@ class AuditedCall:
         return any(hit == self._reduce(place) for selector in self._equal for hit, _ in selector.find(tree))
 
     def lead_to(self, place: Place, value: Json) -> Json:
-        """Return the tree with `value` at `place`, and nothing that does not lead there."""
+        """Return the tree with `value` at `place`, and nothing that does not lead there unless a filter asks for it."""
+        if self._filtered:
+            return rewritten(self.tree, {place: value})
         holders: list[Any] = [self.tree]
         for step in place:
             holders.append(holders[-1][step])

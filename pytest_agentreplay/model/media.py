@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.model.rules import rewritten
+from pytest_agentreplay.model.json_paths import rewritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.model.exchanges import Json
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
 
 LONG = 1024
 """Characters from which an unbroken run of base64 counts as a file, wherever it stands."""

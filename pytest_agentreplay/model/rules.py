@@ -2,184 +2,21 @@
 
 Everything matches unless a rule says otherwise; a field that nobody has heard of matches too. Headers alone are the
 other way round: those of MATCHED_HEADERS match, all others are only told when they differ.
-
-The small path language that rules share: which places of a JSON tree are meant.
-
-    $.a.b            a member of a member             $['x-y']         a name that needs quotes
-    $.messages[*].id of every element                 $.messages[-1]   the last element
-    $.*              every member or element          $..id            at any depth
-
-Trees are never changed in place: `remove` and `replace` copy what stands on the way and share the rest.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from pytest_agentreplay.errors import SettingsError
+from pytest_agentreplay.model.path_parsing import compile_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.model.exchanges import Json
-
-Place: TypeAlias = tuple[str | int, ...]
-
-_STEP = re.compile(
-    r"""(?P<deep>\.\.)?\[(?:(?P<index>-?[0-9]+)|(?P<each>\*)|'(?P<single>(?:[^'\\]|\\.)*)'|"(?P<double>(?:[^"\\]|\\.)*)")\]"""
-    r"""|(?P<dots>\.\.?)(?P<name>\*|[\w@$-]+)""",
-)
-_PLAIN = re.compile(r"[A-Za-z_]\w*")
-
-
-class Step(NamedTuple):
-    """One step down: to the member or element `want` (None: to each), `deep` from every node below too."""
-
-    want: str | int | None
-    deep: bool
-
-
-class Selector(NamedTuple):
-    """A compiled path. `text` is the path as written."""
-
-    text: str
-    steps: tuple[Step, ...]
-
-    def find(self, tree: Json) -> list[tuple[Place, Json]]:
-        """Every place that is meant, with what stands there, in the order of the tree."""
-        matches: list[tuple[Place, Json]] = [((), tree)]
-        for step in self.steps:
-            sources = (node for start in matches for node in _nodes(*start)) if step.deep else matches
-            matches = [hit for place, node in sources for hit in _step_down(place, node, step.want)]
-            if not matches:
-                break
-        return matches
-
-    def remove(self, tree: Json) -> Json:
-        """The tree without these places; `tree` itself when there are none, None when it is the whole."""
-        places = [place for place, _ in self.find(tree)]
-        if () in places:
-            return None
-        return _rewrite(tree, places, None)
-
-    def replace(self, tree: Json, change: Callable[[Json], Json]) -> Json:
-        """The tree with `change(value)` at each of these places."""
-        places = [place for place, _ in self.find(tree)]
-        if () in places:
-            return change(tree)
-        return _rewrite(tree, places, change)
-
-
-@lru_cache(maxsize=1024)
-def compile_path(text: str) -> Selector:
-    """The selector that `text` writes. Raises SettingsError, naming the column, for what is no path."""
-    steps = []
-    at = 1
-    if not text.startswith("$"):
-        msg = f"{text!r} is no path into a body: it starts with $, as in $.metadata.trace_id"
-        raise SettingsError(msg)
-    while at < len(text):
-        match = _STEP.match(text, at)
-        if match is None:
-            msg = (
-                f"{text!r} is no path into a body: column {at + 1}, at {text[at : at + 12]!r}. "
-                "Steps are .name  ..name  [0]  [*]  .*  ['x-y']"
-            )
-            raise SettingsError(msg)
-        steps.append(_step(match))
-        at = match.end()
-    return Selector(text, tuple(steps))
-
-
-def show(place: Iterable[str | int]) -> str:
-    """A place as a path: "$.messages[3]['x-y']"."""
-    parts = ["$"]
-    for key in place:
-        if isinstance(key, int):
-            parts.append(f"[{key}]")
-        elif _PLAIN.fullmatch(key):
-            parts.append(f".{key}")
-        else:
-            parts.append("['" + key.replace("\\", "\\\\").replace("'", "\\'") + "']")
-    return "".join(parts)
-
-
-def _step(match: re.Match[str]) -> Step:
-    deep = match["deep"] is not None or match["dots"] == ".."
-    if match["index"] is not None:
-        return Step(int(match["index"]), deep)
-    if match["each"] is not None or match["name"] == "*":
-        return Step(None, deep)
-    if match["name"] is not None:
-        return Step(match["name"], deep)
-    quoted = match["single"] if match["single"] is not None else match["double"]
-    return Step(re.sub(r"\\(.)", r"\1", quoted), deep)
-
-
-def _nodes(place: Place, tree: Json) -> Iterator[tuple[Place, Json]]:
-    """`tree` and all below it, in order; with a stack of its own, for trees deeper than Python's."""
-    stack = [(place, tree)]
-    while stack:
-        here, node = stack.pop()
-        yield here, node
-        stack.extend(reversed(list(_step_down(here, node, None))))
-
-
-def _step_down(place: Place, node: Json, want: str | int | None) -> Iterator[tuple[Place, Json]]:
-    match node, want:
-        case dict(), None:
-            yield from (((*place, name), value) for name, value in node.items())
-        case dict(), str() if want in node:
-            yield (*place, want), node[want]
-        case list(), None:
-            yield from (((*place, index), value) for index, value in enumerate(node))
-        case list(), int() if -len(node) <= want < len(node):
-            index = want % len(node)
-            yield (*place, index), node[index]
-        case _:
-            pass
-
-
-def rewritten(tree: Json, values: Mapping[Place, Json]) -> Json:
-    """The tree with other values at these places of it."""
-    if () in values:
-        return values[()]
-    copies: dict[Place, dict[str, Json] | list[Json]] = {(): _copy(tree)} if values else {}
-    for place, value in values.items():
-        _holder(copies, place)[place[-1]] = value
-    return copies[()] if values else tree
-
-
-def _holder(copies: dict[Place, dict[str, Json] | list[Json]], place: Place) -> dict[str | int, Json]:
-    """The copy of what holds `place`; each container on the way is copied once."""
-    for depth in range(1, len(place)):
-        if place[:depth] not in copies:
-            above: dict[str | int, Json] = copies[place[: depth - 1]]  # type: ignore[assignment]
-            copies[place[:depth]] = above[place[depth - 1]] = _copy(above[place[depth - 1]])
-    return copies[place[:-1]]  # type: ignore[return-value]
-
-
-def _rewrite(tree: Json, places: list[Place], change: Callable[[Json], Json] | None) -> Json:
-    """Copy each container on the way once; from the last place to the first, so that indexes stay true."""
-    if not places:
-        return tree
-    copies: dict[Place, dict[str, Json] | list[Json]] = {(): _copy(tree)}
-    for place in reversed(places):
-        holder = _holder(copies, place)
-        if change is None:
-            del holder[place[-1]]
-        else:
-            holder[place[-1]] = change(holder[place[-1]])
-    return copies[()]
-
-
-def _copy(node: Json) -> dict[str, Json] | list[Json]:
-    assert isinstance(node, dict | list)
-    return node.copy()
-
+    from pytest_agentreplay.model.json_paths import Selector
 
 PROJECT_SOURCES = frozenset({"agentreplay_ignore", "agentreplay-rules.json"})
 """Where a project declares what may differ: its ini file, and what it has accepted for all of its snapshots."""
@@ -252,48 +89,44 @@ class Rule:
 
     def __post_init__(self) -> None:
         """Refuse what is invalid, with SettingsError."""
-        if self.part not in get_args(Part):
-            raise SettingsError(self._wrong(f"part {self.part!r}", f"one of {', '.join(get_args(Part))}"))
-        if self.action not in get_args(Action):
-            raise SettingsError(self._wrong(f"action {self.action!r}", f"one of {', '.join(get_args(Action))}"))
-        if not self.reason.strip():
-            raise SettingsError(self._wrong("no reason", "a few words: why may this differ unseen?"))
-        if self.action == "equal" or self.pattern or self.part in {"host", "path"}:
-            self._refuse_unequal()
+        for problem, remedy in self._find_faults():
+            raise SettingsError(f"rule for {self.scope} {self.part} {self.path}: {problem}; give {remedy}")
         if self.part == "body":
             compile_path(self.path)
-        elif self.part == "url" and self.path not in URL_PARTS:
-            raise SettingsError(self._wrong(f"url part {self.path!r}", f"one of {', '.join(sorted(URL_PARTS))}"))
-        elif self.part in {"header", "query"} and self.path != self.path.lower():
-            raise SettingsError(self._wrong(f"the name {self.path!r}", f"it in lower case: {self.path.lower()!r}"))
 
-    def _refuse_unequal(self) -> None:
-        """Raise SettingsError where no value can be equal by this rule."""
+    def _find_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield what is wrong, and what to write instead; what comes later may make no sense where something came."""
+        if self.part not in get_args(Part):
+            yield f"part {self.part!r}", f"one of {', '.join(get_args(Part))}"
+        if self.action not in get_args(Action):
+            yield f"action {self.action!r}", f"one of {', '.join(get_args(Action))}"
+        if not self.reason.strip():
+            yield "no reason", "a few words: why may this differ unseen?"
+        if self.action == "equal" or self.pattern or self.part in {"host", "path"}:
+            yield from self._find_unequal()
+        if self.part == "url" and self.path not in URL_PARTS:
+            yield f"url part {self.path!r}", f"one of {', '.join(sorted(URL_PARTS))}"
+        if self.part in {"header", "query"} and self.path != self.path.lower():
+            yield f"the name {self.path!r}", f"it in lower case: {self.path.lower()!r}"
+
+    def _find_unequal(self) -> Iterator[tuple[str, str]]:
+        """Yield why no value can be equal by this rule."""
         if self.action != "equal" or self.part == "url":
-            raise SettingsError(self._wrong(f"action {self.action!r}", "equal, for a host, a path or a pattern"))
+            yield f"action {self.action!r}", "equal, for a host, a path or a pattern"
         if self.pattern:
-            self._refuse_pattern()
+            try:
+                if re.search(self.pattern, "") is not None:
+                    yield f"{self.pattern!r} matches the empty text", "one that takes a character"
+            except re.error as error:
+                yield f"the pattern {self.pattern!r} ({error})", "a regular expression"
         elif self.part not in {"host", "path"}:
-            raise SettingsError(self._wrong("no pattern", "a regular expression: which part of the value is equal?"))
+            yield "no pattern", "a regular expression: which part of the value is equal?"
         elif "*" not in self.path:
-            raise SettingsError(self._wrong("no *", "a pattern: * stands for the part that differs"))
+            yield "no *", "a pattern: * stands for the part that differs"
         elif self.part == "path" and not self.path.startswith("/"):
-            raise SettingsError(self._wrong("no / at the beginning", "the path from its first character on"))
+            yield "no / at the beginning", "the path from its first character on"
         elif self.part == "host" and not self.path.strip("*."):
-            raise SettingsError(self._wrong("every host is equal", "the part of the name that does not differ too"))
-
-    def _refuse_pattern(self) -> None:
-        try:
-            matches_nothing = re.search(self.pattern, "") is not None
-        except re.error as error:
-            raise SettingsError(
-                self._wrong(f"the pattern {self.pattern!r} ({error})", "a regular expression")
-            ) from None
-        if matches_nothing:
-            raise SettingsError(self._wrong(f"{self.pattern!r} matches the empty text", "one that takes a character"))
-
-    def _wrong(self, problem: str, remedy: str) -> str:
-        return f"rule for {self.scope} {self.part} {self.path}: {problem}; give {remedy}"
+            yield "every host is equal", "the part of the name that does not differ too"
 
     @property
     def is_of_project(self) -> bool:

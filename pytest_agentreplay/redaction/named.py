@@ -43,7 +43,7 @@ from pytest_agentreplay.redaction.secret_names import (
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from pytest_agentreplay.model.rules import Place, Selector
+    from pytest_agentreplay.model.json_paths import Place, Selector
     from pytest_agentreplay.redaction.secret_names import Strength
 
 WORDS = (

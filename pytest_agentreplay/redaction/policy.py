@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from collections.abc import Set as AbstractSet
 
-    from pytest_agentreplay.model.rules import Selector
+    from pytest_agentreplay.model.json_paths import Selector
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,11 +70,12 @@ def pairs(value: object, name: str) -> list[tuple[str, str]]:
     """Lines `left = right` (or `left  # right`, as reports suggest it), or a mapping of left to right."""
     if isinstance(value, dict):
         return [(str(left), str(right)) for left, right in value.items()]
-    found = []
-    for line in texts(value, name):
-        left, _, right = line.partition(" = " if " = " in line else " #")
-        found.append((left.strip(), right.strip()))
-    return found
+    lines = texts(value, name)
+    if not lines:
+        return []
+    from pytest_agentreplay.model.path_parsing import split_path
+
+    return [split_path(line, " = " if " = " in line else " #") for line in lines]
 
 
 def tools_of(value: object, name: str) -> tuple[tuple[str, str], ...]:

@@ -70,6 +70,11 @@ HOLDS = [
     ("error", {"text": "Rate limit"}, LIMITED),
     ("error", {"class": "HTTP 429"}, LIMITED),
     ("exchange", {"at": 1, "side": "request", "path": "$.messages[0].content", "contains": "order"}, REFUND),
+    (
+        "exchange",
+        {"at": 1, "side": "request", "path": "$.messages[?(@.role == 'user')].content", "exists": True},
+        REFUND,
+    ),
     ("exchange", {"at": -1, "side": "reply", "path": "$.choices[0].finish_reason", "equals": "stop"}, REFUND),
     ("exchange", {"at": "lookup_order", "side": "reply", "path": "$.status", "equals": "late"}, REFUND),
     ("exchange", {"at": "issue_refund", "side": "request", "path": "$.amount", "exists": True}, REFUND),

@@ -362,7 +362,9 @@ def test_one_rule_takes_what_a_new_sdk_sends_everywhere(typed, recorded, monkeyp
     assert "$.store" in typed("audit", "--rules").out
     monkeypatch.chdir(recorded.home.parent)
     assert typed("accept", "--rule", "$.user = who asks").code == SAME
-    first, second = json.loads((recorded.root / "agentreplay-rules.json").read_text())
+    assert typed("accept", "--rule", "$.tools[?(@.type == 'function')].x=a = b").code == SAME
+    first, third, second = json.loads((recorded.root / "agentreplay-rules.json").read_text())
+    assert (third["path"], third["reason"]) == ("$.tools[?(@.type == 'function')].x", "a = b")
     assert (first["path"], second["path"], second["reason"]) == ("$.store", "$.user", "who asks")
     assert not (recorded.home.parent / "agentreplay-rules.json").exists()
 

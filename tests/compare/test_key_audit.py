@@ -63,6 +63,14 @@ def test_reduced_bodies_show_what_whole_ones_show(name):
     assert ids == (2 if name == "json-rpc" else 0)
 
 
+def test_a_rule_with_a_filter_hides_what_it_finds_in_the_whole_body():
+    messages = [{"role": "user", "id": "m1", "meta": {"n": 1}}, {"role": "tool", "id": "m2"}]
+    call = http({"messages": messages}, "https://a.example/v1", [("content-type", "application/json")])
+    found = audited([call], *project(("$.messages[?(@.role == 'user')]['id', 'meta']", "new")))
+    assert hidden(found) == {"http body $.messages[?(@.role == 'user')]['id', 'meta']": 6}
+    assert found.seen == audited([call]).seen - 6 + 1, "the other id is compared; a member is added to each message"
+
+
 def test_each_rule_is_counted_with_its_reason_and_every_unknown_field_is_seen():
     call = http(TEN, "https://a.example/v1?day=1&zone=2", [("content-type", "application/json"), ("accept", "*/*")])
     assert hidden(audited([call])) == {}

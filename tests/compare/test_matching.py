@@ -14,7 +14,9 @@ from pytest_agentreplay.compare.matching import ClientIds, Matching
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.divergence import ABSENT
 from pytest_agentreplay.model.exchanges import Body, FrameCall, HttpCall, ToolCall
-from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, Rule, compile_path, show
+from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.path_parsing import compile_path
+from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, Rule
 from pytest_agentreplay.providers import READER, RULES
 
 MATCHING = Matching(READER, RULES)

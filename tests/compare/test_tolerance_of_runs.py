@@ -4,11 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pytest_agentreplay.compare.tolerance import Level, TolerancePolicy, find_reach, parse
+from pytest_agentreplay.compare.tolerance import Level, Reach, TolerancePolicy, find_reach, parse
 from pytest_agentreplay.compare.tolerance.comparing import shared_words
-from pytest_agentreplay.compare.tolerance.tolerance_policy import Reach
 from pytest_agentreplay.errors import RunnerError, SettingsError
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 from tests.support.paraphrases import ANSWERS
 
 LOOK, MAIL, REFUND = ("look", {"id": 1}), ("mail", {"to": "a"}), ("refund", {"id": 1, "amount": 2.5})
@@ -151,6 +150,9 @@ def test_a_tool_means_its_results_in_a_project_and_its_arguments_in_a_case():
     anywhere = policy("$.tools[*].arguments.limit = ignore")
     assert anywhere.is_near("search", {"limit": 5}, {"limit": 9}, "arguments")
     assert not anywhere.is_near("search", {"limit": 5}, {"limit": 9})
+    named = policy("$.tools[?(@.name == 'search')].arguments.limit = ignore")
+    assert named.is_near("search", {"limit": 5}, {"limit": 9}, "arguments")
+    assert not named.is_near("find", {"limit": 5}, {"limit": 9}, "arguments")
     third = policy("$.tools[0].arguments = ignore")
     assert not third.is_near("search", {"limit": 5}, {"limit": 9}, "arguments"), "one call alone has no number"
 
@@ -197,6 +199,8 @@ REACHED = [
     ("look $.scores = 0.1", Reach([], False, "scores", frozenset({"score", "hits"}))),
     ("look $.hits[*].id = exact", Reach([])),
     ("look $..id = exact", Reach([])),
+    ("look $.hits[?(@.id == 9)].id = exact", Reach([])),
+    ("look $['score', 'hits'].id = exact", Reach([], True, "id", frozenset())),
     ("look $..deep = exact", Reach([])),
     ("mail $.x = ignore", Reach([])),
     ("$.turns[5].text = type", Reach([], True, "5")),

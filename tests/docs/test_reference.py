@@ -2,6 +2,7 @@
 
 import argparse
 import inspect
+import json
 import re
 
 import pytest_agentreplay
@@ -13,6 +14,8 @@ from pytest_agentreplay.cli import verbs as command_line
 from pytest_agentreplay.cli.verbs import HELP, load_verbs
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.model.divergence import Kind
+from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.providers import list_ours
 from pytest_agentreplay.providers.rules import RULES
@@ -20,6 +23,7 @@ from pytest_agentreplay.report.other_findings import FREEZE, REDACTED
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.fuzz import invariants
 from pytest_agentreplay.traces.reading import OURS
+from tests.model.test_json_paths import NEWEST
 from tests.support.pages import ROOT
 
 
@@ -173,6 +177,15 @@ def test_the_rules_page_knows_the_actions_scopes_and_the_way_of_headers():
     words = {rule.action for rule in RULES} | {rule.scope for rule in RULES} | {"header", "query"}
     assert [word for word in words if word not in text] == []
     assert "content-type" in MATCHED_HEADERS
+
+
+def test_paths_find_what_their_page_says():
+    tree = json.loads(re.search(r"^```json\n(.*?)^```", section("paths.md", "Steps"), re.MULTILINE | re.DOTALL)[1])
+    rows = [*table("paths.md", "Steps"), *table("paths.md", "Filters")]
+    assert len(rows) == 20
+    for path, _, places in rows if NEWEST else ():
+        found = compile_path(code(path).replace("\\|", "|")).find(tree)
+        assert [show(place) for place, _ in found] == re.findall(r"`(.*?)`", places), path
 
 
 def test_every_model_api():

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.redaction.named import find_paths, list_values
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import Policy

@@ -425,6 +425,8 @@ def test_tolerances_are_read_where_they_stand_and_a_marker_is_over_the_ini_file(
         (line, Level.INI, "pyproject.toml: agentreplay_tolerances") for line in lines
     ]
     assert settings.judges == (("help", "shop.checks:judge"),)
+    filtered = made({"agentreplay_tolerances": ["$.tools[?(@.name == 'a = b')].result = ignore"]}).tolerances[0]
+    assert (filtered.path.text, filtered.how) == ("$.tools[?(@.name == 'a = b')].result", "ignore")
     marked = settings.for_test([{"tolerances": {"$.final": "ignore"}}])
     assert marked.tolerances[-1].written == "@pytest.mark.agentreplay(tolerances=...): $.final = ignore"
     assert [rule.level for rule in marked.near.rules] == [Level.INI, Level.INI, Level.TEST]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, found_at, is_same
+from pytest_agentreplay.cases.checks.values import HOLDS, AnswerCheck, fails, find_values, is_same
 from pytest_agentreplay.cases.turn import clip, short
 from pytest_agentreplay.compare.tolerance.comparing import match_elements
 
@@ -157,14 +157,14 @@ class CheckedCall(ToolExpectation):
         """Return the arguments in which a call is not the one that is meant."""
         expected = self.arguments or {}
         return [
-            f"{path} {short(expected[path])} -> {', '.join(map(short, found_at(path, call.arguments))) or 'nothing'}"
+            f"{path} {short(expected[path])} -> {', '.join(map(short, find_values(path, call.arguments))) or 'nothing'}"
             for path in self._unlike(call.arguments)
         ]
 
     def _unlike(self, arguments: object) -> list[str]:
         expected = self.arguments or {}
         return [
-            path for path, want in expected.items() if not any(is_same(want, it) for it in found_at(path, arguments))
+            path for path, want in expected.items() if not any(is_same(want, it) for it in find_values(path, arguments))
         ]
 
 

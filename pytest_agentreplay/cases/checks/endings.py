@@ -13,10 +13,9 @@ from pytest_agentreplay.cases.checks.values import (
     HOLDS,
     AnswerCheck,
     combine_answers,
+    compare_at,
     compare_values,
     fails,
-    found_at,
-    landing,
     texts,
     unknown,
 )
@@ -57,7 +56,7 @@ def output(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
     if not there:
         return unknown("there is no output")
     tree, path = parse_text(evidence.output), expectation["path"]
-    return compare_values(f"output at {path}", found_at(path, tree), expectation, landing(path, tree), there=True)
+    return compare_at(f"output at {path}", path, tree, expectation)
 
 
 def is_something(value: Any) -> bool:
@@ -133,7 +132,7 @@ def exchange(expectation: Any, evidence: CaseEvidence) -> AnswerCheck:
 def _check_tree(what: str, tree: Any, path: str, expectation: Any) -> AnswerCheck:
     if tree is None:
         return unknown(f"the {what} cannot be read")
-    return compare_values(f"{path} in the {what}", found_at(path, tree), expectation, landing(path, tree), there=True)
+    return compare_at(f"{path} in the {what}", path, tree, expectation)
 
 
 def find_turns(evidence: CaseEvidence, number: int) -> list[TurnView]:

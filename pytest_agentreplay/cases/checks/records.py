@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from xml.parsers import expat
 
 from pytest_agentreplay.model.canonical_json import NotJson, parse
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,6 +1,6 @@
 """What a word says of a run; values held against what a check wants: exists, equals, contains, not_contains, matches.
 
-Paths are those of `model.rules`, with at most one `..`, so that looking costs what the tree is long. Where a path
+Paths are those of `model.json_paths`, with at most one `..`, so that looking costs what the tree is long. Where a path
 finds several values, one that fits is enough, and what must not be there may be in none.
 """
 
@@ -11,11 +11,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.cases.turn import clip, short
 from pytest_agentreplay.compare.diff.texts import brief
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.redaction.regexes import compile_linear
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from pytest_agentreplay.model.json_paths import Selector
 
 
 class AnswerCheck(NamedTuple):
@@ -62,6 +65,13 @@ def compare_values(
     )
 
 
+def compare_at(what: str, path: str, tree: Any, expectation: Mapping[str, Any]) -> AnswerCheck:
+    """Return whether what stands at `path` of `tree`, which is called `what`, is as `expectation`."""
+    selector = compile_path(path)
+    nearest = describe_reach(selector, tree)[2]
+    return compare_values(what, selector.list_values(tree), expectation, nearest, there=True)
+
+
 def _compare_by(what: str, values: Sequence[Any], name: str, want: Any, *, nearest: str, there: bool) -> AnswerCheck:
     if name == "exists":
         if bool(values) is want:
@@ -85,27 +95,21 @@ def _compare_by(what: str, values: Sequence[Any], name: str, want: Any, *, neare
     return HOLDS
 
 
-def found_at(path: str, tree: Any) -> list[Any]:
+def find_values(path: str, tree: Any) -> list[Any]:
     """Return the values at a path, or at a name of the top."""
-    return [value for _, value in compile_path(path if path.startswith("$") else f"$['{path}']").find(tree)]
+    return compile_path(path if path.startswith("$") else show((path,))).list_values(tree)
 
 
-def landing(path: str, tree: Any) -> str:
-    """Return how far a path leads, and what stands there: "$.order has id, status"."""
-    steps = compile_path(path).steps
-    here: list[Any] = [tree]
-    for at in range(len(steps), -1, -1):
-        cut = type(compile_path(path))("", steps[:at])
-        if here := [value for _, value in cut.find(tree)]:
-            break
-    match here[:1]:
-        case [dict() as fields]:
-            return f"{clip(', '.join(map(str, fields))) or 'no fields'}"
-        case [list() as items]:
-            return f"{len(items)} items"
-        case [value]:
-            return short(value)
-    return ""
+def describe_reach(path: Selector, tree: Any) -> tuple[str, str, str]:
+    """Return how far a path leads, and what stands there: "$.order", "has", "id, status"."""
+    start, values = path.reach(tree)
+    match values[0]:
+        case dict() as fields:
+            return start.text, "has", clip(", ".join(map(str, fields))) or "no fields"
+        case list() as items:
+            return start.text, "has", f"{len(items)} items"
+        case value:
+            return start.text, "is", short(value)
 
 
 def texts(value: Any) -> Iterator[str]:

@@ -21,7 +21,7 @@ from pytest_agentreplay.cases.judging import WORDS, find_faults, no_word
 from pytest_agentreplay.cases.schema import model
 from pytest_agentreplay.compare import tolerance
 from pytest_agentreplay.errors import CaseError, SettingsError
-from pytest_agentreplay.model.rules import compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.providers.lenient import arr, string
 from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.snapshots.kit import texts
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import ListName
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
     from pytest_agentreplay.snapshots.codec.strict_yaml import Document
 
 MOST_TOLD = 8

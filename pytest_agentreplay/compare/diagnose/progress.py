@@ -22,8 +22,10 @@ from pytest_agentreplay.model import turns as turns_of
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Json, Outcome, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.reading import CallReading, Chunk, Reader, ReplyReading, ToolUse, arguments_of, ran_for
-from pytest_agentreplay.model.rules import MATCHED_HEADERS, compile_path, show
+from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.model.turns import Turn, TurnPosition, function_of, label, seat, top_level
 
 if TYPE_CHECKING:

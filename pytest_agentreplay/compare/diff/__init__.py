@@ -17,7 +17,7 @@ from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.divergence import ABSENT, Absent, Difference
-from pytest_agentreplay.model.rules import show
+from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.redaction.placeholders import describe_exchange
 
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from pytest_agentreplay.compare.matching.key import CallKeys, ClientIds
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference
 from pytest_agentreplay.model.exchanges import SELF, Body, Call, Headers, Json, JsonObject, ToolCall, WireCall
-from pytest_agentreplay.model.rules import Rule, RuleTable, show
+from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.redaction.headers import secret_header
 from pytest_agentreplay.redaction.placeholders import DIGEST, SIGNS
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.model.rules import Rule, RuleTable
     from collections.abc import Iterator
 
     from pytest_agentreplay.compare.matching.near_calls import Near

@@ -11,9 +11,11 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.divergence import Difference
-from pytest_agentreplay.model.rules import Part, Place, Rule, compile_path, show
+from pytest_agentreplay.model.json_paths import Place, show
+from pytest_agentreplay.model.path_parsing import compile_path
 
 if TYPE_CHECKING:
+    from pytest_agentreplay.model.rules import Part, Rule
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json

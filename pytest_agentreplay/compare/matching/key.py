@@ -23,7 +23,8 @@ from pytest_agentreplay.compare.matching.address import MatchContent, Url, conte
 from pytest_agentreplay.compare.matching.equal_values import EqualValues
 from pytest_agentreplay.model.canonical_json import canonical, digest
 from pytest_agentreplay.model.exchanges import SELF, Call, FrameCall, Headers, Json, ToolCall, WireCall
-from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, Rule, RuleTable, compile_path
+from pytest_agentreplay.model.path_parsing import compile_path
+from pytest_agentreplay.model.rules import BOUNDARY, MATCHED_HEADERS, Rule, RuleTable
 from pytest_agentreplay.redaction.placeholders import OPAQUE, SHAPES, SIGNS
 from pytest_agentreplay.redaction.policy import PERSONAL
 

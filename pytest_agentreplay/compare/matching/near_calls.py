@@ -22,7 +22,7 @@ from pytest_agentreplay.compare.matching.address import MatchContent, boundary, 
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.divergence import Difference
 from pytest_agentreplay.model.exchanges import Call, Exchange, ToolCall, WireCall
-from pytest_agentreplay.model.rules import Place, rewritten, show
+from pytest_agentreplay.model.json_paths import Place, rewritten, show
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.placeholders import SHAPES, SIGNS
 from pytest_agentreplay.redaction.secret_names import is_stand_in, looks_random

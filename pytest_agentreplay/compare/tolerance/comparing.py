@@ -1,4 +1,4 @@
-"""The engine of tolerances: two trees side by side, and at each place the rule that holds there.
+"""What a tolerance is, and the engine: two trees side by side, and at each place the tolerance that holds there.
 
 What is near enough comes out as it was recorded, so that near means equal and what is left differs. Each place that is
 left is kept with the rule that was broken. Paths lead through frozen values as through what JSON has: classes are their
@@ -10,24 +10,26 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter, defaultdict
+from dataclasses import dataclass
 from decimal import Decimal
+from enum import IntEnum
 from functools import cache
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import AgentReplayError, RunnerError
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT
+from pytest_agentreplay.model.json_paths import Selector
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from pytest_agentreplay.compare.tolerance.tolerance_forms import Tolerance
     from pytest_agentreplay.model.divergence import Absent
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
 
 
-Rule: TypeAlias = "Tolerance | None"
+Side: TypeAlias = Literal["result", "arguments"]
 Hooks: TypeAlias = "Mapping[str, Callable[..., Any]]"
 
 LISTS = frozenset({"unordered", "set", "superset", "subset", "subsequence"})
@@ -39,11 +41,59 @@ _WORD = re.compile(r"[\u2e80-\uffdc]|[^\W\u2e80-\uffdc]+")
 _KINDS = {bool: "a boolean", int: "a number", float: "a number", str: "text", list: "a list", dict: "an object"}
 
 
+Level = IntEnum("Level", ["SHIPPED", "INI", "FILE", "TEST"])
+"""Where a tolerance stands. A higher one wins; at one level the most specific path does, then the later line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """What may differ at the places of `path`: of what a run shows, or with a `tool` of what that gave or was given.
+
+    `how` is a word of the language, `values` what stands in its brackets, `source` where it was written, for people.
+    """
+
+    tool: str
+    path: Selector
+    how: str
+    values: tuple[Any, ...] = ()
+    side: Side = "result"
+    level: Level = Level.INI
+    source: str = ""
+    text: str = ""
+
+    @property
+    def rank(self) -> tuple[int, int, int]:
+        """What of two that name one place counts: the level, then the steps that are named, then all of them."""
+        fixed = sum(step.want is not None for step in self.path.steps) + (2 + ("*" not in self.tool)) * bool(self.tool)
+        return self.level, fixed, sum(not step.deep for step in self.path.steps) + 3 * bool(self.tool)
+
+    @property
+    def written(self) -> str:
+        """The line as people wrote it, with the file where that is known."""
+        return f"{self.source}: {self.text}" if self.source else self.text
+
+    @property
+    def tools(self) -> tuple[str, ...]:
+        """The tools that it names: in front of its path, or as forbidden. A pattern may forbid what does not exist."""
+        forbidden = self.values if self.how == "forbidden" and not self.tool else ()
+        return (self.tool,) * bool(self.tool) + tuple(name for name in forbidden if "*" not in name)
+
+    @property
+    def hook(self) -> str:
+        """The key of the function that is asked, "" for none."""
+        return str(self.values[0]) if self.how in {"embed", "judge"} else ""
+
+
+# An object in place of None: whoever asks a place for its rule gets one.
+UNSAID = Tolerance("", Selector("$", ()), "exact", level=Level.SHIPPED)
+"""What holds where nobody says anything."""
+
+
 class BrokenRule(NamedTuple):
-    """One place where `now` is not near enough to `recorded`, by which rule (None: nobody said anything), and why."""
+    """One place where `now` is not near enough to `recorded`, by which rule, and why."""
 
     place: Place
-    rule: Rule
+    rule: Tolerance
     recorded: Json | Absent
     now: Json | Absent
     reason: str = ""
@@ -52,88 +102,88 @@ class BrokenRule(NamedTuple):
 class Comparison:
     """One comparison: `settled` is what is there now, `broken` are the places that differ."""
 
-    def __init__(self, old: Json, new: Json, rules: Callable[[Json], dict[Place, Tolerance]], hooks: Hooks) -> None:
+    def __init__(self, old: Json, new: Json, rules: Callable[[Json], Mapping[Any, Tolerance]], hooks: Hooks) -> None:
         """`rules` gives those of the places of either side, `hooks` are functions of the project by key."""
         self.broken: list[BrokenRule] = []
         self._recorded, self._now, self._hooks = rules(old), rules(new), hooks
+        # What is ignored is looked into all the same where another rule holds further down.
         self._inner = {place[:n] for place in (*self._recorded, *self._now) for n in range(len(place))}
-        self.settled = self._settle(old, new, (), (), None)
+        self.settled = self._settle(old, new, (), (), UNSAID)
 
-    def _settle(self, old: Json, new: Json, was: Place, here: Place, above: Rule) -> Json:
-        """Return `new`, which stands at `here`, beside `old`, which stood at `was`; `above` is what holds so far."""
-        rule = self._rule(was, here, above)
-        how = rule.how if rule is not None else "exact"
-        if how == "ignore" and not {was, here} & self._inner:
+    def _settle(self, old: Json, new: Json, old_at: Place, new_at: Place, above: Tolerance) -> Json:
+        """Return `new`, which stands at `new_at`, with what is near enough as in `old`; `above` holds so far."""
+        rule = self._rule(old_at, new_at, above)
+        if rule.how == "ignore" and not {old_at, new_at} & self._inner:
             return old
         (wrapped, inner, _), (wraps, now, wrap) = unwrap(old), unwrap(new)
-        if wrapped == wraps and not (rule is not None and rule.hook):
+        if wrapped == wraps and not rule.hook:
             if isinstance(inner, list) and isinstance(now, list):
-                how = "unordered" if wrapped in {"$set", "$frozenset"} and how not in LISTS else how
-                below = None if rule is not None and rule.how in LISTS else rule
-                return wrap(self._elements(inner, now, was, here, how=how, rule=rule, below=below))
+                is_plain_set = wrapped in {"$set", "$frozenset"} and rule.how not in LISTS
+                how = "unordered" if is_plain_set else rule.how
+                return wrap(self._elements(inner, now, old_at, new_at, how=how, rule=rule))
             if wrapped:
-                return wrap(self._settle(inner, now, was, here, above))
+                return wrap(self._settle(inner, now, old_at, new_at, above))
             if isinstance(old, dict) and isinstance(new, dict) and not (is_leaf(old) or is_leaf(new)):
-                return self._members(rule, old, new, was, here)
+                return self._members(rule, old, new, old_at, new_at)
         if (reason := distance(rule, old, new, self._hooks)) is None:
             return old
-        self.broken.append(BrokenRule(here, rule, old, new, reason))
+        self.broken.append(BrokenRule(new_at, rule, old, new, reason))
         return new
 
-    def _rule(self, was: Place | None, here: Place | None, above: Rule) -> Rule:
+    def _rule(self, old_at: Place | None, new_at: Place | None, above: Tolerance) -> Tolerance:
         """Return what holds at a place; None stands for the side on which it is not there."""
-        own = self._recorded.get(was) if was is not None else None
-        own = own or (self._now.get(here) if here is not None else None)
-        return above if own is None or (above is not None and above.level > own.level) else own
+        own = self._recorded.get(old_at) or self._now.get(new_at) or above
+        return above if above.level > own.level else own
 
-    def _leave(self, was: Place | None, here: Place | None, above: Rule, value: Json) -> bool:
+    def _leave(self, old_at: Place | None, new_at: Place | None, above: Tolerance, value: Json) -> bool:
         """Return whether nobody minds that `value` stands on one side alone; where not, the place is broken."""
-        rule = self._rule(was, here, above)
-        if rule is not None and rule.how == "ignore":
+        rule = self._rule(old_at, new_at, above)
+        if rule.how == "ignore":
             return True
-        sides = (value, ABSENT) if here is None else (ABSENT, value)
-        self.broken.append(BrokenRule(here or was or (), rule, *sides))
+        sides = (value, ABSENT) if new_at is None else (ABSENT, value)
+        self.broken.append(BrokenRule(new_at or old_at or (), rule, *sides))
         return False
 
-    def _members(self, rule: Rule, old: JsonObject, new: JsonObject, was: Place, here: Place) -> Json:
+    def _members(self, rule: Tolerance, old: JsonObject, new: JsonObject, old_at: Place, new_at: Place) -> Json:
         settled = {
-            key: self._settle(old[key], value, (*was, key), (*here, key), rule) if key in old else value
+            key: self._settle(old[key], value, (*old_at, key), (*new_at, key), rule) if key in old else value
             for key, value in new.items()
-            if key in old or not self._leave(None, (*here, key), rule, value)
+            if key in old or not self._leave(None, (*new_at, key), rule, value)
         }
-        return settled | {
-            key: value for key, value in old.items() if key not in new and self._leave((*was, key), None, rule, value)
-        }
+        missing = (key for key in old if key not in new)
+        return settled | {key: old[key] for key in missing if self._leave((*old_at, key), None, rule, old[key])}
 
     def _elements(
-        self, old: list[Json], new: list[Json], was: Place, here: Place, *, how: str, rule: Rule, below: Rule
+        self, old: list[Json], new: list[Json], old_at: Place, new_at: Place, *, how: str, rule: Tolerance
     ) -> list[Json]:
         """Return the elements in the order in which those that they are near to were recorded; the others behind."""
-        olds, news = ([_without_result(item) for item in side] if was == TOOLS else side for side in (old, new))
+        # How a list is compared says nothing of its elements; any other rule holds for them too.
+        below = UNSAID if rule.how in LISTS else rule
+        olds, news = ([_without_result(item) for item in side] if old_at == TOOLS else side for side in (old, new))
 
         @cache
         def is_near(at: int, to: int) -> bool:
             count = len(self.broken)
-            self._settle(olds[at], news[to], (*was, at), (*here, to), below)
+            self._settle(olds[at], news[to], (*old_at, at), (*new_at, to), below)
             differ = self.broken[count:]
             del self.broken[count:]
             return not differ
 
-        key = rule.values[0] if rule is not None and rule.how == "unordered" and rule.values else None
+        key = rule.values[0] if rule.how == "unordered" and rule.values else None
         pairs, settled = pair_elements(how, key, olds, news, is_near), []
         for at, item in enumerate(old):
             count = len(self.broken)
             if (to := pairs.get(at)) is not None:
-                settled.append(self._settle(item, new[to], (*was, at), (*here, to), below))
-                if was == TOOLS and how not in LISTS and self._is_other_call(count):
+                settled.append(self._settle(item, new[to], (*old_at, at), (*new_at, to), below))
+                if old_at == TOOLS and how not in LISTS and self._is_other_call(count):
                     return settled + new[to + 1 :]
                 continue
             fewer = how in FEWER or (how == "set" and any(is_near(at, to) for to in range(len(new))))
-            if fewer or self._leave((*was, at), None, rule, item):
+            if fewer or self._leave((*old_at, at), None, rule, item):
                 settled.append(item)
         for to in sorted({*range(len(new))} - {*pairs.values()}):
             more = how in MORE or (how == "set" and any(is_near(at, to) for at in range(len(old))))
-            if not more and not self._leave(None, (*here, to), rule, new[to]):
+            if not more and not self._leave(None, (*new_at, to), rule, new[to]):
                 settled.append(new[to])
         return settled
 
@@ -162,6 +212,7 @@ def pair_elements(
             if (to := next((to for to in range(start, len(new)) if near(at, to)), None)) is not None:
                 pairs[at], start = to, to + 1
         return pairs
+    # Paired by a member, two elements stand beside each other however much else of them differs.
     was, now = (
         [canonical(item.get(key, item) if isinstance(item, dict) and key else item) for item in side]
         for side in (old, new)
@@ -175,6 +226,7 @@ def pair_elements(
 
 def match_elements(old: Sequence[str], new: Sequence[str], near: Callable[[int, int], bool]) -> dict[int, int]:
     """Return as many pairs as there can be: index in `old` to index in `new`, `near` both. Equal texts come first."""
+    # Equal texts need no search: what is left goes through Kuhn's algorithm for bipartite matching.
     waiting: dict[str, list[int]] = defaultdict(list)
     for to, text in reversed([*enumerate(new)]):
         waiting[text].append(to)
@@ -195,12 +247,12 @@ def match_elements(old: Sequence[str], new: Sequence[str], near: Callable[[int, 
     return {at: to for to, at in owners.items()}
 
 
-def distance(rule: Rule, old: Json, new: Json, hooks: Hooks) -> str | None:
+def distance(rule: Tolerance, old: Json, new: Json, hooks: Hooks) -> str | None:
     """Return why `new` is not near `old`, "" where the values say it; None where it is near.
 
     What is equal is near, but for a pattern or a list of values, which are about now alone.
     """
-    match rule and rule.how, rule.values if rule is not None else ():
+    match rule.how, rule.values:
         case "regex", [pattern] if isinstance(new, str):
             return None if pattern.search(new) else "the pattern is not found"
         case "one_of", values if not isinstance(new, dict | list):
@@ -218,7 +270,7 @@ def distance(rule: Rule, old: Json, new: Json, hooks: Hooks) -> str | None:
             return (
                 None if (share := shared_words(old, new)) >= float(least) else f"{share:.2f} of the words are the same"
             )
-        case "embed" | "judge", _ if rule is not None:
+        case "embed" | "judge", _:
             return ask_hook(rule, hooks, old, new)
     return ""
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.rules import compile_path, rewritten, show
+from pytest_agentreplay.model.json_paths import rewritten, show
+from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.turns import SAFE_METHODS, function_of, is_model
 from pytest_agentreplay.providers import READER, encode
 from pytest_agentreplay.providers.messages import normalize_reply
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.perturbation import Perturbation
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
 
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -228,9 +229,7 @@ def list_results(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
 
 def list_paths(value: Json, kind: Any, least: int = 0) -> list[str]:
     """Return the paths of values of a class, at most ten: "$.rows[0].name"; of lists those with so many items."""
-    places: list[tuple[Place, Json]] = [((), value)]
-    if isinstance(value, dict | list):
-        places += compile_path("$..*").find(value)
+    places: list[tuple[Place, Json]] = [((), value), *compile_path("$..*").find(value)]
     fitting = (
         show(place)
         for place, inner in places

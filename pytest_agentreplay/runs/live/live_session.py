@@ -50,8 +50,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.backends.case_backend import ServeMode
     from pytest_agentreplay.backends.replay import ReplayBackend
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.compare.tolerance import Tolerance
-    from pytest_agentreplay.compare.tolerance.tolerance_policy import Reach
+    from pytest_agentreplay.compare.tolerance import Reach, Tolerance
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.intercept.tools.tool import Tool
     from pytest_agentreplay.model.divergence import Divergence

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.exchanges import Header, HttpReply, Run, ToolCall
+from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.model.rules import show
 from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject
-    from pytest_agentreplay.model.rules import Place
+    from pytest_agentreplay.model.json_paths import Place
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
 
