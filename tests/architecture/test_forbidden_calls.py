@@ -27,6 +27,7 @@ IMPORTERS = {
     "__init__.py",  # from its own table of lazy names
     "cli/verbs.py",  # from its own table of verbs
     "intercept/registry.py",  # from its own table of boundaries
+    "redaction/pii.py",  # from its own table of national ids
     "intercept/tools/tool_paths.py",  # from ini, marker or code
     "runs/fuzz/trial_verdict.py",  # from ini alone
     "runs/cases/runners.py",  # from ini alone; a case names a key of it

@@ -61,7 +61,7 @@ redaction redaction.channels redaction.credentials redaction.detecting redaction
 redaction.known redaction.named redaction.packed redaction.placeholders redaction.places redaction.policy
 redaction.redaction redaction.rewriting redaction.secret_names redaction.vendors
 report report.escape report.notices report.session_notices report.summary
-runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_factory runs.replay_session
+runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_setup runs.replay_session
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.tables
 snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.decode snapshots.codec.dedup_reader

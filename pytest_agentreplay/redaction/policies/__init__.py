@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.model.rules import Selector, compile_path
 from pytest_agentreplay.redaction.headers import NEVER, secret_header
-from pytest_agentreplay.redaction.linear import Slow
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_shape
 from pytest_agentreplay.redaction.secret_names import looks_secret
@@ -66,6 +65,10 @@ class PolicyParser:
         """Return the policy. Raises PolicyError."""
         self._check_version()
         values: Any = self._validate()
+        if values.pii:
+            from pytest_agentreplay.redaction.pii import require_checks
+
+            require_checks(self._file, self._document.places[("pii",)])
         shapes = tuple(self._shapes(values.patterns))
         self._check_headers(values)
         text = json.dumps(values.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
@@ -125,7 +128,7 @@ class PolicyParser:
         for at, rule in enumerate(rules):
             try:
                 yield compile_shape(rule.category, rule.regex)
-            except (RefusedPattern, Slow) as wrong:
+            except RefusedPattern as wrong:
                 message = f"the pattern of {rule.category!r} ({rule.regex:.60}): {wrong}"
                 raise self._make_error(message, ("patterns", at, "regex")) from None
 

@@ -18,20 +18,19 @@ from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.redaction.encodings import DEEPEST
 from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces, set_cookies
 from pytest_agentreplay.redaction.policy import Policy, join_policies
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
-from pytest_agentreplay.runs.redact.rule_review import in_text
-from pytest_agentreplay.runs.redact.trace_headers import edits, without_credentials
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
+from pytest_agentreplay.runs.redact.rule_review import RuleHit, in_text
+from pytest_agentreplay.runs.redact.trace_headers import find_credentials, without_credentials
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.traces import reading
 from pytest_agentreplay.traces.opening import LARGEST, pack_archive, rows_of, text_of, unpack_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.redaction.redaction import Redaction
-    from pytest_agentreplay.runs.redact.rule_review import RuleHit
     from pytest_agentreplay.traces.trace import Trace
 
 _QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
@@ -114,23 +113,13 @@ def clean(text: str, redaction: Redaction) -> str:
 
 
 def find_hits(name: str, data: bytes, redaction: Redaction) -> list[RuleHit]:
-    """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
+    """Return what the rules find in a text file, by line and column; in the headers of a kept trace by path too."""
     if not name.startswith(SOURCE_TRACE):
         return in_text(data, redaction)
-    headers = list(_header_hits(data, redaction))
+    text = text_of(data)
+    places = find_credentials(text, _Headers(redaction).make_placeholder) if text is not None else []
     data = NUMBER_BYTES.sub(lambda match: match["before"] + b"x" * len(match["digits"]), data)
-    return in_text(data, redaction, headers)
-
-
-def _header_hits(data: bytes, redaction: Redaction) -> Iterator[tuple[int, str]]:
-    """(offset, category) of each credential in a header of a kept trace file."""
-    if (text := text_of(data)) is None:
-        return
-    offset = at = 0
-    for edit in edits(text, _Headers(redaction).make_placeholder):
-        offset += len(text[at : edit.start].encode())
-        at = edit.start
-        yield offset, "header"
+    return [*(RuleHit(place, "header") for place in places), *in_text(data, redaction)]
 
 
 class _Headers:

@@ -16,7 +16,7 @@ from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.exchanges import Header, HttpReply, Run, ToolCall
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.rules import show
-from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
 from pytest_agentreplay.snapshots.kit import table
@@ -200,18 +200,16 @@ def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
         yield place
 
 
-def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[RuleHit]:
-    """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
-    hits = dict(also) | {begin: category for begin, _, category in redaction.findings(data)}
-    found_hits = []
+def in_text(data: bytes, redaction: Redaction) -> list[RuleHit]:
+    """Return what the rules find in a text, by line and column."""
+    hits: list[RuleHit] = []
     line, start, at = 1, 0, 0
-    for begin in sorted(hits):
+    for begin, category in sorted({begin: category for begin, _, category in redaction.findings(data)}.items()):
         if breaks := data.count(b"\n", at, begin):
             line, start = line + breaks, data.rfind(b"\n", at, begin) + 1
         at = begin
-        column = len(data[start:begin].decode(errors="replace")) + 1
-        found_hits.append(RuleHit(f"{line}:{column}", hits[begin]))
-    return found_hits
+        hits.append(RuleHit(f"{line}:{len(data[start:begin].decode(errors='replace')) + 1}", category))
+    return hits
 
 
 @dataclass(frozen=True, slots=True)
