@@ -17,7 +17,7 @@ import warnings
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.redaction.policy import SecretShape
+from pytest_agentreplay.redaction.policy import SecretShape, list_byte_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -210,23 +210,13 @@ def search_with_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] 
 
 
 def search_with_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """Return the search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
+    """Return the search by `re`. Bytes are searched as text, so that no character is cut in two."""
     pattern = re.compile(regex, re.ASCII)
-    pattern_of_bytes = re.compile(regex.encode()) if regex.isascii() else None
     group = pattern.groupindex.get(GROUP, 0)
 
     def find_spans(data: bytes) -> Iterator[tuple[int, int]]:
-        if pattern_of_bytes is not None and data.isascii():
-            yield from (get_span(hit, group) for hit in pattern_of_bytes.finditer(data))
-            return
         text = data.decode(errors="surrogateescape")
-        offset = at = 0
-        for hit in pattern.finditer(text):
-            start, end = get_span(hit, group)
-            offset += count_bytes(text[at:start])
-            size = count_bytes(text[start:end])
-            yield offset, offset + size
-            offset, at = offset + size, end
+        return list_byte_spans(text, (get_span(hit, group) for hit in pattern.finditer(text)))
 
     return find_spans
 
@@ -235,8 +225,3 @@ def get_span(hit: Any, group: int) -> tuple[int, int]:
     """Return where the group stands; the whole match where the group took no part."""
     start, end = hit.span(group)
     return (start, end) if start >= 0 else hit.span(0)
-
-
-def count_bytes(text: str) -> int:
-    """Return how many bytes a part of a decoded text was."""
-    return len(text.encode(errors="surrogateescape"))
