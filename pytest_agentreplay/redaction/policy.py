@@ -77,6 +77,7 @@ def join_policies(*policies: Policy) -> Policy:
                 joined[name] = join_digests(filter(None, values))
             case _:
                 joined[name] = MappingProxyType({key: text for rows in reversed(values) for key, text in rows.items()})
+    # Policies only add: none stores what another one leaves out.
     return Policy(**joined | {"keep_headers": joined["keep_headers"] - joined["headers"]})
 
 
@@ -119,6 +120,7 @@ class RedactorSearch:
 
     def __call__(self, text: bytes) -> Iterator[tuple[int, int]]:
         """Return what the redactor finds; the whole text when it raises, or returns what is no answer."""
+        # A redactor takes text, and what is stored are bytes, some of them no UTF-8.
         readable = text.decode(errors="surrogateescape")
         try:
             spans = read_spans(self._redactor(readable), readable)

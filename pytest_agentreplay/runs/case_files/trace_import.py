@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.redaction.encodings import DEEPEST
-from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces, set_cookies
+from pytest_agentreplay.redaction.headers import set_cookies
 from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import RuleHit, in_text
@@ -34,25 +34,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.trace import Trace
 
 _QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
-_NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
-_SCHEME = "(?:Bearer|Basic|Token|ApiKey) "
-SCHEME = re.compile(_SCHEME, re.IGNORECASE)
+SCHEME = re.compile("(?:Bearer|Basic|Token|ApiKey) ", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"\[\[redacted:[a-z-]+:\d+\]\]")
-_VALUE = rf"(?P<scheme>{_SCHEME})?(?P<value>[^\"'\\\n]+)"
-HEADER = re.compile(
-    rf"""(?P<before>{_QUOTE}name{_QUOTE}\s*:\s*{_NAME}\s*,\s*{_QUOTE}value{_QUOTE}\s*:\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
-    re.IGNORECASE,
-)
-MEMBER = re.compile(
-    rf"""(?P<before>{_QUOTE}(?P<name>[A-Za-z][A-Za-z0-9_-]*){_QUOTE}\s*:\s*(?:\[\s*)?{_QUOTE}){_VALUE}(?={_QUOTE})""",
-    re.IGNORECASE,
-)
-LINE = re.compile(
-    rf"""(?m)^(?P<before>[ \t-]*{_NAME}:(?![ \t]*[\[{{])[ \t]*(?:\n[ \t]*-[ \t]+)?(?:{_QUOTE})?)"""
-    rf"""{_VALUE}(?={_QUOTE}|$)""",
-    re.IGNORECASE,
-)
-"""A header as HAR has it, as a member of an object, as a line of YAML."""
 NUMBER = re.compile(
     rf"""(?P<before>{_QUOTE}(?:\w*(?:time|nano|nanos|timestamp|_at|_ns|created|ended)|(?:parent_?)?(?:span|trace|run)_?id)"""
     rf"""{_QUOTE}\s*:\s*(?:{_QUOTE})?)(?P<digits>\d{{8,20}})(?=[^\d])""",
@@ -97,7 +80,7 @@ def is_torn(before: str, after: str) -> bool:
 
 def clean(text: str, redaction: Redaction) -> str:
     """Return a text of JSON or YAML without what the rules find, and still JSON or YAML."""
-    text = _Headers(redaction).out_of(text)
+    text = without_credentials(text, _Headers(redaction).make_placeholder)
     digits_held: list[str] = []
     mark = "zq"
     while mark in text:
@@ -129,15 +112,6 @@ class _Headers:
         self._redaction = redaction
         self._numbers: dict[str, int] = {}
 
-    def out_of(self, text: str) -> str:
-        """Return the text without them: first of its parsed data, then of texts in it that show headers."""
-        text = without_credentials(text, self.make_placeholder)
-        text = HEADER.sub(lambda match: self._instead(match, hidden_in_traces(match["name"].lower())), text)
-        credential_names = CREDENTIALS | NEVER | SESSIONS
-        for pattern in (MEMBER, LINE):
-            text = pattern.sub(lambda match: self._instead(match, match["name"].lower() in credential_names), text)
-        return text
-
     def make_placeholder(self, name: str, value: str) -> str:
         """Return what is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
         scheme = SCHEME.match(value)
@@ -152,13 +126,6 @@ class _Headers:
             self._redaction.headers(((name, value),))
         number = self._numbers.setdefault(rest, len(self._numbers) + 1)
         return f"{prefix}[[redacted:header:{number}]]"
-
-    def _instead(self, match: re.Match[str], secret: bool) -> str:
-        if not secret or "[[redacted:" in match["value"]:
-            return match[0]
-        return match["before"] + self.make_placeholder(
-            match["name"].lower(), f"{match['scheme'] or ''}{match['value']}"
-        )
 
 
 PERSONAL = Policy(pii=True)

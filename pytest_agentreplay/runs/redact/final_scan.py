@@ -113,7 +113,7 @@ class LeakCutting:
         """Return the header, as it may be kept; the id of the test stays."""
         if not self._find_leaks(codec.dumps(Run(replace(header, test="")))):
             return header
-        kept: Header = self._cut_parts(replace(header, test=""), "the header")
+        kept: Header = self._cut_fields(replace(header, test=""), "the header")
         if self._find_leaks(codec.dumps(Run(kept))):
             kept = Header("", header.recorded, header.clock, header.seed)
         return replace(kept, test=header.test)
@@ -122,30 +122,31 @@ class LeakCutting:
         """Return an exchange, as it may be kept."""
         if not self._find_leaks(write_alone(x)):
             return x
-        agent = self._cut(x.agent, f"the agent of call {number}")
-        call = self._cut(x.call, f"the request of call {number}")
-        x = replace(x, agent=agent, call=call, outcome=self._cut(x.outcome, f"the reply of call {number}"))
+        agent = self._cut_value(x.agent, f"the agent of call {number}")
+        call = self._cut_value(x.call, f"the request of call {number}")
+        x = replace(x, agent=agent, call=call, outcome=self._cut_value(x.outcome, f"the reply of call {number}"))
+        # What is left stands between two fields, or in one that a replay cannot do without.
         if rules := self._find_leaks(write_alone(x)):
             self._note(rules, f"call {number}, which is left out")
             return leave_out(x, self._replace(write_alone(x)))
         return x
 
-    def _cut(self, part: Any, place: str) -> Any:
-        """Return a part of a header, a call or an outcome, as it may be kept."""
-        match part:
+    def _cut_value(self, value: Any, place: str) -> Any:
+        """Return a field of a header, a call or an outcome, as it may be kept."""
+        match value:
             case str() | dict() | list():
-                return self._cut_tree(part, place)
+                return self._cut_tree(value, place)
             case tuple():
-                return tuple(self._cut(item, place) for item in part)
+                return tuple(self._cut_value(item, place) for item in value)
             case Body():
-                return self._cut_body(part, place)
-            case _ if is_dataclass(part):
-                return self._cut_parts(part, place)
+                return self._cut_body(value, place)
+            case _ if is_dataclass(value):
+                return self._cut_fields(value, place)
             case _:
-                return part
+                return value
 
-    def _cut_parts(self, part: Any, place: str) -> Any:
-        kept = {name: self._cut(getattr(part, name), place) for name in FIELDS if hasattr(part, name)}
+    def _cut_fields(self, part: Any, place: str) -> Any:
+        kept = {name: self._cut_value(getattr(part, name), place) for name in FIELDS if hasattr(part, name)}
         if isinstance(part, HttpReply | FramesReply) and kept["body"] is not part.body:
             # The new body comes in one piece, in as many pieces as there were.
             kept["cuts"] = (len(kept["body"]), *(0 for _ in (part.cuts or ())[1:]))
@@ -153,11 +154,13 @@ class LeakCutting:
 
     def _cut_tree(self, tree: Json, place: str) -> Json:
         text = json.dumps(tree, ensure_ascii=False)
+        # A file holds the text in the escapes of JSON, a person reads it without: a secret may be in either.
         rules = self._find_leaks(text) or (self._find_leaks(tree) if isinstance(tree, str) else ())
         if not rules:
             return tree
         self._note(rules, place)
         kept = self._cut_texts(tree)
+        # Several texts can hold a secret that none of them holds alone.
         if not self._find_leaks(json.dumps(kept, ensure_ascii=False)):
             return kept
         return {"redacted": self._replace(text)} if isinstance(tree, dict) else self._replace(text)

@@ -35,10 +35,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.redaction import Redaction
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:([a-z][a-z0-9-]*):([0-9]{1,9})\]\]|\buser([0-9]{1,9})@redacted\.invalid")
+# What is found late may stand in an earlier exchange: a run that was changed is looked through once more.
 PASSES = 3
-"""What is found late may stand in an earlier exchange, so a changed run is looked through once more."""
-TOLD = 3
-"""Fields that are told of one part of an exchange."""
+MOST_FIELDS = 3
+"""Fields that are listed of one part of an exchange."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +83,8 @@ class Review:
         if exchange.outcome is None:
             return redacted
         outcome: Any = self._leave_headers_out(exchange.outcome, f"{place}, reply")
-        whole = Run(Header(""), (replace(redacted, outcome=outcome),))
-        return self._redact(whole, f"{place}, reply", lambda run: run.exchanges[0].outcome).exchanges[0]
+        answered = Run(Header(""), (replace(redacted, outcome=outcome),))
+        return self._redact(answered, f"{place}, reply", lambda run: run.exchanges[0].outcome).exchanges[0]
 
     def _leave_headers_out(self, part: Any, place: str) -> Any:
         """Return a call or an outcome without the headers that the policy leaves out."""
@@ -115,6 +115,7 @@ def list_placeholders(run: Run, text: bytes) -> JsonObject:
     """Return the placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
     record = table(run.header.kit, "redactions")
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
+    # Addresses have a form of their own, so that what parses them still does.
     hits = ((hit[1] or b"email", hit[2] or hit[3]) for hit in PLACEHOLDER.finditer(text))
     # No number is higher than the count of all that were given; bodies under a coding do not show theirs.
     return {
@@ -170,8 +171,8 @@ def format_changes(before: Json, after: Json) -> str:
     Names are those of `after`, which hold no secret.
     """
     places = [show(place).removeprefix("$").removeprefix(".") for place in list_changes(before, after, ())]
-    more = f" and {len(places) - TOLD} more" if len(places) > TOLD else ""
-    return ", ".join(filter(None, places[:TOLD])) + more
+    more = f" and {len(places) - MOST_FIELDS} more" if len(places) > MOST_FIELDS else ""
+    return ", ".join(filter(None, places[:MOST_FIELDS])) + more
 
 
 def list_changes(before: Any, after: Any, place: Place) -> Iterator[Place]:
@@ -179,6 +180,7 @@ def list_changes(before: Any, after: Any, place: Place) -> Iterator[Place]:
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
+        # A name can hold a secret too: members are compared by their order.
         for (old, value), (name, new) in zip(before.items(), after.items(), strict=True):
             if old != name and value == new:
                 yield (*place, name)
