@@ -16,6 +16,7 @@ import functools
 import importlib
 import ipaddress
 import re
+from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import PolicyError
@@ -146,16 +147,15 @@ def is_iban(text: str) -> bool:
     )
 
 
-ADDRESS = re.compile(
-    rb"[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![A-Za-z0-9_]|[.-][A-Za-z0-9])"
-    rb"|[0-9A-Fa-f]{1,4}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:::)?(?![A-Za-z0-9_:])"
-)
+# Two patterns, since `re` finds the beginnings of one in half the time that those of either take.
+IP4 = re.compile(rb"[0-9][0-9]{0,2}(?:\.[0-9]{1,3}){3}(?![A-Za-z0-9_]|[.-][A-Za-z0-9])")
+IP6 = re.compile(rb"[0-9A-Fa-f][0-9A-Fa-f]{0,3}(?::{1,2}[0-9A-Fa-f]{1,4}){2,7}(?:::)?(?![A-Za-z0-9_:])")
 VERSION = re.compile(rb"[A-Za-z]/|.?[.:-]", re.DOTALL)
 
 
 def find_addresses(data: bytes) -> Iterator[Hit]:
     """Yield every public IPv4 and IPv6 address of a text; private and local ones and those of examples stay."""
-    for hit in ADDRESS.finditer(data):
+    for hit in chain(IP4.finditer(data), IP6.finditer(data)):
         start = hit.start()
         if VERSION.fullmatch(data, max(start - 2, 0), start) or not begins_at(data, start):
             continue
@@ -169,7 +169,7 @@ def find_addresses(data: bytes) -> Iterator[Hit]:
 
 NUMBER = re.compile(rb"[0-9](?:[ ().\-/]{0,3}[0-9]){6,30}(?:-?[A-Z](?![A-Za-z0-9_]))?")
 SIGN = re.compile(rb"(?:\+\(?|\(|[XYZ]-?)\Z")
-TAIL_OF_LONGER = re.compile(rb"[A-Za-z0-9][-.+#@]\Z")  # `ORD-2025...`, `0.41...`
+TAIL_OF_LONGER = re.compile(rb"[A-Za-z0-9][-.+#@]")  # `ORD-2025...`, `0.41...`
 HEAD_OF_LONGER = re.compile(rb"[A-Za-z0-9_]|[-.:@][A-Za-z0-9]")
 NAME_REACH = 48  # bytes before a number in which its name may stand: "numero de securite sociale" and what may follow
 
@@ -180,8 +180,9 @@ def find_numbers(data: bytes) -> Iterator[Hit]:
         start, end = hit.span()
         if data[start - 1 : start] in b"+(XYZ-" and (sign := SIGN.search(data[max(start - 2, 0) : start])):
             start -= len(sign[0])
-        hangs = TAIL_OF_LONGER.search(data[max(start - 2, 0) : start]) or HEAD_OF_LONGER.match(data, end)
-        if hangs or not begins_at(data, start):
+        if HEAD_OF_LONGER.match(data, end) or TAIL_OF_LONGER.fullmatch(data, max(start - 2, 0), start):
+            continue
+        if not begins_at(data, start):
             continue
         number, before = data[start:end], data[max(start - NAME_REACH, 0) : start]
         if NAME_OF_NUMBER.search(before.lower()) is None:
@@ -339,6 +340,8 @@ def find_international_end(number: bytes) -> int | None:
     if CALLING_CODE.match(digits) is None or len(digits) < 8:
         return None
     length = FULL_LENGTHS.get(digits[:2], FULL_LENGTHS.get(digits[:1], len(digits)))
+    if len(digits) <= length:
+        return hit.end() if len(digits) == length else None
     # Behind a number of full length another one may follow, but no digit at once.
     cut = re.match(rb"(?:[^0-9]*[0-9]){%d}(?![0-9])" % length, hit[0])
     return cut.end() if cut else None
