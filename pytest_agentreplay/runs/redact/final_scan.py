@@ -152,29 +152,27 @@ class LeakCutting:
             kept["cuts"] = (len(kept["body"]), *(0 for _ in (part.cuts or ())[1:]))
         return replace(part, **kept)
 
-    def _cut_tree(self, tree: Json, place: str) -> Json:
+    def _cut_tree(self, tree: Json, place: str = "") -> Json:
+        """Return a value as it may be kept; what is inside of it has no `place` of its own."""
         text = json.dumps(tree, ensure_ascii=False)
         # A file holds the text in the escapes of JSON, a person reads it without: a secret may be in either.
         rules = self._find_leaks(text) or (self._find_leaks(tree) if isinstance(tree, str) else ())
         if not rules:
             return tree
-        self._note(rules, place)
-        kept = self._cut_texts(tree)
+        if place:
+            self._note(rules, place)
+        kept: Json
+        match tree:
+            case dict():
+                kept = {str(self._cut_tree(key)): self._cut_tree(value) for key, value in tree.items()}
+            case list():
+                kept = [self._cut_tree(value) for value in tree]
+            case _:
+                return self._replace(tree if isinstance(tree, str) else text)
         # Several texts can hold a secret that none of them holds alone.
         if not self._find_leaks(json.dumps(kept, ensure_ascii=False)):
             return kept
         return {"redacted": self._replace(text)} if isinstance(tree, dict) else self._replace(text)
-
-    def _cut_texts(self, tree: Json) -> Json:
-        match tree:
-            case str() if self._find_leaks(tree) or self._find_leaks(json.dumps(tree)):
-                return self._replace(tree)
-            case dict():
-                return {str(self._cut_texts(key)): self._cut_texts(value) for key, value in tree.items()}
-            case list():
-                return [self._cut_texts(value) for value in tree]
-            case _:
-                return tree
 
     def _cut_body(self, body: Body, place: str) -> Body:
         if not (rules := self._find_leaks(list_forms(body.data))):

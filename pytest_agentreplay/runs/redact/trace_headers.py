@@ -53,7 +53,7 @@ def find_credentials(text: str, redact: Redact) -> list[str]:
     search = HeaderRedaction(redact)
     for start, _, tree in list_documents(text):
         line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
-        search.redact_node(tree, "", (f"{line}:{column}",))
+        search.redact_node(tree, (f"{line}:{column}",))
     return [f"{document} {show(path)}" for document, *path in search.places]
 
 
@@ -70,14 +70,17 @@ class HeaderRedaction:
         parts, at = [], 0
         for start, end, tree in list_documents(text, is_json=self._string_depth > 0):
             before = len(self.places)
-            redacted = self.redact_node(tree, "", place)
+            redacted = self.redact_node(tree, place)
             if len(self.places) > before:
                 parts += [text[at:start], write_json(redacted, is_long="\n" in text[start:end])]
                 at = end
         return "".join((*parts, text[at:]))
 
-    def redact_node(self, node: Json, state: State, place: Place) -> Json:
-        """Return a part of a document with the credentials in it redacted."""
+    def redact_node(self, node: Json, place: Place, state: State = "", header: str = "") -> Json:
+        """Return a part of a document with the credentials in it redacted.
+
+        `place` is where it stands, `header` the name of the header whose value it is, or a part of the value.
+        """
         # Who reads a trace refuses a file that is nested deeper.
         if len(place) > opening.DEEPEST:
             return node
@@ -85,13 +88,21 @@ class HeaderRedaction:
             case dict():
                 names = find_headers_of_object(node, state)
                 return make_object(
-                    (key, self._redact_member(value, names.get(key), get_state_below(key), (*place, key)))
+                    (key, self.redact_node(value, (*place, key), get_state_below(key), header or names.get(key, "")))
                     for key, value in node.items()
                 )
             case list():
                 indexed = find_headers_of_list(node, state)
                 below: State = "items" if state else ""
-                return [self._redact_member(item, indexed.get(at), below, (*place, at)) for at, item in enumerate(node)]
+                return [
+                    self.redact_node(value, (*place, at), below, header or indexed.get(at, ""))
+                    for at, value in enumerate(node)
+                ]
+            case bool() | None:
+                return node
+            case _ if header and (redacted := self._redact(header, str(node))) != str(node):
+                self.places.append(place)
+                return redacted
             case str() if node.lstrip()[:1] in {"{", "["} and self._string_depth < DEEPEST:
                 self._string_depth += 1
                 text = self.redact_text(node, place)
@@ -100,47 +111,29 @@ class HeaderRedaction:
             case _:
                 return node
 
-    def _redact_member(self, value: Json, header: str | None, state: State, place: Place) -> Json:
-        if header is not None and hidden_in_traces(header):
-            return self._redact_values(header, value, place)
-        return self.redact_node(value, state, place)
-
-    def _redact_values(self, header: str, value: Json, place: Place) -> Json:
-        """Return the value of a header: a text, or whatever its tool makes of several."""
-        match value:
-            case dict():
-                return make_object(
-                    (key, self._redact_values(header, item, (*place, key))) for key, item in value.items()
-                )
-            case list():
-                return [self._redact_values(header, item, (*place, at)) for at, item in enumerate(value)]
-            case bool() | None:
-                return value
-        if (redacted := self._redact(header, str(value))) == str(value):
-            return self.redact_node(value, "", place)
-        self.places.append(place)
-        return redacted
-
 
 def find_headers_of_object(members: Mapping[str, Json], state: State) -> dict[str, str]:
-    """Return which members are values of headers: by key the name of the header, in lower case."""
+    """Return which members are values of headers that are hidden: by key the name of the header, in lower case."""
+    headers = {key: get_header_name(key, state) for key in members}
     # HAR and OpenTelemetry write name and value as two members, in any order.
     keys = {key.lower(): key for key in members}
     value = keys.get("value", keys.get("values"))
     if value is not None:
-        if "name" in keys and isinstance(name := members[keys["name"]], str):
-            return {value: name.lower()}
-        if "key" in keys and isinstance(name := members[keys["key"]], str) and (header := get_header_name(name, "")):
-            return {value: header}
-    return {key: header for key in members if (header := get_header_name(key, state))}
+        if isinstance(name := members.get(keys.get("name", "")), str):
+            headers = {value: name.lower()}
+        elif isinstance(name := members.get(keys.get("key", "")), str) and (header := get_header_name(name, "")):
+            headers = {value: header}
+    return {key: header for key, header in headers.items() if hidden_in_traces(header)}
 
 
 def find_headers_of_list(items: list[Json], state: State) -> dict[int, str]:
-    """Return which items are values of headers, in a pair of name and value or in names and values in turn."""
+    """Return which items are such values, in a pair of name and value or in names and values in turn."""
     names = [item.lower() for item in items[::2] if isinstance(item, str)]
     if len(items) != 2 * len(names) or (len(items) != 2 and state != "flat"):
         return {}
-    return {2 * at + 1: name for at, name in enumerate(names) if state in {"flat", "items"} or {*names} & KNOWN_NAMES}
+    if state not in {"flat", "items"} and not {*names} & KNOWN_NAMES:
+        return {}
+    return {2 * at + 1: name for at, name in enumerate(names) if hidden_in_traces(name)}
 
 
 def get_header_name(key: str, state: State) -> str:
