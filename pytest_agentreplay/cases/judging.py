@@ -19,7 +19,6 @@ from pytest_agentreplay.cases.checks import calls, endings, identity
 from pytest_agentreplay.cases.checks.values import COMPARISONS, LONGEST_PATH, AnswerCheck, unknown
 from pytest_agentreplay.errors import CaseError, SettingsError, visible
 from pytest_agentreplay.model.path_parsing import compile_path
-from pytest_agentreplay.redaction.linear import Slow
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_linear
 
 if TYPE_CHECKING:
@@ -223,5 +222,5 @@ def _path(place: Place, text: str, *, deep: bool = True) -> Iterator[Complaint]:
 def _regex(text: str) -> Iterator[Complaint]:
     try:
         compile_linear(text)
-    except (RefusedPattern, Slow) as error:
+    except RefusedPattern as error:
         yield ("matches",), f"the pattern {text!r:.60}: {error}"

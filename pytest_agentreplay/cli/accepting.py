@@ -109,10 +109,10 @@ def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
     """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
     from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs import accept as accepting
-    from pytest_agentreplay.runs.redact import chosen_policy
+    from pytest_agentreplay.runs.redact import redaction_setup
 
     root = root_above(Path.cwd())
-    policy = join_policies(chosen_policy.of_words(policies), chosen_policy.of_project(root))
+    policy = join_policies(redaction_setup.load_policies(policies), redaction_setup.load_project_policy(root))
     chosen = journals or (accepting.list_refused(root) if policies else [])
     for file in chosen:
         say(accepting.recover(file.absolute(), os.environ, policy))

@@ -42,9 +42,9 @@ def local_path(word: str) -> Path:
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     """`agentreplay lint POLICY [--baseline OTHER] [PATH...]`."""
     from pytest_agentreplay.redaction.policy import difference, rules
-    from pytest_agentreplay.runs.redact import chosen_policy as policies
+    from pytest_agentreplay.runs.redact import redaction_setup
 
-    read = policies.load(file)
+    read = redaction_setup.load_policy(file)
     counts = Counter(rule.key for rule in rules(read))
     say(f"{format_path(file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
     for rule in rules(read):
@@ -52,7 +52,7 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     report_changes(list_snapshots(paths or [root_above(Path.cwd())]), read)
     if baseline is None:
         return SAME
-    changes = difference(read, policies.load(baseline))
+    changes = difference(read, redaction_setup.load_policy(baseline))
     weaker = [change for change in changes if change.weaker]
     say(f"against {format_path(baseline)}: {'the same' if not changes else ''}".rstrip())
     for change in changes:
@@ -153,20 +153,20 @@ def scan(options: argparse.Namespace) -> int:
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """Return what holds for the project here, with what was named beside it; and its name."""
     from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs.redact import chosen_policy as policies
+    from pytest_agentreplay.runs.redact.redaction_setup import find_policy, load_policies
     from pytest_agentreplay.settings.parsers import redact_of
 
     names = redact_of(words or (), (), "")
-    return join_policies(policies.of_words(names), policies.in_force(root_above(Path.cwd()))), ", ".join(names)
+    return join_policies(load_policies(names), find_policy(root_above(Path.cwd()))), ", ".join(names)
 
 
 def find_project_policy(file: Path) -> Policy:
     """Return the policy of a file's project, where that is another one than the project here."""
     from pytest_agentreplay.redaction.policy import PLAIN
-    from pytest_agentreplay.runs.redact import chosen_policy as policies
+    from pytest_agentreplay.runs.redact import redaction_setup
 
     root = root_above(file.absolute().parent)
-    return PLAIN if root == root_above(Path.cwd()) else policies.in_force(root)
+    return PLAIN if root == root_above(Path.cwd()) else redaction_setup.find_policy(root)
 
 
 def list_snapshots(paths: Iterable[Path]) -> list[Path]:

@@ -18,7 +18,7 @@ from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import normalize_tools
 from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
-from pytest_agentreplay.runs.redact.chosen_policy import in_force
+from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings.parsers import stale_of, tools_of
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import locks, projects, reading
@@ -79,7 +79,7 @@ def stale(options: argparse.Namespace) -> int:
 
 def find_dead_fixtures(root: Path, paths: Iterable[Path]) -> dict[StaleFact, list[Path]]:
     """Return the frozen answers of cases that no call of theirs reaches."""
-    policy = in_force(root)
+    policy = find_policy(root)
     folders = [folder for folder in cases_in(paths) if folder.is_dir()]
     complaints = [complaint for folder in folders for complaint in lint_case(folder, policy, {}).complaints]
     files = [Path(complaint.file) for complaint in complaints if complaint.rule == "dead"]

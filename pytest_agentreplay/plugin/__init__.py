@@ -202,9 +202,9 @@ def resolve_settings(config: pytest.Config) -> Settings:
         typed_words=map(str, config.invocation_params.args),
     )
     if settings.redact or os.path.lexists(config.rootpath / knobs.POLICY):
-        from pytest_agentreplay.runs.redact import chosen_policy
+        from pytest_agentreplay.runs.redact import redaction_setup
 
-        settings = chosen_policy.with_policy(settings, config.rootpath)
+        settings = redaction_setup.add_policy(settings, config.rootpath)
     if settings.changes:
         from pytest_agentreplay.runs.snapshot_selection import read_changes
 

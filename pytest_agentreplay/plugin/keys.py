@@ -139,7 +139,7 @@ def get_nodeid(item: pytest.Item) -> str:
 
 def redact_id(item: pytest.Item, nodeid: str) -> str:
     """Return an id with the parameters of `item` as it may be stored: a secret among them is a placeholder."""
-    from pytest_agentreplay.runs.redact.redaction_factory import stored_id
+    from pytest_agentreplay.runs.redact.redaction_setup import stored_id
 
     indices = getattr(getattr(item, "callspec", None), "indices", {})
     nth = "-".join(map(str, indices.values())) or "0"
@@ -155,7 +155,7 @@ def get_redaction(config: pytest.Config) -> Redaction:
 
 def make_redaction(config: pytest.Config) -> Redaction:
     """Return the same as `get_redaction`, with nothing numbered yet."""
-    from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+    from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 
     policy = config.stash[SETTINGS].redacted
     try:

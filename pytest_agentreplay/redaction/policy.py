@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from difflib import SequenceMatcher
+from itertools import chain
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -62,37 +63,28 @@ def join_policies(*policies: Policy) -> Policy:
     stated = [policy for policy in policies if policy != PLAIN]
     if len(stated) <= 1:
         return stated[0] if stated else PLAIN
-    headers = frozenset[str]().union(*(policy.headers for policy in stated))
-    return Policy(
-        pii=any(policy.pii for policy in stated),
-        strict=any(policy.strict for policy in stated),
-        shapes=tuple(shape for policy in stated for shape in policy.shapes),
-        paths=tuple(dict.fromkeys(path for policy in stated for path in policy.paths)),
-        names=MappingProxyType({name: kind for policy in reversed(stated) for name, kind in policy.names.items()}),
-        headers=headers,
-        keep_headers=frozenset[str]().union(*(policy.keep_headers for policy in stated)) - headers,
-        keep_claims=frozenset[str]().union(*(policy.keep_claims for policy in stated)),
-        environment=tuple(dict.fromkeys(name for policy in stated for name in policy.environment)),
-        secret_environment=tuple(dict.fromkeys(name for policy in stated for name in policy.secret_environment)),
-        personal=frozenset[str]().union(*(policy.personal for policy in stated)),
-        placeholders=MappingProxyType(
-            {kind: text for policy in reversed(stated) for kind, text in policy.placeholders.items()}
-        ),
-        without=frozenset[str]().union(*(policy.without for policy in stated)),
-        digest=join_digests(policy.digest for policy in stated if policy.digest),
-    )
+    joined: dict[str, Any] = {}
+    for name in (each.name for each in fields(Policy)):
+        values: list[Any] = [getattr(policy, name) for policy in stated]
+        match values[0]:
+            case bool():
+                joined[name] = any(values)
+            case tuple():
+                joined[name] = tuple(dict.fromkeys(chain(*values)))
+            case frozenset():
+                joined[name] = frozenset[str]().union(*values)
+            case str():
+                joined[name] = join_digests(filter(None, values))
+            case _:
+                joined[name] = MappingProxyType({key: text for rows in reversed(values) for key, text in rows.items()})
+    # Policies only add: none stores what another one leaves out.
+    return Policy(**joined | {"keep_headers": joined["keep_headers"] - joined["headers"]})
 
 
 def join_digests(digests: Iterable[str]) -> str:
-    """Return the digest of several: their own, where there is one."""
+    """Return the digest of several: their own, where there is one; "" for none."""
     distinct = [*dict.fromkeys(digests)]
-    return (
-        distinct[0]
-        if len(distinct) == 1
-        else hashlib.sha256("\n".join(distinct).encode()).hexdigest()
-        if distinct
-        else ""
-    )
+    return hashlib.sha256("\n".join(distinct).encode()).hexdigest() if len(distinct) > 1 else "".join(distinct)
 
 
 PERSONAL = frozenset(("email", "phone", "credit-card", "iban", "ssn", "national-id", "ip"))
@@ -114,7 +106,8 @@ class SecretShape(NamedTuple):
 Redactor: TypeAlias = Callable[[str], "Iterable[tuple[int, int]] | str | None"]
 """Takes a text; returns (start, end) of what must go, or the text without it, or None where there is nothing."""
 
-ALIKE = 4096
+# difflib takes time by the square of what it compares: a quarter of a second for two texts of this size.
+LARGEST_COMPARED = 4096
 
 
 class RedactorSearch:
@@ -126,20 +119,27 @@ class RedactorSearch:
         self.broken = ""
 
     def __call__(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Yield what the redactor finds; the whole text when it raises, or returns what is no answer."""
+        """Return what the redactor finds; the whole text when it raises, or returns what is no answer."""
+        # A redactor takes text, and what is stored are bytes, some of them no UTF-8.
         readable = text.decode(errors="surrogateescape")
         try:
             spans = read_spans(self._redactor(readable), readable)
         except Exception as error:  # whatever it is: the text of an error repeats what it was about
             self.broken = self.broken or type(error).__name__
             spans = [(0, len(readable))]
-        size = at = 0
-        for start, end in spans:
-            begin = size + len(readable[at:start].encode(errors="surrogateescape"))
-            size = begin + len(readable[start:end].encode(errors="surrogateescape"))
-            at = end
-            if begin < size:
-                yield begin, size
+        return ((start, end) for start, end in list_byte_spans(readable, spans) if start < end)
+
+
+def list_byte_spans(text: str, spans: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield where parts of a decoded text stand in its bytes; the parts are in order and apart."""
+    if text.isascii():
+        yield from spans
+        return
+    offset = at = 0
+    for start, end in spans:
+        begin = offset + len(text[at:start].encode(errors="surrogateescape"))
+        offset, at = begin + len(text[start:end].encode(errors="surrogateescape")), end
+        yield begin, offset
 
 
 def make_shapes(redactors: Mapping[str, Redactor]) -> tuple[SecretShape, ...]:
@@ -172,7 +172,7 @@ def find_changes(text: str, now: str) -> list[tuple[int, int]]:
     """Return what of `text` is no longer there in `now`."""
     if text == now:
         return []
-    if len(text) > ALIKE or len(now) > ALIKE:
+    if len(text) > LARGEST_COMPARED or len(now) > LARGEST_COMPARED:
         return [(0, len(text))]
     steps = SequenceMatcher(None, text, now, autojunk=False).get_opcodes()
     return [(start, end) for what, start, end, *_ in steps if what in {"replace", "delete"}] or [(0, len(text))]

@@ -1,43 +1,56 @@
-"""Reading the regular expressions of policies and cases: the language that RE2 and `re` share, as a tree for `linear`.
+"""Regular expressions out of files (policies, cases, tolerances): searched in bounded time, or refused.
 
-Look-around, back references, conditions, possessive and atomic groups are refused, whichever engine is there. So what
-a file says means the same everywhere, and no stranger's pattern can make a test run hang.
+RE2, where google-re2 is installed, takes a time that grows with the text, whatever the pattern is. `re` tries one way
+through a pattern after the other. Without RE2 each repeat therefore needs an end, and it is counted what one place of a
+text costs at most, as if `re` tried every way there is: a pattern that may cost too much is refused.
 
-A pattern of a policy searches bytes: by RE2 where it is installed, else by `re` if `linear` lets it. What stands to be
-replaced is the group `value`, or the whole match where there is none.
+Look-around, back references, conditions, possessive and atomic groups are refused whichever engine is there. So what a
+file says means the same everywhere, but that an endless repeat needs RE2.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.redaction.linear import Fork, Loop, Mark, Node, RegexRow, Sign, check, longest, nullable
-from pytest_agentreplay.redaction.policy import SecretShape
+from pytest_agentreplay.redaction.policy import SecretShape, list_byte_spans
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 LONGEST = 1000
-GROUP = "value"
+# What RE2 takes: https://github.com/google/re2/blob/main/re2/parse.cc (maximum_repeat_count).
 MOST_REPEATS = 1000
-OTHERS = 1 << 128
-ALL = (OTHERS << 1) - 1
-CATEGORIES = {
-    "CATEGORY_DIGIT": "0123456789",
-    "CATEGORY_SPACE": " \t\n\r\f\v",
-    "CATEGORY_WORD": "".join(filter(lambda char: char.isalnum() or char == "_", map(chr, range(128)))),
-}
-FLAGS = "flags are i, m and s: write (?i)"
 DEEPEST = 50
+# A step of `re` takes 2 to 6 ns (CPython 3.11), so that ten thousand characters cost half a second at the most; an
+# e-mail address whose repeats have ends, `[\w.+-]{1,64}@[\w-]{1,63}\.[a-z]{2,10}`, takes 9,648 steps.
+MOST_STEPS = 10_000
+# In a repeat of one character `re` runs over eight in the time of one step elsewhere.
+CHARACTERS_PER_STEP = 8
+HUGE = 1e9
+GROUP = "value"
 TOO_DEEP = "is nested too deep: write several patterns"
-ELSEWHERE = {
+FLAGS = "flags are i, m and s: write (?i)"
+ENDLESS = (
+    "holds a repeat without an end, which can take long where google-re2 is not installed: "
+    "pip install 'frozen-agentreplay[re2]', or give it an end ({1,64} for +)"
+)
+SLOW = (
+    "can cost too many steps at one place of a text where google-re2 is not installed: "
+    "pip install 'frozen-agentreplay[re2]', or give its repeats smaller ends"
+)
+# By the names of CPython's parser: https://github.com/python/cpython/blob/3.14/Lib/re/_constants.py (OPCODES).
+CHARACTERS = frozenset(("LITERAL", "NOT_LITERAL", "ANY", "IN"))
+LOOK_AROUND = r"look-ahead and look-behind are not taken: name what is meant (?P<value>...), or use \b"
+REFUSED_PARTS = {
     "GROUPREF": "a back reference cannot be matched in linear time: write out what it repeats",
     "GROUPREF_EXISTS": "a condition cannot be matched in linear time: write two patterns",
-    "ASSERT": r"look-ahead and look-behind are not taken: name what is meant (?P<value>...), or use \b",
-    "ASSERT_NOT": r"look-ahead and look-behind are not taken: name what is meant (?P<value>...), or use \b",
+    "ASSERT": LOOK_AROUND,
+    "ASSERT_NOT": LOOK_AROUND,
     "ATOMIC_GROUP": "an atomic group is not taken: write (?:...)",
     "POSSESSIVE_REPEAT": "a possessive repeat is not taken: write it without the last +",
 }
@@ -47,13 +60,48 @@ class RefusedPattern(ValueError):
     """A pattern that a file cannot have: what is wrong, and what to write instead."""
 
 
-def tree(regex: str) -> Node:
-    """Return the pattern as a tree. Raises Refused."""
+@dataclass(frozen=True, slots=True)
+class LinearPattern:
+    """A pattern that takes a time that grows with what it searches: bytes, which are text in UTF-8."""
+
+    regex: str
+    find_spans: Callable[[bytes], Iterator[tuple[int, int]]] = field(compare=False)
+
+    def search(self, text: str) -> bool:
+        """Return whether the pattern is found in a text."""
+        return next(self.find_spans(text.encode("utf-8", "surrogatepass")), None) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def compile_linear(regex: str, engine: str = "") -> LinearPattern:
+    """Return a pattern of a file. What it finds is its group `value`, or the whole match where there is none.
+
+    `engine` is "re" or "re2"; "" takes RE2 where it is installed. Raises RefusedPattern, which says what to write.
+    """
+    steps = count_steps(regex)
+    find_spans = search_with_re2(regex) if engine in {"", "re2"} else None
+    if find_spans is None and steps > MOST_STEPS:
+        raise RefusedPattern(ENDLESS if steps == math.inf else SLOW)
+    return LinearPattern(regex, find_spans or search_with_re(regex))
+
+
+def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape:
+    """Return the shape of one rule of a policy; what is found empty is nothing. Raises RefusedPattern."""
+    find_spans = compile_linear(regex, engine).find_spans
+    return SecretShape(category, lambda data: (span for span in find_spans(data) if span[0] < span[1]), regex)
+
+
+def count_steps(regex: str) -> float:
+    """Return what a pattern costs at one place of a text at most; infinite where a repeat is.
+
+    Raises RefusedPattern for what is no pattern, or is one of one engine only.
+    """
     if len(regex) > LONGEST:
         raise RefusedPattern(f"is longer than {LONGEST} characters: write several patterns")
     if re.search(r"(?<!\\)\{,\d+\}", regex):
         raise RefusedPattern("a repeat needs its least number: write {0,9} for {,9}")
-    from re import _parser as parser  # type: ignore[attr-defined]  # it has no public name, and `re` has no other tree
+    # The tree has no public name: https://github.com/python/cpython/blob/3.14/Lib/re/_parser.py (parse).
+    from re import _parser as parser  # type: ignore[attr-defined]
 
     try:
         with warnings.catch_warnings():
@@ -69,135 +117,81 @@ def tree(regex: str) -> Node:
         raise RefusedPattern(TOO_DEEP) from None
     except ValueError:  # flags that exclude one another
         raise RefusedPattern(FLAGS) from None
-    flags = parsed.state.flags
-    refuse_flags(flags)
-    node = RegexParser().row(parsed, flags, 1)
-    if nullable(node) or not longest(node):
+    refuse_flags(parsed.state.flags)
+    work = measure_row(parsed)
+    least, _ = parsed.getwidth()
+    if not least:
         raise RefusedPattern("matches the empty text: let it take at least one character")
-    return node
+    return work.steps
+
+
+class Work(NamedTuple):
+    """What a part of a pattern costs from one place: in how many `ways` it matches, what `steps` trying these takes."""
+
+    ways: float
+    steps: float
+
+
+def measure_row(parsed: Any, times: int = 1, depth: int = 0) -> Work:
+    """Return the work of a sequence, inside repeats of `times` in all. Raises RefusedPattern."""
+    if depth == DEEPEST:
+        raise RefusedPattern(TOO_DEEP)
+    ways, steps = 1.0, 0.0
+    for name, value in parsed:
+        part = measure_part(str(name), value, times, depth + 1)
+        # What follows may fail, and is tried again behind each way to match what stands before it.
+        steps += ways * part.steps
+        ways = min(ways * part.ways, HUGE)
+    return Work(ways, steps)
+
+
+def measure_part(name: str, value: Any, times: int, depth: int) -> Work:
+    """Return the work of one part of a sequence, `name` and `value` being those of CPython's parser."""
+    match name:
+        case _ if name in CHARACTERS:
+            return Work(1, 1)
+        case "AT":
+            if str(value) == "AT_END_STRING":
+                raise RefusedPattern(r"\Z has another name in RE2: write $")
+            return Work(1, 1)
+        case "BRANCH":
+            branches = [measure_row(branch, times, depth) for branch in value[1]]
+            return Work(sum(branch.ways for branch in branches), sum(1 + branch.steps for branch in branches))
+        case "SUBPATTERN":
+            _, flags, _, inner = value
+            refuse_flags(flags)
+            return measure_row(inner, times, depth)
+        case "MAX_REPEAT" | "MIN_REPEAT":
+            least, most, inner = value
+            endless = "MAXREPEAT" in repr(most) or int(most) >= 2**31
+            times *= max(1, least if endless else most)
+            if times > MOST_REPEATS:
+                raise RefusedPattern(f"repeats more than {MOST_REPEATS} times: give its repeats smaller ends")
+            body = measure_row(inner, times, depth)
+            is_character = len(inner) == 1 and str(inner[0][0]) in CHARACTERS
+            return Work(1, math.inf) if endless else measure_repeat(body, least, most, is_character)
+        case _:
+            raise RefusedPattern(REFUSED_PARTS.get(name, f"{name.lower().replace('_', ' ')} is not taken"))
+
+
+def measure_repeat(body: Work, least: int, most: int, is_character: bool) -> Work:
+    """Return the work of a repeat that has an end: it may end behind each of its rounds, in each way of each."""
+    ways, steps, ways_here = 0.0, 0.0, 1.0
+    for count in range(most + 1):
+        ways += ways_here if count >= least else 0
+        steps += ways_here * body.steps if count < most else 0
+        ways_here = min(ways_here * body.ways, HUGE)
+    return Work(ways, steps / CHARACTERS_PER_STEP if is_character else steps)
 
 
 def refuse_flags(flags: int) -> None:
-    """Raise Refused for a flag that RE2 does not have."""
+    """Raise RefusedPattern for a flag that RE2 does not have."""
     if flags & (re.VERBOSE | re.LOCALE | re.UNICODE):
         raise RefusedPattern(FLAGS)
 
 
-class RegexParser:
-    """One pass over what `re` has parsed."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-
-    def row(self, parsed: Any, flags: int, times: int) -> Node:
-        """Return a sequence, inside repeats of `times` in all."""
-        if self._depth == DEEPEST:
-            raise RefusedPattern(TOO_DEEP)
-        self._depth += 1
-        items: list[Node] = []
-        for name, value in parsed:
-            node = self.node(str(name), value, flags, times)
-            items.extend(node.items if isinstance(node, RegexRow) else [node])
-        self._depth -= 1
-        return items[0] if len(items) == 1 else RegexRow(tuple(items))
-
-    def node(self, name: str, value: Any, flags: int, times: int) -> Node:
-        """Return one part of a sequence."""
-        match name:
-            case "LITERAL" | "NOT_LITERAL" | "ANY" | "IN" | "RANGE":
-                return Sign(members(name, value, flags))
-            case "AT":
-                if str(value) == "AT_END_STRING":
-                    raise RefusedPattern(r"\Z has another name in RE2: write $")
-                return Mark()
-            case "BRANCH":
-                return Fork(tuple(self.row(branch, flags, times) for branch in value[1]))
-            case "SUBPATTERN":
-                _, on, off, inner = value
-                refuse_flags(on)
-                return self.row(inner, (flags | on) & ~off, times)
-            case "MAX_REPEAT" | "MIN_REPEAT":
-                least, most, inner = value
-                endless = "MAXREPEAT" in repr(most) or int(most) >= 2**31
-                times *= max(1, least if endless else most)
-                if times > MOST_REPEATS:
-                    raise RefusedPattern(f"repeats more than {MOST_REPEATS} times: give its repeats smaller ends")
-                return Loop(self.row(inner, flags, times), least, math.inf if endless else most)
-            case _:
-                raise RefusedPattern(ELSEWHERE.get(name, f"{name.lower().replace('_', ' ')} is not taken"))
-
-
-def members(name: str, value: Any, flags: int) -> int:
-    """Return the characters that a part of one character may be, as bits."""
-    match name:
-        case "LITERAL":
-            return add_other_case(make_bits(value, value), flags)
-        case "NOT_LITERAL":
-            return ALL & ~add_other_case(make_bits(value, value) & ~OTHERS, flags)
-        case "ANY":
-            return ALL if flags & re.DOTALL else ALL & ~make_bits(10, 10)
-        case _:
-            characters = 0
-            negated = False
-            for kind, what in value:
-                negated = negated or str(kind) == "NEGATE"
-                characters |= list_set_members(str(kind), what)
-            characters = add_other_case(characters, flags)
-            return ALL & ~(characters & ~OTHERS) if negated else characters
-
-
-def list_set_members(kind: str, what: Any) -> int:
-    """Return the characters of one part of a set, as bits."""
-    match kind:
-        case "LITERAL":
-            return make_bits(what, what)
-        case "RANGE":
-            return make_bits(*what)
-        case "CATEGORY":
-            inside = 0
-            for char in CATEGORIES[str(what).replace("_NOT_", "_")]:
-                inside |= 1 << ord(char)
-            return ALL & ~inside if "_NOT_" in str(what) else inside
-        case _:
-            return 0
-
-
-def make_bits(low: int, high: int) -> int:
-    """Return the characters from `low` to `high`."""
-    inside = ((1 << min(high, 127) + 1) - 1) & ~((1 << low) - 1) if low < 128 else 0
-    return inside | (OTHERS if high > 127 else 0)
-
-
-def add_other_case(characters: int, flags: int) -> int:
-    """Return the characters in lower and upper case, where case does not count."""
-    if flags & re.IGNORECASE:
-        for code in range(128):
-            if characters >> code & 1 and chr(code).isalpha():
-                characters |= 1 << ord(chr(code).swapcase())
-    return characters
-
-
-def compile_linear(regex: str) -> re.Pattern[str]:
-    """Return the pattern, ready to search a text in a time that grows with it. Raises Refused, Slow."""
-    check(tree(regex))
-    return re.compile(regex, re.ASCII)
-
-
-def compile_shape(category: str, regex: str, *, engine: str = "") -> SecretShape:
-    """Return the shape of one rule. Raises Refused or Slow, which say what to write instead.
-
-    `engine` is "re" or "re2"; "" takes the better of those that are there.
-    """
-    node = tree(regex)
-    compiled = search_with_re2(regex) if engine in {"", "re2"} else None
-    if compiled is None:
-        check(node)
-        compiled = search_with_re(regex)
-    return SecretShape(category, lambda data: (span for span in compiled(data) if span[0] < span[1]), regex)
-
-
 def search_with_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] | None:
-    """Return the search by RE2; None where it is not installed. Raises Refused."""
+    """Return the search by RE2; None where it is not installed. Raises RefusedPattern."""
     try:
         import re2  # type: ignore[import-not-found,import-untyped,unused-ignore]
     except ImportError:
@@ -210,39 +204,24 @@ def search_with_re2(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]] 
         message = wrong.args[0] if wrong.args else ""
         reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         raise RefusedPattern(f"is not taken by RE2: {reason}") from None
-    names = {str(name, "ascii") if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
-    group = int(names.get(GROUP, 0))
+    groups = {name.decode() if isinstance(name, bytes) else name: at for name, at in pattern.groupindex.items()}
+    group = int(groups.get(GROUP, 0))
     return lambda data: (get_span(hit, group) for hit in pattern.finditer(data))
 
 
 def search_with_re(regex: str) -> Callable[[bytes], Iterator[tuple[int, int]]]:
-    """Yield the search by `re`. Text beyond ASCII is searched as text, so that no character is cut in two."""
-    quick = re.compile(regex.encode()) if regex.isascii() else None
+    """Return the search by `re`. Bytes are searched as text, so that no character is cut in two."""
     pattern = re.compile(regex, re.ASCII)
     group = pattern.groupindex.get(GROUP, 0)
 
-    def spans(data: bytes) -> Iterator[tuple[int, int]]:
-        if quick is not None and data.isascii():
-            yield from (get_span(hit, group) for hit in quick.finditer(data))
-            return
+    def find_spans(data: bytes) -> Iterator[tuple[int, int]]:
         text = data.decode(errors="surrogateescape")
-        offset = at = 0
-        for hit in pattern.finditer(text):
-            start, end = get_span(hit, group)
-            offset += width(text[at:start])
-            size = width(text[start:end])
-            yield offset, offset + size
-            offset, at = offset + size, end
+        return list_byte_spans(text, (get_span(hit, group) for hit in pattern.finditer(text)))
 
-    return spans
+    return find_spans
 
 
 def get_span(hit: Any, group: int) -> tuple[int, int]:
     """Return where the group stands; the whole match where the group took no part."""
     start, end = hit.span(group)
     return (start, end) if start >= 0 else hit.span(0)
-
-
-def width(text: str) -> int:
-    """Return how many bytes a part of a decoded text was."""
-    return len(text.encode(errors="surrogateescape"))

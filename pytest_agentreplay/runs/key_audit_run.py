@@ -25,7 +25,7 @@ from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
-from pytest_agentreplay.runs.redact.chosen_policy import in_force
+from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings.parsers import ignored_of, keep_of, rules_of
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, reading
@@ -104,7 +104,7 @@ def make_project_matching(root: Path) -> tuple[Matching, str]:
     rules = list_project_rules(root)
     lines, file = ini_lines(root, "agentreplay_keep")
     kept = keep_of(lines, f"{format_path(file)}: agentreplay_keep")
-    compared, personal = sorted(kept["matched_headers"]), sorted(in_force(root).personal)
+    compared, personal = sorted(kept["matched_headers"]), sorted(find_policy(root).personal)
     stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
     return Matching(READER, rules, also=compared, personal=personal), digest(json.dumps(stated))
 

@@ -29,7 +29,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import find_tool_results
 from pytest_agentreplay.redaction.secret_names import key_variables
 from pytest_agentreplay.runs.credential_files import add_tokens, find_used
-from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
+from pytest_agentreplay.runs.redact.redaction_setup import redacted_by
 from pytest_agentreplay.snapshots.store.projects import hash_pin_files
 
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.rules import is_declared
 from pytest_agentreplay.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.report.summary import SessionSummary
-from pytest_agentreplay.runs.redact.redaction_factory import other_policy, redacted_by, redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
 from pytest_agentreplay.snapshots.kit import table

@@ -17,8 +17,7 @@ from pytest_agentreplay.providers.rules import RULES, is_declared
 from pytest_agentreplay.redaction.placeholders import variables_in
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
-from pytest_agentreplay.runs.redact.chosen_policy import in_force
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import find_policy, redaction_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -50,7 +49,7 @@ class SnapshotServer:
         """
         self._facts = {"file": str(file), "recorded": snapshot.run.header.recorded}
         self._test = snapshot.run.header.test
-        policy = in_force(root)
+        policy = find_policy(root)
         self._replayer = backend or ReplayBackend(
             keep_http_calls(snapshot.run),
             Matching(READER, (*RULES, *list_accepted_rules(root)), personal=policy.personal),

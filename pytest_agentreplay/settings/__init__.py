@@ -157,8 +157,7 @@ class Settings(NamedTuple):
         """What is taken off beyond the shipped secrets."""
         from pytest_agentreplay.redaction.policy import PLAIN, Policy, join_policies
 
-        words = Policy(pii="pii" in self.redact, strict="strict" in self.redact)
-        return join_policies(self.policy or PLAIN, words)
+        return join_policies(self.policy or PLAIN, Policy(pii="pii" in self.redact, strict="strict" in self.redact))
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -495,6 +494,10 @@ def marked(settings: Settings, keywords: Mapping[str, object]) -> Settings:
                 words = (value,) if isinstance(value, str) else texts(value, name)
                 for word in words:
                     refuse_unknown(name, word, REDACT, "a test takes pii or strict; files are for --redact")
+                if "pii" in words:
+                    from pytest_agentreplay.redaction.pii import require_checks
+
+                    require_checks(name)
                 changes[key] = (*settings.redact, *words)
             case _:
                 raise SettingsError(f"@pytest.mark.agentreplay has no keyword {key!r}{nearest(key, MARKER)}")

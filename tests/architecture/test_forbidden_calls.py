@@ -28,6 +28,7 @@ IMPORTERS = {
     "cli/verbs.py",  # from its own table of verbs
     "intercept/registry.py",  # from its own table of boundaries
     "plugins.py",  # from its own table of lazy names
+    "redaction/pii.py",  # from its own table of national ids
     "intercept/tools/tool_paths.py",  # from ini, marker or code
     "providers/__init__.py",  # from its own table of families
     "runs/fuzz/trial_verdict.py",  # from ini alone

@@ -64,7 +64,7 @@ redaction.headers redaction.known redaction.layouts redaction.named redaction.pl
 redaction.places redaction.policy redaction.redaction redaction.rewriting redaction.run_values redaction.secret_names
 redaction.shapes redaction.spans redaction.text_search redaction.vendors redaction.views
 report report.escape report.notices report.session_notices report.summary
-runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_factory runs.replay_session
+runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_setup runs.replay_session
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.tables
 snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.decode snapshots.codec.dedup_reader

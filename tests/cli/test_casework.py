@@ -18,7 +18,7 @@ from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall,
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.runs.case_files.bundling import text_copy
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.traces.opening import pack_archive
 from tests.support.kept_files import contents

@@ -96,7 +96,7 @@ def test_the_shipped_ratio_tells_paraphrases_from_other_answers():
 NEAR = [
     ("$.final = type", "anything", None),
     ("$.final = text(0.5)", "Shipped: the order", "Refused"),
-    ("$.final = regex(ship+ed)", "It shipped", "It is late"),
+    ("$.final = regex(ship{1,2}ed)", "It shipped", "It is late"),
     ('$.final = one_of("yes", no, 3)', "no", "maybe"),
     ("$.final = one_of(1, 2)", 2, 3),
     ("$.usage.calls = number(1)", 2, 3),
@@ -231,7 +231,7 @@ def test_a_forbidden_call_is_named_before_all_else_that_it_breaks_with_the_turn_
 REFUSED = [
     *[(f"{place} = {word}", "does not write the same text twice") for word in ("exact", "equal") for place in
       ("$.final", "$.turns[*].text", "$.turns[3].text", "$.turns", "$", "$..text", "$.*", "$..*")],
-    ("$.final = regex((a+)+$)", "the pattern"),
+    ("$.final = regex((a{90}){90}b)", "the pattern"),
     ("$.final = regex(()", "is no regular expression"),
     ("$.final = regex()", "write ignore"),
     ("$.final = text(1.1)", "write ignore"),

@@ -37,7 +37,7 @@ patterns:
     regex: CUST-[0-9]{6}
     reason: numbers of our customers
   - category: licence
-    regex: 'licence[ :]+(?P<value>[A-Z0-9]{8})'
+    regex: 'licence[ :]{1,3}(?P<value>[A-Z0-9]{8})'
 paths:
   customer: [$.customer.id, "$..user['full name']", "$.rows[?(@.kind == 'customer')].name"]
 names:

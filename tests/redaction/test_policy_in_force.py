@@ -5,10 +5,11 @@ import contextlib
 import pytest
 
 from pytest_agentreplay import cli
-from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.redaction import policies
+from pytest_agentreplay.errors import PolicyError, SettingsError
+from pytest_agentreplay.redaction import pii, policies
 from pytest_agentreplay.redaction.policy import PLAIN, Policy
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
+from pytest_agentreplay.runs.redact.redaction_setup import load_policies, load_project_policy
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings, resolve
@@ -44,6 +45,21 @@ def test_the_marker_only_adds_and_takes_no_other_word():
     for value in ("none", "off", "p.yaml", ["pii", "x"]):
         with pytest.raises(SettingsError, match="pii or strict"):
             Settings().for_test([{"redact": value}])
+
+
+def test_who_asks_for_pii_without_python_stdnum_is_told_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(pii, "load_checks", lambda modules: [bool])
+    (tmp_path / OWN).write_text(f"{HEAD}strict: true\npii: true\n", encoding="utf-8")
+    asked = {
+        f"{OWN}:3:1: pii takes": lambda: load_project_policy(tmp_path),
+        "--redact or agentreplay_redact: pii takes": lambda: load_policies(["pii"]),
+        "@pytest.mark.agentreplay(redact=...): pii takes": lambda: Settings().for_test([{"redact": "pii"}]),
+    }
+    for words, ask in asked.items():
+        with pytest.raises(PolicyError, match=r"national-id.*pip install 'frozen-agentreplay\[pii\]'") as refused:
+            ask()
+        assert words in str(refused.value)
+    assert load_policies(["strict"]) == Policy(strict=True)
 
 
 def put(project, name, text):

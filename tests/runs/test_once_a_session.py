@@ -11,7 +11,7 @@ from pytest_agentreplay.model.exchanges import Body, HttpCall
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.runs import replay_kit
-from pytest_agentreplay.runs.redact import redaction_factory
+from pytest_agentreplay.runs.redact import redaction_setup
 
 ENVIRON = {"SHOP_API_KEY": "looked-through-once-4711", "LANG": "C.UTF-8"}
 
@@ -29,15 +29,15 @@ def calls_of(monkeypatch):
 
 
 def test_an_environment_is_searched_for_secrets_once_and_another_one_anew(calls_of):
-    redaction_factory.looked_through.cache_clear()
-    looked = calls_of(redaction_factory, "secret_environment")
+    redaction_setup.read_environment.cache_clear()
+    looked = calls_of(redaction_setup, "secret_environment")
     for number in range(3):
         environ = ENVIRON | {"PYTEST_CURRENT_TEST": f"test_shop.py::test_{number} (setup)"}
-        assert "4711" not in redaction_factory.redaction_for(environ).hide(f"key {ENVIRON['SHOP_API_KEY']}")
+        assert "4711" not in redaction_setup.redaction_for(environ).hide(f"key {ENVIRON['SHOP_API_KEY']}")
     environ = ENVIRON | {"PYTEST_CURRENT_TEST": "test_db.py::test_x[db://ada:parameter-4713@host/x] (call)"}
-    assert "parameter-4713" not in redaction_factory.redaction_for(environ).hide("it is parameter-4713")
+    assert "parameter-4713" not in redaction_setup.redaction_for(environ).hide("it is parameter-4713")
     changed = ENVIRON | {"OTHER_TOKEN": "known-from-now-on-4712"}
-    assert "known-from-now-on" not in redaction_factory.redaction_for(changed).hide("known-from-now-on-4712")
+    assert "known-from-now-on" not in redaction_setup.redaction_for(changed).hide("known-from-now-on-4712")
     assert [environ for environ, *_ in looked if "LANG" in environ] == [ENVIRON, changed]
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -9,8 +10,8 @@ from pytest_agentreplay.errors import TraceError
 from pytest_agentreplay.redaction.policy import PLAIN
 from pytest_agentreplay.runs.case_files.case_linting import scan_file
 from pytest_agentreplay.runs.case_files.trace_import import clean, find_hits
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
-from pytest_agentreplay.runs.redact.trace_headers import edits
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
+from pytest_agentreplay.runs.redact.trace_headers import find_credentials
 from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.traces.opening import rows_of
 
@@ -79,14 +80,38 @@ def test_however_deep_in_strings_of_json_a_header_stands(name, values, depth, as
     assert shape(data_of(done)) == shape(data_of(text))
 
 
+def test_a_document_with_a_credential_is_written_anew_and_all_else_stays():
+    lines = ['{"a":1,  "n": 1.50}', "started", '{"headers":{"Cookie":"tok-a"},"big":123456789012345678901,"big":2.5}']
+    done = clean("\n".join(lines), redaction_for({})).split("\n")
+    assert done[:2] == lines[:2]
+    assert done[2] == '{"headers": {"Cookie": "[[redacted:header:1]]"}, "big": 123456789012345678901, "big": 2.5}'
+    assert clean('{\n"headers": {"cookie": "tok-a"}}', redaction_for({})).startswith('{\n  "headers": {\n')
+    done = clean("headers:\n  Cookie: tok-a\nbytes: !!binary /w==\n", redaction_for({}))
+    assert done == '{\n  "headers": {\n    "Cookie": "[[redacted:header:1]]"\n  },\n  "bytes": "\\udcff"\n}'
+
+
+def test_places_are_those_of_documents_and_the_paths_in_them():
+    text = (
+        '{"a": 1}\n {"log": [{"headers": [{"name": "Cookie", "value": "tok-a"}]}, "[{\\"x-api-key\\": \\"tok-b\\"}]"]}'
+    )
+    places = find_credentials(text, lambda _, value: f"{value}!")
+    assert places == ["2:2 $.log[0].headers[0].value", "2:2 $.log[1][0]['x-api-key']"]
+
+
+def test_aliases_that_are_a_bomb_are_not_written_out():
+    text = f"headers:\n  cookie: tok-a\na: &a {'x' * 600_000}\nb: [{', '.join(['*a'] * 500)}]\n"
+    with pytest.raises(TraceError, match="aliases, written out"):
+        clean(text, redaction_for({}))
+
+
 def test_a_broken_file_is_searched_once():
     for text in ('[\n{"a": 1,\n' * 20_000, '{"a": [\n' * 20_000, '"\n' * 200_000):
-        assert edits(text, lambda _, value: value) == []
+        assert find_credentials(text, lambda _, value: value) == []
 
 
 def data_of(text):
     rows, _ = rows_of(text)
-    return strict_yaml.load_foreign(text, file="x", error=TraceError) if rows is None else rows
+    return [strict_yaml.load_foreign(text, file="x", error=TraceError)] if rows is None else rows
 
 
 def shape(value):

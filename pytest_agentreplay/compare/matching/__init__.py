@@ -22,10 +22,10 @@ from pytest_agentreplay.redaction.headers import secret_header
 from pytest_agentreplay.redaction.placeholders import DIGEST, SIGNS
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.rules import Rule, RuleTable
     from collections.abc import Iterator
 
     from pytest_agentreplay.compare.matching.near_calls import Near
+    from pytest_agentreplay.model.rules import Rule, RuleTable
 
 __all__ = ["ClientIds", "Matching"]
 

@@ -15,10 +15,10 @@ from pytest_agentreplay.model.json_paths import Place, show
 from pytest_agentreplay.model.path_parsing import compile_path
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.rules import Part, Rule
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json
+    from pytest_agentreplay.model.rules import Part, Rule
 
 MARK = "[[equal]]"
 

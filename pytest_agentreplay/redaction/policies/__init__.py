@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.redaction.headers import NEVER, secret_header
-from pytest_agentreplay.redaction.linear import Slow
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_shape
 from pytest_agentreplay.redaction.secret_names import looks_secret
@@ -41,9 +40,12 @@ SCHEMA = "agentreplay-policy.schema.json"
 CATEGORY_NAME = r"^[a-z][a-z0-9-]{0,39}$"
 SECRETS = frozenset(("basic", "cookie", "header", "jwt", "key", "opaque", "password", "private-key", "secret", "token"))
 """Categories of shipped rules: what a policy finds as one of these is one."""
+# A token of HTTP: RFC 9110, section 5.6.2.
 HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# A beginning needs three letters: a shorter one is that of half of an environment.
 VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}\*?|[A-Za-z_][A-Za-z0-9_]*")
+# What stands in JSON, a URL or a template as it is: neither quotes nor what begins an escape.
 INSTEAD = re.compile(r"[!#$%()*+,./0-9:;=?@A-Z\[\]^_`a-z{|}~ -]+")
 
 
@@ -65,8 +67,13 @@ class PolicyParser:
         """Return the policy. Raises PolicyError."""
         self._check_version()
         values: Any = self._validate()
+        if values.pii:
+            from pytest_agentreplay.redaction.pii import require_checks
+
+            require_checks(self._file, self._document.places[("pii",)])
         shapes = tuple(self._shapes(values.patterns))
         self._check_headers(values)
+        # The digest is of what is said, not of the file: comments and the order of keys change nothing.
         text = json.dumps(values.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
         return Policy(
             pii=values.pii,
@@ -106,6 +113,7 @@ class PolicyParser:
             return model().model_validate(self._document.value)
         except ValidationError as wrong:
             errors = wrong.errors(include_url=False)
+            # A key that does not exist explains the others: most often it is misspelt, and what it says is missed.
             first = next((error for error in errors if error["type"] == "extra_forbidden"), errors[0])
             path = tuple(part for part in first["loc"] if part != "[key]")
             if first["type"] == "extra_forbidden":
@@ -124,7 +132,7 @@ class PolicyParser:
         for at, rule in enumerate(rules):
             try:
                 yield compile_shape(rule.category, rule.regex)
-            except (RefusedPattern, Slow) as wrong:
+            except RefusedPattern as wrong:
                 message = f"the pattern of {rule.category!r} ({rule.regex:.60}): {wrong}"
                 raise self._make_error(message, ("patterns", at, "regex")) from None
 
@@ -195,14 +203,12 @@ class PolicyParser:
                 raise self._make_error(f"{text!r} could be mistaken: {why}", place)
             if (other := seen.setdefault(text.lower(), category)) != category:
                 raise self._make_error(f"{text!r} is that of {other!r} already: let them differ", place)
+            # Redaction is done again at the end of a run, and would replace its own placeholder.
             example = text.replace("{n}", "1").encode()
-            if category_of_shape := next(
-                (shape.category for shape in shapes if next(iter(shape.find(example)), None)), None
-            ):
-                message = (
-                    f"{text!r} is what the pattern of {category_of_shape!r} matches, so that it would be replaced again"
-                )
-                raise self._make_error(message, place)
+            for shape in shapes:
+                if next(shape.find(example), None):
+                    why = f"is what the pattern of {shape.category!r} matches, so that it would be replaced again"
+                    raise self._make_error(f"{text!r} {why}", place)
             yield category, text
 
     def _make_error(self, message: str, path: tuple[str | int, ...]) -> PolicyError:

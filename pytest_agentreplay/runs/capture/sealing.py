@@ -36,9 +36,9 @@ from pytest_agentreplay.providers.rules import is_declared
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
-from pytest_agentreplay.runs.redact import chosen_policy
+from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.redact.final_scan import rest, scan_run
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.renumber import renumber
 
@@ -93,7 +93,7 @@ class Sealer:
 
     def __init__(self, policy: str | Path | None = None, *, service: str = "", version: str = "") -> None:
         """Read the policy file, where one is named; else secrets and personal values go. Raises PolicyError."""
-        self._policy = PERSONAL if policy is None else chosen_policy.load(Path(policy))
+        self._policy = PERSONAL if policy is None else redaction_setup.load_policy(Path(policy))
         self._service, self._version = service, version
         self._root = Path.cwd()
         # Seal a run (40 ms), which imports what sealing needs: a fork waits for this, and for no later import.

@@ -26,7 +26,7 @@ from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.redaction.policy import join_policies
 from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, clean_file, find_hits
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import Review, reseal
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.strict_yaml import values_of

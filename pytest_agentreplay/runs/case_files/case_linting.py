@@ -18,7 +18,7 @@ from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.runs.case_files.trace_import import find_hits
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.cases.case_backend import fixtures_of
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import Review, RuleHit
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, snapshots

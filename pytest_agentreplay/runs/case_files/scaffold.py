@@ -27,7 +27,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import normalize_conversation, normalize_message
 from pytest_agentreplay.redaction.headers import kept_in_reply
 from pytest_agentreplay.runs.case_files.trace_import import clean_file
-from pytest_agentreplay.runs.redact.redaction_factory import redacted_by
+from pytest_agentreplay.runs.redact.redaction_setup import redacted_by
 from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap

@@ -16,44 +16,26 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cases.case import SOURCE_TRACE
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.redaction.encodings import DEEPEST
-from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces, set_cookies
+from pytest_agentreplay.redaction.headers import set_cookies
 from pytest_agentreplay.redaction.policy import Policy, join_policies
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
-from pytest_agentreplay.runs.redact.rule_review import in_text
-from pytest_agentreplay.runs.redact.trace_headers import edits, without_credentials
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
+from pytest_agentreplay.runs.redact.rule_review import RuleHit, in_text
+from pytest_agentreplay.runs.redact.trace_headers import find_credentials, without_credentials
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.traces import reading
 from pytest_agentreplay.traces.opening import LARGEST, pack_archive, rows_of, text_of, unpack_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.redaction.redaction import Redaction
-    from pytest_agentreplay.runs.redact.rule_review import RuleHit
     from pytest_agentreplay.traces.trace import Trace
 
 _QUOTE = r"""(?<!\\)\\*["']"""  # from the first backslash of many, or each of them would be a beginning
-_NAME = rf"(?:{_QUOTE})?(?P<name>[A-Za-z][A-Za-z0-9_-]*)(?:{_QUOTE})?"
-_SCHEME = "(?:Bearer|Basic|Token|ApiKey) "
-SCHEME = re.compile(_SCHEME, re.IGNORECASE)
+SCHEME = re.compile("(?:Bearer|Basic|Token|ApiKey) ", re.IGNORECASE)
 PLACEHOLDER = re.compile(r"\[\[redacted:[a-z-]+:\d+\]\]")
-_VALUE = rf"(?P<scheme>{_SCHEME})?(?P<value>[^\"'\\\n]+)"
-HEADER = re.compile(
-    rf"""(?P<before>{_QUOTE}name{_QUOTE}\s*:\s*{_NAME}\s*,\s*{_QUOTE}value{_QUOTE}\s*:\s*{_QUOTE}){_VALUE}(?={_QUOTE})""",
-    re.IGNORECASE,
-)
-MEMBER = re.compile(
-    rf"""(?P<before>{_QUOTE}(?P<name>[A-Za-z][A-Za-z0-9_-]*){_QUOTE}\s*:\s*(?:\[\s*)?{_QUOTE}){_VALUE}(?={_QUOTE})""",
-    re.IGNORECASE,
-)
-LINE = re.compile(
-    rf"""(?m)^(?P<before>[ \t-]*{_NAME}:(?![ \t]*[\[{{])[ \t]*(?:\n[ \t]*-[ \t]+)?(?:{_QUOTE})?)"""
-    rf"""{_VALUE}(?={_QUOTE}|$)""",
-    re.IGNORECASE,
-)
-"""A header as HAR has it, as a member of an object, as a line of YAML."""
 NUMBER = re.compile(
     rf"""(?P<before>{_QUOTE}(?:\w*(?:time|nano|nanos|timestamp|_at|_ns|created|ended)|(?:parent_?)?(?:span|trace|run)_?id)"""
     rf"""{_QUOTE}\s*:\s*(?:{_QUOTE})?)(?P<digits>\d{{8,20}})(?=[^\d])""",
@@ -98,7 +80,7 @@ def is_torn(before: str, after: str) -> bool:
 
 def clean(text: str, redaction: Redaction) -> str:
     """Return a text of JSON or YAML without what the rules find, and still JSON or YAML."""
-    text = _Headers(redaction).out_of(text)
+    text = without_credentials(text, _Headers(redaction).make_placeholder)
     digits_held: list[str] = []
     mark = "zq"
     while mark in text:
@@ -114,23 +96,13 @@ def clean(text: str, redaction: Redaction) -> str:
 
 
 def find_hits(name: str, data: bytes, redaction: Redaction) -> list[RuleHit]:
-    """What the rules find in a text file, by line and column: of a kept trace, in what cleaning it would change."""
+    """Return what the rules find in a text file, by line and column; in the headers of a kept trace by path too."""
     if not name.startswith(SOURCE_TRACE):
         return in_text(data, redaction)
-    headers = list(_header_hits(data, redaction))
+    text = text_of(data)
+    places = find_credentials(text, _Headers(redaction).make_placeholder) if text is not None else []
     data = NUMBER_BYTES.sub(lambda match: match["before"] + b"x" * len(match["digits"]), data)
-    return in_text(data, redaction, headers)
-
-
-def _header_hits(data: bytes, redaction: Redaction) -> Iterator[tuple[int, str]]:
-    """(offset, category) of each credential in a header of a kept trace file."""
-    if (text := text_of(data)) is None:
-        return
-    offset = at = 0
-    for edit in edits(text, _Headers(redaction).make_placeholder):
-        offset += len(text[at : edit.start].encode())
-        at = edit.start
-        yield offset, "header"
+    return [*(RuleHit(place, "header") for place in places), *in_text(data, redaction)]
 
 
 class _Headers:
@@ -139,15 +111,6 @@ class _Headers:
     def __init__(self, redaction: Redaction) -> None:
         self._redaction = redaction
         self._numbers: dict[str, int] = {}
-
-    def out_of(self, text: str) -> str:
-        """Return the text without them: first of its parsed data, then of texts in it that show headers."""
-        text = without_credentials(text, self.make_placeholder)
-        text = HEADER.sub(lambda match: self._instead(match, hidden_in_traces(match["name"].lower())), text)
-        credential_names = CREDENTIALS | NEVER | SESSIONS
-        for pattern in (MEMBER, LINE):
-            text = pattern.sub(lambda match: self._instead(match, match["name"].lower() in credential_names), text)
-        return text
 
     def make_placeholder(self, name: str, value: str) -> str:
         """Return what is stored of the value of the header `name`: its scheme, and a placeholder for the rest."""
@@ -163,13 +126,6 @@ class _Headers:
             self._redaction.headers.redact_request(((name, value),))
         number = self._numbers.setdefault(rest, len(self._numbers) + 1)
         return f"{prefix}[[redacted:header:{number}]]"
-
-    def _instead(self, match: re.Match[str], secret: bool) -> str:
-        if not secret or "[[redacted:" in match["value"]:
-            return match[0]
-        return match["before"] + self.make_placeholder(
-            match["name"].lower(), f"{match['scheme'] or ''}{match['value']}"
-        )
 
 
 PERSONAL = Policy(pii=True)

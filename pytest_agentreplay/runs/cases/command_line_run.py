@@ -18,8 +18,8 @@ from pytest_agentreplay.runs.cases.case_neighbours import evaluate_case
 from pytest_agentreplay.runs.cases.command_agent import Artifacts
 from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator, describe_cold
 from pytest_agentreplay.runs.cases.runners import Runners
-from pytest_agentreplay.runs.redact import chosen_policy
-from pytest_agentreplay.runs.redact.redaction_factory import redaction_for
+from pytest_agentreplay.runs.redact import redaction_setup
+from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.settings.tables import INI_TYPES
 from pytest_agentreplay.snapshots.store.projects import ini_lines, ini_table, root_above
 
@@ -105,7 +105,7 @@ class CommandLineRun:
         from pytest_agentreplay.runs.cases.command_agent import Command
         from pytest_agentreplay.runs.command import split_command
 
-        policy = chosen_policy.for_case(chosen_policy.in_force(self.root), self.case)
+        policy = redaction_setup.choose_case_policy(redaction_setup.find_policy(self.root), self.case)
         return Command(
             split_command(command),
             folder=Path.cwd(),
@@ -153,4 +153,4 @@ def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -
     sandbox = SANDBOX_FLAG.findall(" ".join(ini_lines(root, "addopts")[0]))
     flags = {"agentreplay_sandbox": sandbox[-1]} if sandbox else {}
     runs = knobs.resolve({"agentreplay_replay": "live"} if live else {}, ini, environ, file=file).live_runs
-    return chosen_policy.with_policy(knobs.resolve(flags, ini, environ, file=file)._replace(live_runs=runs), root)
+    return redaction_setup.add_policy(knobs.resolve(flags, ini, environ, file=file)._replace(live_runs=runs), root)

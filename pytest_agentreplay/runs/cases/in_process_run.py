@@ -31,7 +31,7 @@ from pytest_agentreplay.model.turns import top_level
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.cases.case_backend import gate_of, serving_of
-from pytest_agentreplay.runs.redact.chosen_policy import for_case
+from pytest_agentreplay.runs.redact.redaction_setup import choose_case_policy
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.runs.snapshot_selection import read_changes
@@ -111,7 +111,7 @@ def join_settings(settings: Settings, case: Case) -> Settings:
         expect="",
         permutations=0,
         trial=None,
-        policy=for_case(settings.redacted, case),
+        policy=choose_case_policy(settings.redacted, case),
     )
 
 

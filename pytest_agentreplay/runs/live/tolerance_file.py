@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.compare.tolerance import Level, parse
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.runs.cases.runners import import_function
-from pytest_agentreplay.runs.redact.chosen_policy import read_rules
+from pytest_agentreplay.runs.redact.redaction_setup import read_rules
 from pytest_agentreplay.settings import TOLERANCES
 from pytest_agentreplay.settings.parsers import tolerances_of
 from pytest_agentreplay.snapshots.codec import strict_yaml

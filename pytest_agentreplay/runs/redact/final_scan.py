@@ -1,14 +1,16 @@
 """The last scan: no text is written that holds a secret. What leaks is cut out, and the rest is kept as pending.
 
-As little is cut as helps, at most a whole call.
+Redaction replaces what it knows in each part of a run; the scan reads the text of the file, as anybody would who looks
+for a secret in it. What it finds there was written in a way that redaction does not reach. As little is cut as helps:
+a text in a value, else the value, at most a whole call.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import is_dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.model.exchanges import (
@@ -28,11 +30,18 @@ from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject, Outcome
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, Outcome
     from pytest_agentreplay.redaction.redaction import Redaction
 
 CUT = "cut"
 """The key of a kit that lists what was cut out."""
+
+# What of a header, a call and an outcome may hold text of an agent, in the order in which people are told of it. The
+# rest are numbers, words of ours, and names of classes, which a replay looks up.
+FIELDS = (
+    *("outcome", "kit", "name", "url", "message", "args", "reason", "arguments", "facts", "value", "headers", "body"),
+    *("items", "failure"),
+)
 
 
 def scan_run(redaction: Redaction, run: Run, file: str) -> str:
@@ -86,114 +95,100 @@ def rest(redaction: Redaction, run: Run) -> str:
 
 
 def cut_leaks(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
-    """`run` without what still holds a secret, and where that stood, by rule and place."""
-    knife = ResidualRedaction(redaction)
-    exchanges = tuple(knife.exchange(number, x) for number, x in enumerate(run.exchanges, 1))
-    return Run(knife.header(run.header), exchanges), knife.places
+    """Return `run` without what still holds a secret, and where that stood, by rule and place."""
+    cutting = LeakCutting(redaction)
+    exchanges = tuple(cutting.cut_exchange(number, x) for number, x in enumerate(run.exchanges, 1))
+    return Run(cutting.cut_header(run.header), exchanges), cutting.places
 
 
-class ResidualRedaction:
-    """Cuts, and notes in `places` where."""
+class LeakCutting:
+    """Cuts what still holds a secret out of the parts of a run, and notes in `places` where that stood."""
 
     def __init__(self, redaction: Redaction) -> None:
         """Begin with nothing cut."""
         self._redaction = redaction
         self.places: list[str] = []
 
-    def header(self, header: Header) -> Header:
+    def cut_header(self, header: Header) -> Header:
         """Return the header, as it may be kept; the id of the test stays."""
-        bare = Header("", header.recorded, header.clock, header.seed)
-        if not self._leaks(codec.dumps(Run(replace(header, test="")))):
+        if not self._find_leaks(codec.dumps(Run(replace(header, test="")))):
             return header
-        kit, outcome = self._tree(header.kit, "the header"), self._tree(header.outcome, "the header")
-        kept = replace(bare, kit=cast("JsonObject", kit), outcome=cast("JsonObject", outcome))
-        return replace(kept if not self._leaks(codec.dumps(Run(kept))) else bare, test=header.test)
+        kept: Header = self._cut_fields(replace(header, test=""), "the header")
+        if self._find_leaks(codec.dumps(Run(kept))):
+            kept = Header("", header.recorded, header.clock, header.seed)
+        return replace(kept, test=header.test)
 
-    def exchange(self, number: int, x: Exchange) -> Exchange:
-        """One exchange, as it may be kept."""
-        if not self._leaks(alone(x)):
+    def cut_exchange(self, number: int, x: Exchange) -> Exchange:
+        """Return an exchange, as it may be kept."""
+        if not self._find_leaks(write_alone(x)):
             return x
-        request, reply = f"the request of call {number}", f"the reply of call {number}"
-        agent = self._text(x.agent, f"the agent of call {number}")
-        x = replace(
-            x, call=self._side(x.call, request), outcome=x.outcome and self._side(x.outcome, reply), agent=agent
-        )
-        if rules := self._leaks(alone(x)):
+        agent = self._cut_value(x.agent, f"the agent of call {number}")
+        call = self._cut_value(x.call, f"the request of call {number}")
+        x = replace(x, agent=agent, call=call, outcome=self._cut_value(x.outcome, f"the reply of call {number}"))
+        # What is left stands between two fields, or in one that a replay cannot do without.
+        if rules := self._find_leaks(write_alone(x)):
             self._note(rules, f"call {number}, which is left out")
-            return nothing_of(x, self._opaque(alone(x)))
+            return leave_out(x, self._replace(write_alone(x)))
         return x
 
-    def _side(self, side: Any, place: str) -> Any:
-        """Return a call or an outcome."""
-        match side:
-            case ToolCall():
-                kept: dict[str, Any] = {
-                    "name": self._text(side.name, place),
-                    "arguments": self._object(side.arguments, place),
-                    "facts": self._object(side.facts, place),
-                }
-            case Failure():
-                args = tuple(self._tree(arg, place) for arg in side.args)
-                kept = {"message": self._text(side.message, place), "args": args}
-            case ToolReply():
-                items = side.items and tuple(self._tree(item, place) for item in side.items)
-                kept = {"value": self._tree(side.value, place), "items": items}
+    def _cut_value(self, value: Any, place: str) -> Any:
+        """Return a field of a header, a call or an outcome, as it may be kept."""
+        match value:
+            case str() | dict() | list():
+                return self._cut_tree(value, place)
+            case tuple():
+                return tuple(self._cut_value(item, place) for item in value)
+            case Body():
+                return self._cut_body(value, place)
+            case _ if is_dataclass(value):
+                return self._cut_fields(value, place)
             case _:
-                kept = {"headers": self._headers(side.headers, place), "body": self._body(side.body, place)}
-        if (failure := getattr(side, "failure", None)) is not None:
-            kept["failure"] = self._side(failure, place)
-        if hasattr(side, "url"):
-            kept["url"] = self._text(side.url, place)
-        if isinstance(side, HttpReply | FramesReply) and kept["body"] is not side.body:
-            kept["cuts"] = (len(kept["body"]), *(0 for _ in (side.cuts or ())[1:]))
-        return replace(side, **kept)
+                return value
 
-    def _tree(self, tree: Json, place: str) -> Json:
-        if not (rules := self._leaks(json.dumps(tree, ensure_ascii=False))):
+    def _cut_fields(self, part: Any, place: str) -> Any:
+        kept = {name: self._cut_value(getattr(part, name), place) for name in FIELDS if hasattr(part, name)}
+        if isinstance(part, HttpReply | FramesReply) and kept["body"] is not part.body:
+            # The new body comes in one piece, in as many pieces as there were.
+            kept["cuts"] = (len(kept["body"]), *(0 for _ in (part.cuts or ())[1:]))
+        return replace(part, **kept)
+
+    def _cut_tree(self, tree: Json, place: str = "") -> Json:
+        """Return a value as it may be kept; what is inside of it has no `place` of its own."""
+        text = json.dumps(tree, ensure_ascii=False)
+        # A file holds the text in the escapes of JSON, a person reads it without: a secret may be in either.
+        rules = self._find_leaks(text) or (self._find_leaks(tree) if isinstance(tree, str) else ())
+        if not rules:
             return tree
-        self._note(rules, place)
-        kept = self._leaves(tree)
-        return kept if not self._leaks(json.dumps(kept, ensure_ascii=False)) else self._opaque(json.dumps(tree))
-
-    def _leaves(self, tree: Json) -> Json:
+        if place:
+            self._note(rules, place)
+        kept: Json
         match tree:
-            case str():
-                return self._opaque(tree) if self._leaks(tree) or self._leaks(json.dumps(tree)) else tree
             case dict():
-                return {str(self._leaves(key)): self._leaves(value) for key, value in tree.items()}
+                kept = {str(self._cut_tree(key)): self._cut_tree(value) for key, value in tree.items()}
             case list():
-                return [self._leaves(value) for value in tree]
+                kept = [self._cut_tree(value) for value in tree]
             case _:
-                return tree
+                return self._replace(tree if isinstance(tree, str) else text)
+        # Several texts can hold a secret that none of them holds alone.
+        if not self._find_leaks(json.dumps(kept, ensure_ascii=False)):
+            return kept
+        return {"redacted": self._replace(text)} if isinstance(tree, dict) else self._replace(text)
 
-    def _object(self, tree: JsonObject, place: str) -> JsonObject:
-        kept = self._tree(tree, place)
-        return kept if isinstance(kept, dict) else {"redacted": kept}
-
-    def _text(self, text: str, place: str) -> str:
-        if not (rules := self._leaks(text)):
-            return text
-        self._note(rules, place)
-        return self._opaque(text)
-
-    def _headers(self, headers: Headers, place: str) -> Headers:
-        return tuple((self._text(name, place), self._text(value, place)) for name, value in headers)
-
-    def _body(self, body: Body, place: str) -> Body:
-        data = body.data
-        if not (rules := self._leaks(alone_body(data))):
+    def _cut_body(self, body: Body, place: str) -> Body:
+        if not (rules := self._find_leaks(list_forms(body.data))):
             return body
         try:
-            tree = json.loads(data)
+            tree = json.loads(body.data)
         except ValueError:
             self._note(rules, place)
-            return Body(self._opaque(data).encode())
-        return Body(as_bytes(json.dumps(self._tree(tree, place), ensure_ascii=False)))
+            return Body(self._replace(body.data).encode())
+        return Body(as_bytes(json.dumps(self._cut_tree(tree, place), ensure_ascii=False)))
 
-    def _leaks(self, text: str | bytes) -> tuple[str, ...]:
+    def _find_leaks(self, text: str | bytes) -> tuple[str, ...]:
         return self._redaction.text.leaks(as_bytes(unwrap(text)) if isinstance(text, str) else text)
 
-    def _opaque(self, data: str | bytes) -> str:
+    def _replace(self, data: str | bytes) -> str:
+        """Return the placeholder that stands for the whole of a text."""
         return self._redaction.run.replace_opaque(as_bytes(data) if isinstance(data, str) else data).decode()
 
     def _note(self, rules: tuple[str, ...], place: str) -> None:
@@ -202,12 +197,12 @@ class ResidualRedaction:
             self.places.append(line)
 
 
-def alone(x: Exchange) -> str:
-    """Return the text of one exchange."""
+def write_alone(x: Exchange) -> str:
+    """Return the text of one exchange, as a file of it alone has it."""
     return codec.dumps(Run(Header(""), (replace(x, parent=None),)))
 
 
-def alone_body(data: bytes) -> bytes:
+def list_forms(data: bytes) -> bytes:
     """Return a body as it is and as a snapshot writes it, which is base64 for what is no text."""
     try:
         return as_bytes(json.dumps(data.decode(), ensure_ascii=False)) + b"\n" + data
@@ -215,17 +210,19 @@ def alone_body(data: bytes) -> bytes:
         return data + b"\n" + base64.b64encode(data)
 
 
-def nothing_of(x: Exchange, what: str) -> Exchange:
-    """Return an exchange of which only its place in the order is kept; `what` stands for the rest."""
-    call = ToolCall(what) if isinstance(x.call, ToolCall) else replace(x.call, url=what, headers=(), body=EMPTY)
+def leave_out(x: Exchange, placeholder: str) -> Exchange:
+    """Return an exchange of which only its place in the order is kept; `placeholder` stands for the rest."""
+    call: Call = ToolCall(placeholder)
+    if not isinstance(x.call, ToolCall):
+        call = replace(x.call, url=placeholder, headers=(), body=EMPTY)
     outcome: Outcome | None
     match x.outcome:
         case None | FramesReply():
             outcome = x.outcome and FramesReply()
         case HttpReply(status=status):
-            outcome = HttpReply(status, body=Body(what.encode()), cuts=(len(what),))
+            outcome = HttpReply(status, body=Body(placeholder.encode()), cuts=(len(placeholder),))
         case Failure():
-            outcome = Failure("builtins.Exception", what)
+            outcome = Failure("builtins.Exception", placeholder)
         case _:
-            outcome = ToolReply(what)
+            outcome = ToolReply(placeholder)
     return replace(x, call=call, outcome=outcome, agent="")

@@ -10,13 +10,15 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak, SnapshotEdited
-from pytest_agentreplay.model.exchanges import Header, HttpReply, Run, ToolCall
+from pytest_agentreplay.model.exchanges import Body, Failure, Header, Run
 from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.runs.redact.redaction_factory import redacted_by, redaction_for
+from pytest_agentreplay.runs.redact.final_scan import FIELDS
+from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
 from pytest_agentreplay.snapshots.kit import table
@@ -24,7 +26,7 @@ from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject
@@ -33,10 +35,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.redaction import Redaction
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:([a-z][a-z0-9-]*):([0-9]{1,9})\]\]|\buser([0-9]{1,9})@redacted\.invalid")
+# What is found late may stand in an earlier exchange: a run that was changed is looked through once more.
 PASSES = 3
-"""What is found late may stand in an earlier exchange, so a changed run is looked through once more."""
-TOLD = 3
-"""Fields that are told of one part of an exchange."""
+MOST_FIELDS = 3
+"""Fields that are listed of one part of an exchange."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,69 +58,64 @@ class Review:
 
     def __init__(self, run: Run, text: bytes, policy: Policy, environ: Mapping[str, str]) -> None:
         """`text` is that of the snapshot: numbers go on where its own have stopped."""
-        self._policy = policy
+        self._left_out = policy.headers
         self._counts: Counter[tuple[str, str]] = Counter()
-        headers = {
-            name for x in run.exchanges for side in (x.call, x.outcome) for name, _ in getattr(side, "headers", ())
-        }
+        headers = {name for x in run.exchanges for part in (x.call, x.outcome) for name, _ in get_headers(part)}
         self.redaction = redaction_for(environ, headers=headers, policy=policy)
         self.redaction.run.recall({"redactions": {"tags": list_placeholders(run, text)}})
         for _ in range(PASSES):
             before = self._counts.total()
-            run = self._run(run)
+            run = self._redact_run(run)
             if self._counts.total() == before:
                 break
         self.hits = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
         self.run = note_redaction(run, self.redaction, policy) if self.hits else run
 
-    def _run(self, run: Run) -> Run:
-        header = self._redact_again(Run(run.header, ()), "header").header
-        return Run(header, tuple(self._exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
+    def _redact_run(self, run: Run) -> Run:
+        header = self._redact(Run(run.header), "header", attrgetter("header")).header
+        return Run(header, tuple(self._redact_exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
 
-    def _exchange(self, exchange: Exchange, place: str) -> Exchange:
+    def _redact_exchange(self, exchange: Exchange, place: str) -> Exchange:
         """Return the request first; then, behind a request in which nothing is left to find, the reply."""
-        request = self._part(replace(exchange, outcome=None), f"{place}, request")
-        return (
-            request
-            if exchange.outcome is None
-            else self._part(replace(request, outcome=exchange.outcome), f"{place}, reply")
-        )
+        call: Any = self._leave_headers_out(exchange.call, f"{place}, request")
+        request = Run(Header(""), (replace(exchange, call=call, outcome=None),))
+        redacted = self._redact(request, f"{place}, request", lambda run: run.exchanges[0].call).exchanges[0]
+        if exchange.outcome is None:
+            return redacted
+        outcome: Any = self._leave_headers_out(exchange.outcome, f"{place}, reply")
+        answered = Run(Header(""), (replace(redacted, outcome=outcome),))
+        return self._redact(answered, f"{place}, reply", lambda run: run.exchanges[0].outcome).exchanges[0]
 
-    def _part(self, exchange: Exchange, place: str) -> Exchange:
-        exchange = self._without_headers(exchange, place)
-        return self._redact_again(Run(Header(""), (exchange,)), place).exchanges[0]
+    def _leave_headers_out(self, part: Any, place: str) -> Any:
+        """Return a call or an outcome without the headers that the policy leaves out."""
+        headers = get_headers(part)
+        kept = tuple(pair for pair in headers if pair[0].lower() not in self._left_out)
+        if len(kept) == len(headers):
+            return part
+        self._counts[f"{place}: headers", "header"] += len(headers) - len(kept)
+        return replace(part, headers=kept)
 
-    def _without_headers(self, exchange: Exchange, place: str) -> Exchange:
-        """Return the exchange without the headers that the policy leaves out."""
-        if not self._policy.headers:
-            return exchange
-        call, outcome = exchange.call, exchange.outcome
-        if not isinstance(call, ToolCall):
-            call = replace(call, headers=self._keep_headers(call.headers, place))
-        if isinstance(outcome, HttpReply):
-            outcome = replace(outcome, headers=self._keep_headers(outcome.headers, place))
-        return replace(exchange, call=call, outcome=outcome)
-
-    def _keep_headers(self, headers: Headers, place: str) -> Headers:
-        kept = tuple(pair for pair in headers if pair[0].lower() not in self._policy.headers)
-        if gone := len(headers) - len(kept):
-            self._counts[f"{place}: headers", "header"] += gone
-        return kept
-
-    def _redact_again(self, part: Run, place: str) -> Run:
+    def _redact(self, run: Run, place: str, get_part: Callable[[Run], Any]) -> Run:
+        """Return a run of one part redacted again; count what is new in it, under the fields of it that changed."""
         before = count_placeholders(self.redaction)
-        after = self.redaction.rescan(part)
+        redacted = self.redaction.rescan(run)
         if new := count_placeholders(self.redaction) - before:
-            where = fields_between(fields_of(part), fields_of(after))
+            fields = format_changes(list_fields(get_part(run)), list_fields(get_part(redacted)))
             for category, count in new.items():
-                self._counts[f"{place}{f': {where}' if where else ''}", category] += count
-        return after
+                self._counts[f"{place}{f': {fields}' if fields else ''}", category] += count
+        return redacted
+
+
+def get_headers(part: Any) -> Headers:
+    """Return the headers of a call or an outcome; none where it has none."""
+    return cast("Headers", getattr(part, "headers", ()))
 
 
 def list_placeholders(run: Run, text: bytes) -> JsonObject:
     """Return the placeholders that a run has given out ("key:3"), each with its tag, "" for those that have none."""
     record = table(run.header.kit, "redactions")
     counts, tags = (value if isinstance(value := record.get(name), dict) else {} for name in ("placeholders", "tags"))
+    # Addresses have a form of their own, so that what parses them still does.
     hits = ((hit[1] or b"email", hit[2] or hit[3]) for hit in PLACEHOLDER.finditer(text))
     # No number is higher than the count of all that were given; bodies under a coding do not show theirs.
     return {
@@ -145,30 +142,21 @@ def count_placeholders(redaction: Redaction) -> Counter[str]:
     return Counter(cast("dict[str, int]", redaction.record["placeholders"]))
 
 
-def fields_of(run: Run) -> dict[str, Any]:
-    """Return what people would look at of a header, or of one exchange, as a tree: bodies as JSON where they are."""
-    if not run.exchanges:
-        return {"outcome": run.header.outcome, "kit": run.header.kit}
-    sides = (fields_of_side(side) for x in run.exchanges for side in (x.call, x.outcome))
-    return {name: value for side in sides for name, value in side.items()}
-
-
-def fields_of_side(side: Any) -> dict[str, Any]:
-    """Return the fields of a call or an outcome that it has; none for no outcome."""
-    names = ("url", "message", "args", "reason", "arguments", "facts", "value")
-    fields = {name: value for name in names if (value := getattr(side, name, None))}
-    if headers := getattr(side, "headers", None):
-        fields["headers"] = dict(headers)
-    if (body := getattr(side, "body", None)) is not None:
-        fields["body"] = as_json(body.data)
-    if items := getattr(side, "items", None):
-        fields["items"] = list(items)
-    if failure := getattr(side, "failure", None):
-        fields["failure"] = fields_of_side(failure)
+def list_fields(part: Any) -> dict[str, Any]:
+    """Return what people would look at of a header, a call or an outcome, as a tree: bodies as JSON where they are."""
+    fields: dict[str, Any] = {}
+    for name in FIELDS:
+        match getattr(part, name, None):
+            case Body(data=data):
+                fields[name] = read_json(data)
+            case Failure() as failure:
+                fields[name] = list_fields(failure)
+            case value if value:
+                fields[name] = dict(value) if name == "headers" else value
     return fields
 
 
-def as_json(data: bytes) -> Json:
+def read_json(data: bytes) -> Json:
     """Return a body as a tree, or as text."""
     text = data.decode(errors="replace")
     try:
@@ -177,41 +165,43 @@ def as_json(data: bytes) -> Json:
         return text
 
 
-def fields_between(before: Json, after: Json) -> str:
-    """The fields that differ, as people write them; the first few. Names are those of `after`, which hold no secret."""
-    places = [show(place).removeprefix("$").removeprefix(".") for place in differing(before, after, ())]
-    more = f" and {len(places) - TOLD} more" if len(places) > TOLD else ""
-    return ", ".join(filter(None, places[:TOLD])) + more
+def format_changes(before: Json, after: Json) -> str:
+    """Return the fields that differ, as people write them; the first few.
+
+    Names are those of `after`, which hold no secret.
+    """
+    places = [show(place).removeprefix("$").removeprefix(".") for place in list_changes(before, after, ())]
+    more = f" and {len(places) - MOST_FIELDS} more" if len(places) > MOST_FIELDS else ""
+    return ", ".join(filter(None, places[:MOST_FIELDS])) + more
 
 
-def differing(before: Any, after: Any, place: Place) -> Iterator[Place]:
+def list_changes(before: Any, after: Any, place: Place) -> Iterator[Place]:
     """Yield the places where two trees of the same shape differ."""
     if before == after:
         return
     if isinstance(before, dict) and isinstance(after, dict) and len(before) == len(after):
+        # A name can hold a secret too: members are compared by their order.
         for (old, value), (name, new) in zip(before.items(), after.items(), strict=True):
             if old != name and value == new:
                 yield (*place, name)
-            yield from differing(value, new, (*place, name))
+            yield from list_changes(value, new, (*place, name))
     elif isinstance(before, list | tuple) and isinstance(after, list | tuple) and len(before) == len(after):
         for at, (value, new) in enumerate(zip(before, after, strict=True)):
-            yield from differing(value, new, (*place, at))
+            yield from list_changes(value, new, (*place, at))
     else:
         yield place
 
 
-def in_text(data: bytes, redaction: Redaction, also: Iterable[tuple[int, str]] = ()) -> list[RuleHit]:
-    """What the rules find in a text, by line and column; and `also`, (offset, category), where they find nothing."""
-    hits = dict(also) | {begin: category for begin, _, category in redaction.text.findings(data)}
-    found_hits = []
+def in_text(data: bytes, redaction: Redaction) -> list[RuleHit]:
+    """Return what the rules find in a text, by line and column."""
+    hits: list[RuleHit] = []
     line, start, at = 1, 0, 0
-    for begin in sorted(hits):
+    for begin, category in sorted({begin: category for begin, _, category in redaction.text.findings(data)}.items()):
         if breaks := data.count(b"\n", at, begin):
             line, start = line + breaks, data.rfind(b"\n", at, begin) + 1
         at = begin
-        column = len(data[start:begin].decode(errors="replace")) + 1
-        found_hits.append(RuleHit(f"{line}:{column}", hits[begin]))
-    return found_hits
+        hits.append(RuleHit(f"{line}:{len(data[start:begin].decode(errors='replace')) + 1}", category))
+    return hits
 
 
 @dataclass(frozen=True, slots=True)
