@@ -47,7 +47,6 @@ VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 VARIABLES = re.compile(r"[A-Za-z_][A-Za-z0-9_]{2,}\*?|[A-Za-z_][A-Za-z0-9_]*")
 # What stands in JSON, a URL or a template as it is: neither quotes nor what begins an escape.
 INSTEAD = re.compile(r"[!#$%()*+,./0-9:;=?@A-Z\[\]^_`a-z{|}~ -]+")
-# Each of these makes jsonpath-ng compute something: a filter, a script, a function.
 NOT_JSON_PATH = re.compile(r"\?|`|@\.|\(")
 
 
