@@ -1,8 +1,9 @@
 """Regular expressions out of files (policies, cases, tolerances): searched in bounded time, or refused.
 
 RE2, where google-re2 is installed, takes a time that grows with the text, whatever the pattern is. `re` tries one way
-through a pattern after the other. Without RE2 each repeat therefore needs an end, and it is counted what one place of a
-text costs at most, as if `re` tried every way there is: a pattern that may cost too much is refused.
+through a pattern after the other. Without RE2 each repeat therefore needs an end, but for one of a single character at
+the end of a pattern, and it is counted what one place of a text costs at most, as if `re` tried every way there is: a
+pattern that may cost too much is refused.
 
 Look-around, back references, conditions, possessive and atomic groups are refused whichever engine is there. So what a
 file says means the same everywhere, but that an endless repeat needs RE2.
@@ -132,20 +133,23 @@ class Work(NamedTuple):
     steps: float
 
 
-def measure_row(parsed: Any, times: int = 1, depth: int = 0) -> Work:
-    """Return the work of a sequence, inside repeats of `times` in all. Raises RefusedPattern."""
+def measure_row(parsed: Any, times: int = 1, depth: int = 0, *, is_last: bool = True) -> Work:
+    """Return the work of a sequence, inside repeats of `times` in all; `is_last` says that nothing stands behind it.
+
+    Raises RefusedPattern.
+    """
     if depth == DEEPEST:
         raise RefusedPattern(TOO_DEEP)
     ways, steps = 1.0, 0.0
-    for name, value in parsed:
-        part = measure_part(str(name), value, times, depth + 1)
+    for at, (name, value) in enumerate(parsed, 1):
+        part = measure_part(str(name), value, times, depth + 1, is_last=is_last and at == len(parsed))
         # What follows may fail, and is tried again behind each way to match what stands before it.
         steps += ways * part.steps
         ways = min(ways * part.ways, HUGE)
     return Work(ways, steps)
 
 
-def measure_part(name: str, value: Any, times: int, depth: int) -> Work:
+def measure_part(name: str, value: Any, times: int, depth: int, *, is_last: bool) -> Work:
     """Return the work of one part of a sequence, `name` and `value` being those of CPython's parser."""
     match name:
         case _ if name in CHARACTERS:
@@ -155,21 +159,24 @@ def measure_part(name: str, value: Any, times: int, depth: int) -> Work:
                 raise RefusedPattern(r"\Z has another name in RE2: write $")
             return Work(1, 1)
         case "BRANCH":
-            branches = [measure_row(branch, times, depth) for branch in value[1]]
+            branches = [measure_row(branch, times, depth, is_last=is_last) for branch in value[1]]
             return Work(sum(branch.ways for branch in branches), sum(1 + branch.steps for branch in branches))
         case "SUBPATTERN":
             _, flags, _, inner = value
             refuse_flags(flags)
-            return measure_row(inner, times, depth)
+            return measure_row(inner, times, depth, is_last=is_last)
         case "MAX_REPEAT" | "MIN_REPEAT":
             least, most, inner = value
             endless = "MAXREPEAT" in repr(most) or int(most) >= 2**31
             times *= max(1, least if endless else most)
             if times > MOST_REPEATS:
                 raise RefusedPattern(f"repeats more than {MOST_REPEATS} times: give its repeats smaller ends")
-            body = measure_row(inner, times, depth)
+            body = measure_row(inner, times, depth, is_last=False)
             is_character = len(inner) == 1 and str(inner[0][0]) in CHARACTERS
-            return Work(1, math.inf) if endless else measure_repeat(body, least, most, is_character)
+            if endless:
+                # At the end of a pattern nothing fails behind it, and what it has run over is not searched again.
+                return Work(1, 1 + least if is_last and is_character else math.inf)
+            return measure_repeat(body, least, most, is_character)
         case _:
             raise RefusedPattern(REFUSED_PARTS.get(name, f"{name.lower().replace('_', ' ')} is not taken"))
 
