@@ -1,8 +1,8 @@
 """Reading JSON paths: from a text to a `Selector`.
 
 Names and indexes are read by one regular expression, since a replay reads those of its rules and shall not load
-jsonpath-ng for them (10 to 60 ms of CPU, by its release). What stands in any other bracket is parsed by jsonpath-ng, which knows the grammar
-of filters, slices and unions, and turned into steps of our own.
+jsonpath-ng for them (10 to 60 ms of CPU, by its release). What stands in any other bracket is parsed by jsonpath-ng,
+which knows the grammar of filters, slices and unions, and turned into steps of our own.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _read_steps(node: Any, *, text: str = "", is_start: bool = True) -> tuple[St
     """Return the steps of an expression of jsonpath-ng. Raises ValueError for what leads to no places of a tree.
 
     Classes are told by their names, and absent fields allowed for: releases from 1.6 on are supported, and `Wildcard`,
-    `Index.indices`, `And` and `Or` came later (https://github.com/h2non/jsonpath-ng/blob/master/History.md).
+    `Index.indices`, `And` and `Or` came later (https://github.com/h2non/jsonpath-ng/blob/master/CHANGELOG.md).
     """
     match type(node).__name__:
         case "This" | "Root" if is_start:
