@@ -135,7 +135,7 @@ def _read_steps(node: Any, *, text: str = "", is_start: bool = True) -> tuple[St
     """Return the steps of an expression of jsonpath-ng. Raises ValueError for what leads to no places of a tree.
 
     Classes are told by their names, and absent fields allowed for: releases from 1.6 on are supported, and `Wildcard`,
-    `Index.indices`, `And` and `Or` came later (https://github.com/h2non/jsonpath-ng/blob/master/History.md).
+    `Index.indices`, `And` and `Or` came later (https://github.com/h2non/jsonpath-ng/blob/master/CHANGELOG.md).
     """
     match type(node).__name__:
         case "This" | "Root" if is_start:
