@@ -104,9 +104,7 @@ class Detector:
                 is_painted = view.escape is PAINT
                 if view.rules != "own":
                     finders = [find_certain_shapes] if view.rules == "certain" and secret_finders else secret_finders
-                    hits = (
-                        hit for hit in find_by_rule(view.text, *finders) if hit.category not in self._policy.without
-                    )
+                    hits = (x for x in find_by_rule(view.text, *finders) if x.category not in self._policy.without)
                     secrets += list_apart(self._carry_back(view, hits), secrets if is_painted else [])
                 if view.rules != "certain":
                     own = find_by_rule(view.text, *own_finders)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.redaction.encodings import find_everywhere
 from pytest_agentreplay.redaction.headers import COOKIE_SHORTEST
@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.json_paths import Place, Selector
     from pytest_agentreplay.redaction.secret_names import Strength
+
+    Hits: TypeAlias = Iterator[tuple[int, int, str]]
+    """Where values begin and end, and of which category they are."""
 
 WORDS = (
     *(b"token", b"secret", b"pass", b"pwd", b"key", b"auth", b"credential", b"jwt", b"csrf", b"xsrf", b"otp", b"pin"),
@@ -94,33 +97,46 @@ _LIST_OPENS = re.compile(rb"[\[(]" + _SPACE + rb"[bru]?" + _QUOTE + rb"[^\"'\\]{
 _LIST_CLOSES = re.compile(_QUOTE + _SPACE + rb",?" + _SPACE + rb"[\])]")
 
 
-def find_named(text: bytes, names: Mapping[str, str]) -> Iterator[tuple[int, int, str]]:
+def find_named(text: bytes, names: Mapping[str, str]) -> Hits:
     """Yield where values stand that a name gives away, as (start, end, category).
 
     `names` are a project's, in lower case, each with its category.
     """
-    lower = text.lower()
-    seen: set[int] = set()
+    words = list_words(text, names)
+    yield from _find_beside(text, words, names)
     columns = Columns(text)
-    for word in [word for word in (*WORDS, *map(str.encode, names)) if word in lower]:
-        for at in find_everywhere(word, lower):
-            hit = SEPARATOR.match(text, at)
-            if hit is not None and hit.end() not in seen:
-                seen.add(hit.end())
-                name = _read_name(text, at, hit, names)
-                if name.strength in SECRET:
-                    yield from _find_values(text, name, hit)
-            yield from columns.find_below(at)
+    for at in words:
+        yield from columns.find_below(at)
     yield from find_parameters(text)
     yield from find_unadjacent(text)
 
 
-def find_arranged(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield what the members of one value tell of each other, where no project has names of its own."""
-    return find_named(text, {})
+def find_arranged(text: bytes) -> Hits:
+    """Yield what members and items of one value tell of each other, one of which is a name and the next its value."""
+    yield from _find_beside(text, list_words(text, {}), {}, pairs_only=True)
+    yield from find_unadjacent(text)
 
 
-def find_parameters(text: bytes) -> Iterator[tuple[int, int, str]]:
+def list_words(text: bytes, names: Mapping[str, str]) -> list[int]:
+    """Return where the words stand that names of secrets are made of, and the names of a project."""
+    lower = text.lower()
+    words = [word for word in (*WORDS, *map(str.encode, names)) if word in lower]
+    return [at for word in words for at in find_everywhere(word, lower)]
+
+
+def _find_beside(text: bytes, words: list[int], names: Mapping[str, str], *, pairs_only: bool = False) -> Hits:
+    """Yield the values behind the names in which `words` stand; those of two items or two members alone, if asked."""
+    seen: set[int] = set()
+    for at in words:
+        hit = SEPARATOR.match(text, at)
+        if hit is not None and hit.end() not in seen and (not pairs_only or hit["sign"] in {None, b","}):
+            seen.add(hit.end())
+            name = _read_name(text, at, hit, names)
+            if name.strength in SECRET:
+                yield from _find_values(text, name, hit)
+
+
+def find_parameters(text: bytes) -> Hits:
     """Yield the values of parameters whose names say little: `sig`, and `t` before what was drawn by chance."""
     for hit in _PARAMETER.finditer(text):
         # A sign is found at once, a name not: so the name is looked for behind it.
@@ -141,7 +157,7 @@ class Name(NamedTuple):
     strength: Strength
 
 
-def _find_values(text: bytes, name: Name, hit: re.Match[bytes]) -> Iterator[tuple[int, int, str]]:
+def _find_values(text: bytes, name: Name, hit: re.Match[bytes]) -> Hits:
     """Yield the value behind a name and its sign, or the lines of a block that begins there."""
     category, opened = name.own_category or CATEGORY, hit["open"] or hit["prefixed"]
     span = find_quoted(text, hit.end(), opened) if opened else _find_bare(text, hit, name.text)
@@ -252,7 +268,7 @@ _LONE = re.compile(rb"[^=;,\s\"'\\<>&]{16,}")
 _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite", b"version"))
 
 
-def find_cookies(text: bytes) -> Iterator[tuple[int, int, str]]:
+def find_cookies(text: bytes) -> Hits:
     """Yield the values of cookies that are long enough to be a session, in lines and members named Cookie."""
     done = 0
     for at in find_everywhere(b"cookie", text.lower()):
@@ -267,7 +283,7 @@ def find_cookies(text: bytes) -> Iterator[tuple[int, int, str]]:
                 done = span[1]
 
 
-def _find_sessions(text: bytes, start: int, end: int) -> Iterator[tuple[int, int, str]]:
+def _find_sessions(text: bytes, start: int, end: int) -> Hits:
     """Yield what looks like a session among the cookies of a line; one may stand there without a name."""
     for pair in _PAIR.finditer(text, start, end):
         value = pair["value"]
@@ -298,7 +314,7 @@ _PRIVATE_MEMBER = re.compile(
 """RFC 7518, section 6; `priv` is of post-quantum keys."""
 
 
-def find_unadjacent(text: bytes) -> Iterator[tuple[int, int, str]]:
+def find_unadjacent(text: bytes) -> Hits:
     """Yield the values of forms, of members whose value comes first, and of private keys in JSON."""
     for sign, pattern in ((b"form-data", _FORM_FIELD), (b"alue", _VALUE_FIRST)):
         for hit in pattern.finditer(text) if sign in text else ():
@@ -316,14 +332,13 @@ _TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 _JSON_LINE = re.compile(rb"^(?:data:[ \t]?)?(\{.*\}|\[.*\])[ \t]*\r?$", re.MULTILINE)
 
 
-def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Iterator[tuple[int, int, str]]:
+def find_paths(data: bytes, paths: Iterable[tuple[str, Selector]]) -> Hits:
     """Yield where the values of `paths`, (category, path), stand, as (start, end, category).
 
     Strings without their quotes.
     """
-    lines = (
-        [(0, data)] if parse_json(data) is not None else [(hit.start(1), hit[1]) for hit in _JSON_LINE.finditer(data)]
-    )
+    is_document = parse_json(data) is not None
+    lines = [(0, data)] if is_document else [(hit.start(1), hit[1]) for hit in _JSON_LINE.finditer(data)]
     for begin, document in lines:
         tree = parse_json(document)
         places = [(place, category) for category, path in paths for place, _ in path.find(tree)]
