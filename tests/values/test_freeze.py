@@ -436,6 +436,7 @@ def test_the_arm_of_a_union_is_found_by_name_whatever_the_order_today():
     data = freeze(Dog("Rex"), hint=Cat | Dog)
     assert load(data, hint=Dog | Cat) == Dog("Rex")
     assert load(data, hint=Dog) == Dog("Rex")
+    assert load({"$arm": [1, "x.Renamed", TOM]}, hint=Cat | Dog) == Dog("Tom"), "by its place where no name is alike"
     with pytest.raises(CannotFreeze, match="is no longer one of"):
         load({"$arm": [9, "x.Gone", {}]}, hint=Cat | Dog)
 
