@@ -49,7 +49,7 @@ class Gap(NamedTuple):
 
 
 class TooManyObjects(Exception):
-    """A value has more containers and instances than its policy allows."""
+    """A value has more containers and instances than a walk may read."""
 
 
 class ValuePolicy(Protocol):

@@ -21,6 +21,7 @@ from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import ToolCall
 from pytest_agentreplay.values import freeze, freeze_arguments, load
+from pytest_agentreplay.values.arguments import freeze_call
 from pytest_agentreplay.values.deserializer import to_plain
 from pytest_agentreplay.values.fitting import CLOSURE, fit_call
 from tests.support.same_values import equals_whole
@@ -129,6 +130,20 @@ def key(value: Any) -> str:
 @given(VALUES, VALUES)
 def test_two_values_have_one_key_only_if_they_were_made_alike(one, other):
     assert (key(built(one)) == key(built(other))) == (repr(one) == repr(other)), "1, True and 1.0 are three"
+
+
+def test_of_two_equal_hours_in_autumn_each_has_its_key():
+    assert key(Moment(2026, 10, 25, 2, 30)) != key(Moment(2026, 10, 25, 2, 30, fold=1))
+
+
+def test_ten_thousand_objects_are_read_of_an_argument_and_of_each_attribute_of_a_receiver():
+    def tuples(count: int) -> list[Any]:
+        return [() for _ in range(count)]
+
+    receiver = types.SimpleNamespace(a=tuples(6_000), b=tuples(6_000))
+    frozen = freeze_call({"most": tuples(9_999), "more": tuples(10_000)}, receiver)
+    assert frozen.arguments == {"most": [{"$tuple": []}] * 9_999, "more": {"$opaque": "list"}}
+    assert [gap.path for gap in frozen.gaps] == ["$.more"]
 
 
 SCRIPT = """

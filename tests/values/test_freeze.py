@@ -146,6 +146,10 @@ class GenericModel(pydantic.BaseModel, Generic[T]):
     value: T
 
 
+class SecretList(pydantic.Secret[list[int]]):
+    pass
+
+
 class UserId(str):
     __slots__ = ()
 
@@ -305,7 +309,7 @@ HINTED = [
     (Order(1, Money(Decimal(1)), (Money(Decimal(2)),), Dog("Rex"), Order(2, Money(Decimal(3)))), Order),
     (VipOrder(1, Money(Decimal(1))), Order), (Open(id=1, more=(1, 2)), Open),
     (GenericModel[Cat](value=CAT), GenericModel[Cat]), (GenericModel[Cat](value=CAT), GenericModel),
-    (pydantic.SecretBytes(b"\xff"), pydantic.SecretBytes), (1, Any), ((1,), T), ((1,), ForwardRef("Gone")),
+    (pydantic.SecretBytes(b"\xff"), pydantic.SecretBytes), (SecretList([1, 2]), SecretList), (1, Any), ((1,), T), ((1,), ForwardRef("Gone")),
     ((1,), "Gone"),
 ]  # fmt: skip
 
@@ -347,6 +351,21 @@ def test_what_cannot_be_kept_is_refused_and_never_told_as_text():
     with pytest.raises(CannotFreeze, match=r"return list\(\.\.\.\) of it, or write the tool as a generator"):
         freeze({"rows": rows})
     assert list(rows) == [1, 2], "not used up"
+
+
+def _make_kitten():
+    @dataclasses.dataclass
+    class Kitten(Cat):
+        pass
+
+    return Kitten
+
+
+def test_a_class_that_another_one_has_taken_the_name_of_is_refused():
+    older, newer = _make_kitten(), _make_kitten()
+    assert_comes_back(newer("Kit"), Cat)
+    with pytest.raises(CannotFreeze, match="shares its name with a class loaded later"):
+        freeze(older("Kit"), hint=Cat)
 
 
 def test_the_line_that_is_printed_works():
@@ -417,6 +436,7 @@ def test_the_arm_of_a_union_is_found_by_name_whatever_the_order_today():
     data = freeze(Dog("Rex"), hint=Cat | Dog)
     assert load(data, hint=Dog | Cat) == Dog("Rex")
     assert load(data, hint=Dog) == Dog("Rex")
+    assert load({"$arm": [1, "x.Renamed", TOM]}, hint=Cat | Dog) == Dog("Tom"), "by its place where no name is alike"
     with pytest.raises(CannotFreeze, match="is no longer one of"):
         load({"$arm": [9, "x.Gone", {}]}, hint=Cat | Dog)
 

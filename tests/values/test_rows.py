@@ -187,6 +187,13 @@ def test_a_row_that_stands_in_two_members_of_a_union_comes_back_as_one(engine):
     assert sale.product is returned.product
 
 
+def test_a_row_that_an_arm_has_written_which_failed_is_written_anew(engine):
+    with Session(engine) as session:
+        boot = session.get(Product, 1)
+        boots, sale = again((boot, Sale(boot)), tuple[Product, Sale] | list[Sale])
+    assert (boots.name, sale.product) == ("boot", boots)
+
+
 def test_a_row_that_a_commit_has_expired_is_loaded_and_one_that_was_never_stored_stays_so(engine):
     with Session(engine) as session:
         boot = session.get(Product, 1)
