@@ -59,6 +59,7 @@ class Tokens:
     def __init__(self, text: Callable[[Call], str], *, wired: bool) -> None:
         """`text` gives the canonical text of a call; `wired` says that the recording keeps what headers carry."""
         self._text, self._wired = text, wired
+        # Read only when two calls send different credentials: to read every reply would restore every body.
         self._unread: list[tuple[Exchange, Call]] = []
         self._replied: set[str] = set()
         self._now: dict[str, str] = {}
