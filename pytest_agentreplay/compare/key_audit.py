@@ -18,9 +18,10 @@ from itertools import chain, pairwise
 from operator import getitem
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
+from pytest_agentreplay.compare.matching import Matching, with_tree
 from pytest_agentreplay.compare.matching.address import MatchContent, content, pairs, split
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import SELF, Call, Json, JsonObject, ToolCall, WireCall
+from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, ToolCall, WireCall
 from pytest_agentreplay.model.json_paths import Choice, Place, Selector, rewritten, show
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.rules import BOUNDARY, Part, Rule
@@ -28,7 +29,6 @@ from pytest_agentreplay.model.rules import BOUNDARY, Part, Rule
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator
 
-    from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.model.reading import Reader
 
 CLIENT_IDS = "ids that the client makes (reason: drawn anew in each run; they are renamed, and compared by their use)"
@@ -38,8 +38,8 @@ Change: TypeAlias = "tuple[int, str, Callable[[], str]]"
 """What tells a change from others under other rules too, what it is in words, and what gives the verdict on it."""
 HeadChange: TypeAlias = "tuple[Part, str, str, WireCall]"
 """A header or query parameter, its name, what is done to it, and the changed call."""
-VERDICTS_KEPT = 1_000_000
-_FAULT = "\0"
+VERDICTS_KEPT = 1_000_000  # 77 MB of memory
+_FAULT = "\0"  # no rule is described so
 
 
 @dataclass(slots=True)
@@ -208,6 +208,7 @@ class AuditedCall:
         return _FAULT
 
     def _key(self, tree: Json) -> str:
+        # The tree before a change is that of all changes at its place, so each key is asked for several times.
         text = canonical(tree)
         if text not in self._keys:
             self._keys[text] = self._compute_key(tree, text)
@@ -215,11 +216,7 @@ class AuditedCall:
 
     def _compute_key(self, tree: Json, text: str) -> str:
         if isinstance(self._call, ToolCall):
-            arguments = {**cast("JsonObject", tree)}
-            facts = {name: fact for name, fact in self._call.facts.items() if name != SELF}
-            if SELF in arguments:
-                facts[SELF] = arguments.pop(SELF)
-            return self._matching.key_alone(replace(self._call, arguments=arguments, facts=facts))
+            return self._matching.key_alone(with_tree(self._call, tree))
         assert self._content is not None
         return self._key_of(self._call, self._content._replace(tree=tree, data=text.encode("utf-8", "surrogatepass")))
 

@@ -123,12 +123,14 @@ class LiveResult:
 
 def _restore(sample: LiveResult | Drift, data: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of JSON data that the class of `sample` has."""
+    # A result may be read by an older version than wrote it, in a history that a team shares.
     names = (each.name for each in fields(sample) if each.name in data)
     return {name: _check_type(getattr(sample, name), data[name]) for name in names}
 
 
 def _check_type(sample: object, value: Any) -> Any:
     """Return `value` for a field whose default is `sample`, None for any type. Raises TypeError for another type."""
+    # JSON has one type of number and one of sequence: 0 may come back for 0.0, and a list for a tuple.
     kinds: dict[type, Any] = {float: (int, float), type(None): object, tuple: (list, tuple)}
     if not isinstance(value, kinds.get(type(sample), type(sample))):
         raise TypeError(f"{value!r:.80} is no {type(sample).__name__}")

@@ -165,11 +165,13 @@ def find_retirement(model: str, retired: Mapping[str, str]) -> str:
     """Return the day on which a model was, or will be, retired; "" for none. An exact id goes before a beginning."""
     if model in retired:
         return retired[model]
+    # Rows of a project may name a family and an exception from it: the longest beginning says most.
     beginnings = [name for name in retired if name.endswith("*") and model.startswith(name[:-1])]
     return retired[max(beginnings, key=len)] if beginnings else ""
 
 
 def major(version: str) -> str:
     """Return the part of a version that changes with an incompatible release: of 0.x the second number too."""
+    # Semantic versioning lets any 0.x break its interface (https://semver.org/#spec-item-4), and SDKs do.
     first, _, rest = version.partition(".")
     return f"0.{rest.partition('.')[0]}" if first == "0" else first

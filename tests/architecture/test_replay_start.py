@@ -20,6 +20,7 @@ MOST = 145
 
 NEVER = (
     "backends.adopt", "backends.verify", "cases", "cli", "compare.align", "compare.diagnose", "compare.diff",
+    "compare.matching.near_calls",
     "intercept.gateway.gateway", "intercept.mcp", "intercept.ordering.release",
     "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "plugin.cases",
     "plugin.orders", "plugin.proofs", "plugin.transcript", "providers.anthropic", "providers.encode",

@@ -80,6 +80,7 @@ class _RunComparison:
         """Yield each lane with the one that did most of the same; which task or thread got which number is chance."""
         here, there = ({lane: lane_read.items for lane, lane_read in side.items()} for side in self.read)
         sets = [{lane: {item.added for item in items} for lane, items in side.items()} for side in (here, there)]
+        # The last terms make no choice between the two runs, so that turning them round pairs the same lanes.
         ranked = sorted(
             ((-len(sets[0][x] & sets[1][y]), x != y, sorted((x, y)), x, y) for x in here for y in there),
             key=lambda rank: rank[:3],
@@ -129,6 +130,7 @@ class _RunComparison:
         state.parted = not same
         old, new = describe_answer(x.exchange, self.reader), describe_answer(y.exchange, self.reader)
         state.reply, state.results = canonical(old) != canonical(new), False
+        # Behind a request that differs by itself another reply is news again.
         if change is not None:
             state.replied = False
         is_reported = state.reply and (same or not state.replied or state.final == (x, y))
@@ -169,6 +171,7 @@ class _RunComparison:
         """Return whether what two calls of a tool have of their own is what the replies before them asked for."""
         sides = ((self.recorded, x.exchange), (self.now, y.exchange))
         values = [Counter(scalars(tool.arguments)) for side, x in sides if (tool := side.find_tool(x.call)) is not None]
+        # What both calls have may stand in no reply: a constant of the code, say.
         own = (values[0] - values[1], values[1] - values[0])
         requested = (
             [[use.arguments, arguments_of(use)] for use in side.list_tool_uses(exchange)] for side, exchange in sides
@@ -249,6 +252,7 @@ class _RunComparison:
             after = by_reply.get((ordinal + x.ordinal - y.ordinal, place)) if lane == y.lane else None
             if instead := by_name.get(label) or (after if word not in self.minted[0] else None):
                 names[word] = instead
+        # A body is written anew only where an id has another name, which is seldom: it costs a search of all its text.
         names = {word: instead for word, instead in names.items() if word != instead}
         if not names:
             return call
@@ -325,6 +329,7 @@ def _compare_outcomes(a: Run, b: Run) -> Iterator[Divergence]:
     old, new = dict(a.header.outcome), dict(b.header.outcome)
     if not old or not new:
         return
+    # The first line of an error says what it is; those behind it show the values of that run.
     for side in (old, new):
         if isinstance(text := side.get("message"), str):
             side["message"] = text.partition("\n")[0]

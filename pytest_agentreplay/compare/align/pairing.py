@@ -116,6 +116,7 @@ def find_moves(pairs: list[Pair]) -> dict[int, tuple[Item, Item]]:
         if x is None or y is not None or x.sort == "model":
             continue
         for place in gained:
+            # Farther than a turn away it is another call that happens to be the same.
             if place[1].added == x.added and abs(place[1].ordinal - x.ordinal) <= 1:
                 gained.remove(place)
                 moved[min(at, place[0])] = x, place[1]

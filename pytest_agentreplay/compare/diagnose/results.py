@@ -113,6 +113,7 @@ Ranked = dict[str, tuple[int, "Chunk"]]
 
 def _rank_hits(chunks: Sequence[Chunk]) -> Ranked:
     """Return each chunk with its place, by what it is known by; of two alike the better one."""
+    # A retrieval returns its hits best first, so of two the first has the rank of the chunk.
     ranked: Ranked = {}
     for place, chunk in enumerate(chunks, 1):
         ranked.setdefault(chunk.id or chunk.content, (place, chunk))

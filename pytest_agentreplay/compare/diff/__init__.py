@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
-NODES = 20_000  # values visited before the rest is told as a whole
+# Values visited before the rest is told as a whole. So many, of which each fourth differs, take 0.15 s.
+NODES = 20_000
 SCALARS = 8  # changed numbers or words of one list that are still told one by one
 ORDERED = 12  # elements of a list whose new order is written out
 
@@ -58,6 +59,7 @@ class _Walk:
         self.differences.append(Difference(path, recorded, now, note))
 
     def visit(self, recorded: Json, now: Json, path: str) -> None:
+        # Bodies of one recording share their parts, so most of a long history is the same object.
         if recorded is now:
             return
         self.left -= 1

@@ -98,11 +98,8 @@ class Matching(CallKeys):
         tree, host = _read_tree(call)
         left = self._remove_ignored(tree, self.rule_table(call), host)
         if isinstance(call, ToolCall):
-            arguments = {**cast("JsonObject", left)}
-            facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
-            if SELF in call.facts and SELF in arguments:
-                facts[SELF] = arguments.pop(SELF)
-            return replace(call, arguments=arguments, facts=facts)
+            return with_tree(call, left)
+        # A body that loses nothing keeps its bytes: to write it anew would change its digest.
         if left is tree or content(call.headers, call.body).kind != "json":
             return call
         headers = tuple(pair for pair in call.headers if pair[0].lower() != "content-encoding")
@@ -151,6 +148,16 @@ def _read_tree(call: Call) -> tuple[Json, str]:
     if isinstance(call, ToolCall):
         return call.tree, ""
     return content(call.headers, call.body).tree, split(call.url).host
+
+
+def with_tree(call: ToolCall, tree: Json) -> ToolCall:
+    """Return the call of a tool with another `tree` of arguments; the inverse of `ToolCall.tree`."""
+    arguments = {**cast("JsonObject", tree)}
+    facts: JsonObject = {name: fact for name, fact in call.facts.items() if name != SELF}
+    # A parameter may have the name "self" too; what a method was called on stands in the tree only if it is a fact.
+    if SELF in call.facts and SELF in arguments:
+        facts[SELF] = arguments.pop(SELF)
+    return replace(call, arguments=arguments, facts=facts)
 
 
 @lru_cache(maxsize=256)

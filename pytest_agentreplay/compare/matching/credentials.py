@@ -59,6 +59,7 @@ class Tokens:
     def __init__(self, text: Callable[[Call], str], *, wired: bool) -> None:
         """`text` gives the canonical text of a call; `wired` says that the recording keeps what headers carry."""
         self._text, self._wired = text, wired
+        # Read only when two calls send different credentials: to read every reply would restore every body.
         self._unread: list[tuple[Exchange, Call]] = []
         self._replied: set[str] = set()
         self._now: dict[str, str] = {}
@@ -124,7 +125,8 @@ class Tokens:
         sent: Carried = {}
         stored: Carried = {}
         if self._wired and not isinstance(recorded, ToolCall) and not isinstance(now, ToolCall):
-            sent, stored = list_carried(now.headers, now.url), list_carried(recorded.headers, recorded.url)
+            sent = list_carried(now.headers, now.url)
+            stored = list_carried(recorded.headers, recorded.url) if sent else {}
         for (where, host), values in sent.items():
             # The only one of its kind was not recorded: a name of its own stands for it.
             pairs += zip(repeat(where), stored.get((where, host), (f"the only {where} of {host}",)), values)
