@@ -60,7 +60,9 @@ class TracedAgent:
     def __init__(self, models, more=""):
         reading = READER.read_call(models[0].call)
         self.model = reading.model or "m"
-        self.functions = [{key: it for key, it in one.items() if key != "type"} for one in normalize_tools(reading.tools)]
+        self.functions = [
+            {key: it for key, it in one.items() if key != "type"} for one in normalize_tools(reading.tools)
+        ]
         messages = [
             {"role": one["role"], "content": "".join(part["content"] for part in one["parts"])}
             for one in normalize_conversation(reading)
