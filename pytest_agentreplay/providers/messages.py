@@ -1,15 +1,14 @@
 """The messages of a conversation, whoever wrote them: as the OTel GenAI conventions have them, and for people.
 
 A message is known by its shape: a role with a text or blocks (chat, Messages, Converse, Ollama, Cohere), with parts
-(Gemini), an item with a type (Responses), or a bare text. `CALLS` and `RESULTS` are the table of all shapes in which
-calls and results of tools come. Libraries keep messages in shapes of their own; `chat_message` (LangChain) and
-`split_message` (Vercel's AI SDK) make of these the messages of a chat API.
+(Gemini), an item with a type (Responses), or a bare text. `CALLS` and `RESULTS` are the table of the shapes of calls
+and results. `chat_message` (LangChain) and `split_message` (Vercel's AI SDK) make messages of a chat API.
 
 In the form of the conventions two dialects can be compared, and one be written: `{"role": ..., "parts": [...]}`; a part
 is `{"type": "text", "content"}`, `{"type": "tool_call", "id", "name", "arguments"}`, `{"type": "tool_call_response",
-"id", "response"}` (with "name" where there is no id, and "is_error" where the dialect says so), `{"type": "reasoning",
-"content"}`, or another block as it was sent under `{"type": "generic", "block"}`. Arguments are parsed where their text
-is JSON. (https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-input-messages.json)
+"id", "response"}` (with "name" where there is no id, and "is_error"), `{"type": "reasoning", "content"}`, or another
+block as it was sent under `{"type": "generic", "block"}`. Arguments are parsed where their text is JSON.
+(https://opentelemetry.io/docs/specs/semconv/gen-ai/gen-ai-input-messages.json)
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.providers.lenient import arr, first, obj, objects, parse_text, string
-from pytest_agentreplay.providers.openai_chat import read_tool_call
+from pytest_agentreplay.providers.openai_chat import read_tool_call, write_call
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -37,8 +36,7 @@ ROLES = {
     "tool": "tool",
     "chat": "user",
 }
-RESULT_ROLES = frozenset({"tool", "function"})
-"""The roles whose content is the result of a tool."""
+RESULT_ROLES = frozenset({"tool", "function"})  # their content is the result of a tool
 _SPEAKERS = frozenset({*ROLES, *ROLES.values()})
 _TEXTS = frozenset({"text", "input_text", "output_text"})
 # Where the schema of a tool's arguments stands: chat and Responses, Gemini in two spellings, Anthropic.
@@ -81,7 +79,7 @@ RESULTS = (
     Shape("", "toolResult", ("toolUseId",), ("content",)),
 )
 _GEMINI_RESULTS = RESULTS[1:3]
-# Fields and types of blocks that are no text of the message, one for caches (Converse) among them.
+# Fields and types of blocks that are no text of the message, that for caches (Converse) among them.
 _TOOL_FIELDS = frozenset({"cachePoint", *(shape.field for shape in (*CALLS, *RESULTS))}) - {""}
 _TOOL_TYPES = frozenset({shape.type for shape in (*CALLS, *RESULTS)}) - {""}
 _TOLD_TWICE = frozenset({"tool_call", "function_call", "tool_use", "server_tool_call"})
@@ -282,7 +280,7 @@ def _thoughts(blocks: Iterable[JsonObject]) -> list[Json]:
 
 
 def langchain_kind(item: Json) -> str:
-    """Return which kind of message of LangChain something is ("human", "ai", "tool" ...); "" for what is none."""
+    """Return which kind of message of LangChain something is ("human", "ai", "tool" ...), "" for any other."""
     fields = obj(item)
     name = next(iter(arr(fields.get("id"))[-1:]), "") if "lc" in fields else fields.get("type")
     kind = string(name).removesuffix("Chunk").removesuffix("Message").lower()
@@ -346,11 +344,6 @@ def _list_calls(message: JsonObject) -> list[Json]:
         write_call(string(call.get("id")), string(call.get("name")), call.get("args", call.get("arguments")))
         for call in calls
     ]
-
-
-def write_call(call_id: str, name: str, arguments: Json) -> JsonObject:
-    """Return a tool call as a message of a chat API has it."""
-    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 def _without_calls(content: Json) -> Json:

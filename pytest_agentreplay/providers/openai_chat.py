@@ -145,23 +145,26 @@ def _write_messages(message: Spoken) -> Iterator[JsonObject]:
     for result in message.results:
         yield {"role": "tool", "tool_call_id": result.id, "content": result.text}
     if message.uses:
-        calls: list[Json] = [write_call(use) for use in message.uses]
-        yield {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+        yield {"role": "assistant", "content": message.text or None, "tool_calls": write_calls(message.uses)}
     elif message.text or not message.results:
         yield {"role": message.role, "content": message.text}
 
 
-def write_call(use: ToolUse, arguments: str | None = None) -> JsonObject:
-    """Return a tool call of a message; `arguments` are those of it that have come, None for all."""
-    arguments = as_text(use.arguments) if arguments is None else arguments
-    return {"id": use.id, "type": "function", "function": {"name": use.name, "arguments": arguments}}
+def write_call(call_id: str, name: str, arguments: Json) -> JsonObject:
+    """Return a tool call of a message; the API wants arguments as text, libraries keep them as objects."""
+    return {"id": call_id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def write_calls(uses: Iterable[ToolUse]) -> list[Json]:
+    """Return the tool calls of a message."""
+    return [write_call(use.id, use.name, as_text(use.arguments)) for use in uses]
 
 
 def write_reply(reply: ModelReply, _body: JsonObject) -> JsonObject:
     """Return a reply in one piece."""
     message: JsonObject = {"role": "assistant", "content": reply.text or None, "refusal": None}
     if reply.uses:
-        message["tool_calls"] = [write_call(use) for use in reply.uses]
+        message["tool_calls"] = write_calls(reply.uses)
     choice: JsonObject = {"index": 0, "message": message, "logprobs": None, "finish_reason": _ENDS[reply.end]}
     return {**_write_head(reply, "chat.completion"), "choices": [choice], "usage": _write_usage(reply)}
 
@@ -183,7 +186,7 @@ def _list_chunks(reply: ModelReply, body: JsonObject) -> Iterator[JsonObject]:
         yield chunk({"content": piece})
     for index, use in enumerate(reply.uses):
         first, *pieces = reply.pieces(as_text(use.arguments))
-        yield chunk({"tool_calls": [{"index": index, **write_call(use, first)}]})
+        yield chunk({"tool_calls": [{"index": index, **write_call(use.id, use.name, first)}]})
         for piece in pieces:
             yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
     yield chunk({}, _ENDS[reply.end])

@@ -8,7 +8,16 @@ import pytest
 from pytest_agentreplay.model.reading import ReplyReading, ToolUse
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.lenient import parse_text
-from pytest_agentreplay.providers.messages import join_neighbours, normalize_message, normalize_reply, normalize_tools
+from pytest_agentreplay.providers.messages import (
+    chat_message,
+    is_message,
+    join_calls,
+    join_neighbours,
+    normalize_message,
+    normalize_reply,
+    normalize_tools,
+    split_message,
+)
 from pytest_agentreplay.providers.shown_messages import show_message
 from tests.support.exchanges import call, chat_use
 from tests.traces.neutral import text
@@ -101,6 +110,10 @@ MESSAGES = [
     ({"role": "user", "content": "what?", "images": [PNG]}, f"user: what? {SHOWN}", None, None),
     (assistant(THINKS), "assistant: (thinks: hm)", None, None),
     ({"role": "user", "parts": words("hi")}, None, "user", words("hi")),
+    # LangChain's roles, and its tool calls, which have their fields flat
+    ({"role": "human", "content": "hi"}, "human: hi", "user", words("hi")),
+    ({"role": "ai", "content": "a"}, "ai: a", "assistant", words("a")),
+    (assistant(tool_calls=[{"id": "c1", "name": "look", "args": ARGUMENTS}]), 'assistant calls look({"q":1})', "assistant", [CALL]),
     # Pictures, sounds and files; and what is no message
     (image("https://a/b.png"), None, "user", [{"type": "generic", "block": PICTURE}]),
     (image("data:image/png;base64,AAAA"), "user: <image/png 3 B sha256:709e80c8>", None, None),
@@ -174,3 +187,38 @@ def test_the_tools_of_a_history_are_read_with_their_results(api):
     body, url, use, results = HISTORIES[api]
     reading = READER.read_call(call(body, url))
     assert (READER.tool_uses(reading), READER.tool_results(reading)) == ((use,), results)
+
+
+LOOK = {"name": "look", "args": ARGUMENTS, "id": "c1", "type": "tool_call"}
+CHAT_CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": ARGUMENTS}}
+OF_LANGCHAIN = [
+    ({"type": "human", "content": "hi"}, {"role": "user", "content": "hi"}),
+    (["human", "hi"], {"role": "user", "content": "hi"}),
+    ({"type": "human", "data": {"content": "hi"}}, {"role": "user", "content": "hi"}),
+    ({"lc": 1, "id": ["langchain", "HumanMessage"], "kwargs": {"content": "hi"}}, {"role": "user", "content": "hi"}),
+    ({"type": "tool", "content": "7", "tool_call_id": "c1"}, {"role": "tool", "tool_call_id": "c1", "content": "7"}),
+    (
+        {"type": "ai", "content": [block("a"), USE], "tool_calls": [LOOK]},
+        {"role": "assistant", "content": [block("a")], "tool_calls": [CHAT_CALL]},
+    ),
+    (assistant(tool_calls=[LOOK]), assistant(tool_calls=[CHAT_CALL])),
+    ({"role": "user", "content": "hi"}, {"role": "user", "content": "hi"}),
+    ({"type": "human"}, {"type": "human"}),
+]
+
+
+@pytest.mark.parametrize(("message", "expected"), OF_LANGCHAIN)
+def test_a_message_of_langchain_is_one_of_a_chat_api(message, expected):
+    assert chat_message(message) == expected
+    assert is_message(message) == (message != {"type": "human"})
+
+
+def test_a_message_of_the_ai_sdk_is_split_by_its_results():
+    call = {"type": "tool-call", "toolCallId": "c1", "toolName": "look", "input": ARGUMENTS}
+    result = {"type": "tool-result", "toolCallId": "c1", "output": {"type": "json", "value": {"n": 2}}}
+    split = [assistant(tool_calls=[CHAT_CALL]), {"role": "tool", "tool_call_id": "c1", "content": {"n": 2}}]
+    assert split_message(assistant(call, result)) == split
+    assert split_message(user(block("hi"))) == [user(block("hi"))]
+    asked = {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]}
+    assert join_calls([call]) == asked
+    assert join_calls("text") == "text"

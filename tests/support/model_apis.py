@@ -13,7 +13,7 @@ from pytest_agentreplay.cli.demo.script import OTHERS, count_tokens, fresh
 from pytest_agentreplay.providers import anthropic
 from pytest_agentreplay.providers.dialect import Writer
 from pytest_agentreplay.providers.lenient import dump_json
-from pytest_agentreplay.providers.openai_chat import write_call
+from pytest_agentreplay.providers.openai_chat import write_calls
 from pytest_agentreplay.providers.streams import write_events, write_frame
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def cohere_chat(reply: ModelReply, _body: dict[str, Any] | None = None) -> dict[
     """Cohere's reply in one piece; what is said beside tool calls is their plan."""
     message: dict[str, Any] = {"role": "assistant", "content": [{"type": "text", "text": reply.text}]}
     if reply.uses:
-        message = {"role": "assistant", "tool_plan": reply.text, "tool_calls": [write_call(use) for use in reply.uses]}
+        message = {"role": "assistant", "tool_plan": reply.text, "tool_calls": write_calls(reply.uses)}
     counts = {name: reply.tokens(name) for name in ("input_tokens", "output_tokens")}
     usage = {"billed_units": counts, "tokens": counts}
     finish = "TOOL_CALL" if reply.uses else "COMPLETE"
