@@ -1,4 +1,5 @@
-"""What packages that extend this one are made of: patches of other libraries, and formats of traces.
+"""What packages that extend this one are made of: patches of other libraries, model providers, and
+formats of traces.
 
 Names that are here stay; the modules they come from may move with any release. Each is loaded when it is first used: a
 patch of an HTTP client needs nothing of traces, and a trace format no patch.
@@ -19,7 +20,10 @@ if TYPE_CHECKING:
         wrap,
     )
     from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
+    from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
+    from pytest_agentreplay.providers.dialect import Dialect, make_reading, read_request
     from pytest_agentreplay.providers.messages import normalize_message
+    from pytest_agentreplay.providers.streams import ServerSentEvent
     from pytest_agentreplay.traces.assembling import whole
     from pytest_agentreplay.traces.formats import Format, Opened
     from pytest_agentreplay.traces.reading import traces
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Body",
+    "CallReading",
+    "Dialect",
     "Format",
     "FrameworkTool",
     "HttpCall",
@@ -35,15 +41,20 @@ __all__ = [
     "HttpReply",
     "ModelCall",
     "Opened",
+    "ReplyReading",
+    "ServerSentEvent",
     "Source",
     "ToolRun",
+    "ToolUse",
     "Trace",
     "TraceFault",
     "copy_tool",
     "field_codecs",
     "intercept_tool",
     "json_call",
+    "make_reading",
     "normalize_message",
+    "read_request",
     "traces",
     "whole",
     "wrap",
@@ -54,7 +65,10 @@ _MODULES = {
     "intercept.http.clients": ("HttpClient", "wrap_http"),
     "intercept.tools.framework": ("FrameworkTool", "copy_tool", "field_codecs", "intercept_tool", "wrap"),
     "model.exchanges": ("Body", "HttpCall", "HttpReply"),
+    "model.reading": ("CallReading", "ReplyReading", "ToolUse"),
+    "providers.dialect": ("Dialect", "make_reading", "read_request"),
     "providers.messages": ("normalize_message",),
+    "providers.streams": ("ServerSentEvent",),
     "traces.assembling": ("whole",),
     "traces.formats": ("Format", "Opened"),
     "traces.reading": ("traces",),

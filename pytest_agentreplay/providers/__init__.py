@@ -3,8 +3,7 @@
 `READER` picks the dialect by the end of the URL's path and the shape of the body, so proxies, gateways, Azure and
 loopback servers are read without a setting. `RULES` is the shipped table of what is not compared.
 
-Packages add a provider with a `Dialect` and an entry point (docs/how-to/add-a-provider.md). The names in `__all__` are
-what they build on, and stay.
+Packages add a provider with a `Dialect` and an entry point (docs/how-to/add-a-provider.md).
 """
 
 from __future__ import annotations
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching.address import MatchContent, Url
     from pytest_agentreplay.model.exchanges import Call, HttpCall, Json, JsonObject, Outcome
     from pytest_agentreplay.model.reading import Chunk
-
-__all__ = ["CallReading", "Dialect", "ReplyReading", "ServerSentEvent", "ToolUse", "make_reading", "read_request"]
 
 # The modules with dialects, in the order in which these are tried, and words of which every path of theirs has one. A
 # test speaks one or two of the dialects, and each module costs some 0.3 ms: the others are not imported.

@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest_agentreplay
-from pytest_agentreplay import capture, hookspec, plugins, providers, settings
+from pytest_agentreplay import capture, hookspec, plugins, settings
 from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
@@ -151,7 +151,6 @@ def test_the_page_of_the_api_has_every_public_name():
         "": pytest_agentreplay.__all__,
         ".capture": capture.__all__,
         ".plugins": plugins.__all__,
-        ".providers": providers.__all__,
         ".hookspec": hooks,
     }
     public = {f"pytest_agentreplay{module}.{name}" for module, names in modules.items() for name in names}
