@@ -16,11 +16,12 @@ import httpx
 import pytest
 import trio
 
-from pytest_agentreplay import plugins
+from pytest_agentreplay import capture, plugins
 from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.model.exchanges import Body, Failure
+from tests.support.capturing import started
 from tests.support.pages import ROOT, blocks_of
 from tests.support.tapes import Player, both, recording, running
 from tests.support.wire import (
@@ -334,6 +335,23 @@ def test_a_run_that_changes_requests_changes_those_of_a_client_that_lets_it(wee)
                 assert b'"new"' in server.requests[-1].body
                 assert b'"new"' in tape.exchanges[1].call.body.data
         assert server.hits == 1
+
+
+def test_a_service_notices_no_fault_of_a_patch(wee):
+    def fail(*args, **kwargs):
+        raise LookupError
+
+    for fields, body, kept in (
+        ({"read_call": fail}, b"abc", 0),
+        ({"read_reply": fail}, b"abc", 1),
+        ({"read_call": read_once}, iter([b"a", b"bc"]), 1),
+    ):
+        with ModelServer([REPLIES["length"]]) as server, started() as taken, capture.run("service"):
+            # Not before: a capture takes every earlier patch back, and has the registry make it anew.
+            session = wee(**fields)
+            assert session.send("POST", server.url, body=body).data == b"abcd"
+        assert server.requests[0].body == b"abc"
+        assert [len(ended.exchanges) for ended in taken] == [kept], fields
 
 
 def test_outside_of_tests_the_function_just_runs(wee):

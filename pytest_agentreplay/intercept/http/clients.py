@@ -124,7 +124,7 @@ class ClientPatch:
         try:
             request = self._client.read_call(*args, **kwargs)
         except BaseException as error:
-            blame(original, error)  # that of a generator of the agent's
+            blame(original, error, self._client.read_call)  # that of a generator of the agent's
             raise
         wire, args, kwargs = self._enter(interception, original, request, args, kwargs)
         if wire is None:
@@ -155,7 +155,7 @@ class ClientPatch:
             if not isinstance(request, HttpCall | tuple):
                 request = await request
         except BaseException as error:
-            blame(original, error)
+            blame(original, error, self._client.read_call)
             raise
         wire, args, kwargs = self._enter(interception, original, request, args, kwargs)
         if wire is None:

@@ -80,11 +80,16 @@ def pass_on(real: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         real.arguments = args, kwargs
 
 
-def blame(real: Callable[..., Any], error: BaseException) -> None:
-    """Say that `error` is no fault of ours where it was raised by what the caller of `real` has given to it."""
+def blame(real: Callable[..., Any], error: BaseException, reads: Callable[..., Any] | None = None) -> None:
+    """Say that `error` is no fault of ours where it was raised by what the caller of `real` has given to it.
+
+    `reads` is a function of somebody else's patch that has read it, whose own faults are as ours.
+    """
     if guard is not None and hasattr(real, "error"):
         frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-        if not frames[-1].f_code.co_filename.startswith(_PACKAGE):
+        raised_in = frames[-1].f_code.co_filename
+        patch = getattr(reads, "__code__", None)
+        if not raised_in.startswith(_PACKAGE) and (patch is None or raised_in != patch.co_filename):
             real.error = error
 
 
