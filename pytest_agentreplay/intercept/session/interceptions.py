@@ -366,10 +366,8 @@ def find_for_http() -> Interception | None:
     """
     # What `find_interception` and `is_within_http` tell, with one look: this stands before every request.
     stamped = lanes.CALL_CONTEXT.get()
-    if stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES:
-        return None
     interception = (cast("Interception", stamped.interception) if stamped is not None else _running) or _after
-    if interception is None:
+    if interception is None or (stamped is not None and stamped.inside is not None and stamped.inside[1] in WIRES):
         return None
     frame = sys._getframe(1)
     module, own = find_importing_module(frame)
