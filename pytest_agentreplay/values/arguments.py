@@ -121,7 +121,7 @@ def is_same(a: Any, b: Any, *, codecs: Sequence[Codec] = ()) -> bool:
     return first == second and not walk.gaps
 
 
-@dataclass
+@dataclass(slots=True)
 class ArgumentPolicy:
     """An argument is only compared: what has no form of its own is written by its state, or reported as a gap.
 
