@@ -1,5 +1,4 @@
-"""What packages that extend this one are made of: patches of other libraries, model providers, and
-formats of traces.
+"""What packages that extend this one are made of: patches of other libraries, model providers, formats of traces.
 
 Names that are here stay; the modules they come from may move with any release. Each is loaded when it is first used: a
 patch of an HTTP client needs nothing of traces, and a trace format no patch.

@@ -23,8 +23,6 @@ from pytest_agentreplay.providers.dialect import (
     Dialect,
     Unread,
     error_of,
-    make_reading,
-    read_request,
     read_unknown_call,
     text_of,
 )

@@ -98,6 +98,10 @@ class Detector:
         others: list[Finding] = []
         try:
             for view in list_views(data, deep=bool(own_finders) or self._known_values.is_escaped):
+                if view.rules == "opaque":
+                    start, end = view.map_back(0, 0)
+                    yield [Finding(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    continue
                 values = self._known_values.find(view)
                 yield self._carry_back(view, (Finding(a, z, x.category, x.value, by_rule=False) for a, z, x in values))
                 # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.

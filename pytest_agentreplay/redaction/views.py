@@ -6,7 +6,8 @@ the colour codes of a terminal. What is found in a view is carried back to the b
 `"{\"q\": \"a%3Db\"}"` has three views beside itself: `{"q": "a%3Db"}`, and the word `a=b` of each of the two.
 
 Layers of backslashes halve them, so there are few; one spelled in \u005c could go on for ever, and is cut off
-(`DEEPEST`). Base64 is undone once, where it says ASCII: a picture, a signature and the key of a vendor do not.
+(`DEEPEST`). Base64 is undone once, where it says ASCII or an archive: a picture, a signature and the key of a vendor do
+not.
 """
 
 from __future__ import annotations
@@ -80,7 +81,8 @@ class View:
     """A text, decoded from the part of the text `above` it that begins at `begin`; the topmost has nothing above.
 
     Every match of `escape` there has become what `spell` returns for it. `rules` says what is searched for: all there
-    is; keys with a form of their own alone; or only what does not read through escapes by itself.
+    is; keys with a form of their own alone; only what does not read through escapes by itself; or nothing, and all of
+    it goes, since it cannot be read.
     """
 
     text: bytes
@@ -88,7 +90,7 @@ class View:
     escape: re.Pattern[bytes] = _NOTHING
     spell: Spell = bytes
     begin: int = 0
-    rules: Literal["all", "certain", "own"] = "all"
+    rules: Literal["all", "certain", "own", "opaque"] = "all"
     _stops: list[tuple[int, int, int, int]] = field(default_factory=list, init=False)
     """Of each escape where its text begins and ends here, and where it begins and ends above; read on demand."""
 
@@ -132,6 +134,18 @@ class Base64View(View):
         """Return the groups of four letters that spell `text[start:end]`."""
         assert self.above is not None
         return start // 3 * 4, min(-(-end // 3) * 4, len(self.above.text))
+
+
+@dataclass(slots=True)
+class ArchiveView(View):
+    """What an archive in base64 holds. The letters of all of it, up to `end` of the text above, spell each part."""
+
+    end: int = 0
+
+    def map_up(self, start: int, end: int) -> tuple[int, int]:
+        """Return where the archive stands: it goes as a whole, as what it holds has no letters of its own."""
+        del start, end
+        return self.begin, self.end
 
 
 def list_views(data: bytes, *, deep: bool) -> Iterator[View]:
@@ -192,25 +206,49 @@ def list_views_below(data: bytes) -> Iterator[View]:
 
 
 def list_base64_views(view: View) -> Iterator[View]:
-    """Yield what base64 in a text says, where that is ASCII: a file of a repository, a secret of a cluster."""
+    """Yield what base64 in a text says, where that is ASCII (a file of a repository, a secret of a cluster) or packed."""
     done = 0
     for at, _ in list_runs(view.text, _BASE64_RUN, SHORTEST_BASE64):
         if at >= done and (match := _BASE64.match(view.text, at)) is not None:
             done = match.end()  # behind the ends of its lines there may be more of it
             letters = View(_WRAP.sub(b"", match[0]), view, _WRAP, spell_nothing, at)
             if (text := decode_base64(letters.text)) is not None:
-                yield Base64View(text, letters, rules="certain")
+                is_text = text.isascii()
+                yield (
+                    Base64View(text, letters, rules="certain") if is_text else _read_archive(text, view, *match.span())
+                )
+
+
+def _read_archive(archive: bytes, above: View, begin: int, end: int) -> ArchiveView:
+    """Return the view of an archive whose base64 stands there; one that cannot be read is all opaque."""
+    from pytest_agentreplay.redaction.packed import Opaque, list_contents
+
+    padding = above.text[end : end + 2]
+    end += len(padding) - len(padding.lstrip(b"="))
+    try:
+        return ArchiveView(b"\n".join(list_contents(archive)), above, begin=begin, end=end, rules="certain")
+    except Opaque:
+        return ArchiveView(b"", above, begin=begin, end=end, rules="opaque")
 
 
 def decode_base64(letters: bytes) -> bytes | None:
-    """Return what base64 says, also that of URLs and without its padding; None where that is not ASCII."""
+    """Return what base64 says, also that of URLs and without its padding; None where that is no ASCII, nor packed."""
     letters = letters.replace(b"-", b"+").replace(b"_", b"/")
-    if not base64.b64decode(letters[:SHORTEST_BASE64]).isascii():
+    if not _is_text_or_archive(base64.b64decode(letters[:SHORTEST_BASE64])):
         return None
     # A letter too many spells no byte: the text was cut off there.
     groups = letters[: len(letters) - (len(letters) % 4 == 1)]
     text = base64.b64decode(groups + b"=" * (-len(groups) % 4))
-    return text if text.isascii() else None
+    return text if _is_text_or_archive(text) else None
+
+
+def _is_text_or_archive(data: bytes) -> bool:
+    if data.isascii():
+        return True
+    # Most replays hold no archive, and what reads one loads the readers of all codings.
+    from pytest_agentreplay.redaction.packed import is_archive
+
+    return is_archive(data)
 
 
 def unescaped_view(data: bytes) -> View:

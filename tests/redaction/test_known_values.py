@@ -222,6 +222,16 @@ def test_the_file_of_a_form_and_a_message_of_a_connection_are_opened():
     assert [gzip.decompress(frame.data) for frame in kept if frame.binary] == [b"[[redacted:key:1]]"]
 
 
+@pytest.mark.parametrize("pack", [gzip.compress, zlib.compress, zipped, bz2.compress, lzma.compress])
+def test_an_archive_in_base64_goes_whole_where_a_secret_is_in_it(pack):
+    redaction = knowing()
+    body = json.dumps({"file": b64(pack(f"the key is {KEY} and {'more ' * 40}".encode())), "name": "a"}).encode()
+    assert redaction.text.leaks(body) == ("key",)
+    assert json.loads(stored(body, redaction)) == {"file": "[[redacted:key:1]]", "name": "a"}
+    clean = json.dumps({"file": b64(pack(CLEAN))}).encode()
+    assert stored(clean, redaction) == clean
+
+
 def tarred(data):
     file = io.BytesIO()
     with tarfile.open(fileobj=file, mode="w") as archive:
