@@ -206,22 +206,23 @@ def list_views_below(data: bytes) -> Iterator[View]:
 
 
 def list_base64_views(view: View) -> Iterator[View]:
-    """Yield what base64 in a text says, where that is ASCII (a file of a repository, a secret of a cluster) or packed."""
+    """Yield what base64 in a text says: a file of a repository, a secret of a cluster, an archive."""
     done = 0
     for at, _ in list_runs(view.text, _BASE64_RUN, SHORTEST_BASE64):
         if at >= done and (match := _BASE64.match(view.text, at)) is not None:
             done = match.end()  # behind the ends of its lines there may be more of it
             letters = View(_WRAP.sub(b"", match[0]), view, _WRAP, spell_nothing, at)
             if (text := decode_base64(letters.text)) is not None:
-                is_text = text.isascii()
-                yield (
-                    Base64View(text, letters, rules="certain") if is_text else _read_archive(text, view, *match.span())
-                )
+                if text.isascii():
+                    yield Base64View(text, letters, rules="certain")
+                else:
+                    yield _read_archive(text, view, *match.span())
 
 
 def _read_archive(archive: bytes, above: View, begin: int, end: int) -> ArchiveView:
     """Return the view of an archive whose base64 stands there; one that cannot be read is all opaque."""
-    from pytest_agentreplay.redaction.packed import Opaque, list_contents
+    from pytest_agentreplay.model.content_coding import Opaque
+    from pytest_agentreplay.redaction.packed import list_contents
 
     padding = above.text[end : end + 2]
     end += len(padding) - len(padding.lstrip(b"="))
