@@ -96,6 +96,7 @@ def do_other_tasks_wait(loop: AbstractEventLoop) -> bool:
     """
     if hasattr(loop, "_ready"):
         return is_idle(loop)
+    # What a task waits for, CPython 3.11-3.14: https://github.com/python/cpython/blob/3.13/Lib/asyncio/tasks.py
     asyncio = sys.modules["asyncio"]
     others = asyncio.all_tasks(loop) - {asyncio.current_task(loop)}
     return all(task._fut_waiter is not None and not task._fut_waiter.done() for task in others)
