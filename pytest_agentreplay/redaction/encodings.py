@@ -25,6 +25,8 @@ DEEPEST = 8
 CASES = ("", "drive", "lower")
 DRIVE = re.compile(r"[A-Za-z]:[\\/]")
 SAFE_RUN = re.compile(rb"[A-Za-z0-9]+")
+# RFC 1952, RFC 8878, the zip format of PKWARE (section 4.3.7), bzip2, xz, and RFC 1950 with the window of every packer.
+ARCHIVE_START = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|PK\x03\x04|BZh[1-9]1AY&SY|\xfd7zXZ\x00|x[\x01\x5e\x9c\xda]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model import content_coding
 from pytest_agentreplay.model.content_coding import LIMIT, Decoded, Opaque, swollen
+from pytest_agentreplay.redaction.encodings import ARCHIVE_START
 from pytest_agentreplay.redaction.spans import splice
 
 if TYPE_CHECKING:
@@ -20,10 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.redaction.spans import Span
 
-# RFC 1952, RFC 8878, the zip format of PKWARE (section 4.3.7), bzip2, xz, and RFC 1950 with the window of every packer.
-_MAGIC = rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|PK\x03\x04|BZh[1-9]1AY&SY|\xfd7zXZ\x00|x[\x01\x5e\x9c\xda]"
-_STARTS = re.compile(_MAGIC)
-_PART = re.compile(rb"\r\n\r\n(?=" + _MAGIC + rb")")
+_PART = re.compile(rb"\r\n\r\n(?=" + ARCHIVE_START.pattern + rb")")
 _CODINGS = {b"\x1f": "gzip", b"\x28": "zstd", b"x": "deflate"}
 """The content codings that are archives, by their first byte."""
 # The files of a tar file begin at multiples of this; a part of a body of this length tells whether it is zlib.
@@ -35,7 +33,7 @@ _DEEPEST = 3
 
 def is_archive(data: bytes) -> bool:
     """Return whether a body begins as an archive does, or is a tar file that holds one."""
-    start = _STARTS.match(data)
+    start = ARCHIVE_START.match(data)
     if start is None:
         is_tar = data[257:262] == b"ustar"
         return is_tar and any(is_archive(data[at : at + _HEAD]) for at in range(_HEAD, len(data), _HEAD))

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 from urllib.parse import unquote_to_bytes
 
-from pytest_agentreplay.redaction.encodings import DEEPEST, list_runs, mark_bytes
+from pytest_agentreplay.redaction.encodings import ARCHIVE_START, DEEPEST, list_runs, mark_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -244,8 +244,8 @@ def decode_base64(letters: bytes) -> bytes | None:
 
 
 def _is_text_or_archive(data: bytes) -> bool:
-    if data.isascii():
-        return True
+    if data.isascii() or ARCHIVE_START.match(data) is None:
+        return data.isascii()
     # Most replays hold no archive, and what reads one loads the readers of all codings.
     from pytest_agentreplay.redaction.packed import is_archive
 

@@ -45,19 +45,19 @@ def without_credentials(text: str, redact: Redact) -> str:
     What cannot be parsed, and a document without a credential, is unchanged. Raises TraceError for YAML whose aliases,
     written out, are larger than any file that is read.
     """
-    return HeaderRedaction(redact).redact_text(text)
+    return TraceHeaders(redact).redact_text(text)
 
 
 def find_credentials(text: str, redact: Redact) -> list[str]:
     """Return where `without_credentials` would redact: line and column of the document, and the path in it."""
-    search = HeaderRedaction(redact)
+    search = TraceHeaders(redact)
     for start, _, tree in list_documents(text):
         line, column = text.count("\n", 0, start) + 1, start - text.rfind("\n", 0, start)
         search.redact_node(tree, (f"{line}:{column}",))
     return [f"{document} {show(path)}" for document, *path in search.places]
 
 
-class HeaderRedaction:
+class TraceHeaders:
     """One pass over the documents of a trace file; `places` is where something was redacted."""
 
     def __init__(self, redact: Redact) -> None:
