@@ -18,6 +18,8 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.json_paths import Step, format_path, show
 from pytest_agentreplay.model.path_parsing import compile_path, split_path
 
+pytestmark = pytest.mark.env("main", "lowest")
+
 TREE = {
     "id": "r1",
     "x-y": 1,

@@ -12,7 +12,7 @@ from pytest_agentreplay.providers import READER, encode, find_dialect, others
 from tests.support.exchanges import JSON_TYPE, SSE_TYPE, call, reply, sse
 
 MODULE = """
-from pytest_agentreplay.providers import CallReading, Dialect, ReplyReading, ToolUse, make_reading, read_request
+from pytest_agentreplay.plugins import CallReading, Dialect, ReplyReading, ToolUse, make_reading, read_request
 
 def fits(body): return "turns" in body
 def read_call(body, url): return read_request(body, model=body["engine"], messages_in="turns", region=url.host)

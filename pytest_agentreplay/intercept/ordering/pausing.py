@@ -317,7 +317,8 @@ class Pausing(AnswerOrder):
 
     def _is_beside(self) -> bool:
         me, activity = threading.get_ident(), self._activity
-        return bool(activity.working.keys() - {me} or activity.threads or me != activity.main_thread)
+        others = len(activity.working) > (me in activity.working)  # asked three times a call: no set is made for it
+        return others or bool(activity.threads) or me != activity.main_thread
 
     def _is_awaited(self, intercepted: PendingCall) -> bool:
         awaited = self._sleepers.are_awaited(intercepted, self._resting)
