@@ -179,6 +179,15 @@ def add_patches(rows: Mapping[str, str]) -> None:
         when_imported(library, _patching(module))
 
 
+def forget_patches(rows: Mapping[str, str]) -> None:
+    """Take the rows of a table that failed out again; what was patched by others of them stays."""
+    with _lock:
+        for library, module in rows.items():
+            ACTIVE_PATCHES.pop(library, None)
+            if (act := _patching(module)) in _acts.get(library, ()):
+                _acts[library].remove(act)
+
+
 def stop_watching() -> None:
     """Watch no import any more."""
     with _lock:

@@ -147,7 +147,7 @@ def make_breaking_session(
 
 
 def add_patches_of_plugins(config: pytest.Config) -> None:
-    """Patch the libraries that other plugins name. Raises SettingsError for what is no table of them."""
+    """Patch the libraries that other plugins name. Raises SettingsError for what is no table of them, or fails."""
     from pytest_agentreplay.intercept import registry
 
     for rows in config.hook.pytest_agentreplay_patches():
@@ -156,7 +156,12 @@ def add_patches_of_plugins(config: pytest.Config) -> None:
                 "pytest_agentreplay_patches returns a dict of two import paths: "
                 f'{{"their_framework": "their_package.patch_module"}}, not {rows!r}'
             )
-        registry.add_patches(rows)
+        try:
+            registry.add_patches(rows)
+        except Exception as error:
+            # Tried again for the next test: otherwise that would run without the patch.
+            registry.forget_patches(rows)
+            raise SettingsError(f"pytest_agentreplay_patches names a patch that fails: {rows!r}: {error!r}") from error
 
 
 def hold_seeds(item: pytest.Item) -> None:

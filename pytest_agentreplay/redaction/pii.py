@@ -250,7 +250,7 @@ def require_checks(file: str, place: str = "") -> None:
     `file` and `place` are where that is asked for. Nobody asks where a trace is imported.
     """
     if load_checks(NATIONAL_IDS["us"].modules) == [bool]:
-        what = "pii takes national ids off (national-id, ssn), whose check digits need python-stdnum"
+        what = "pii redacts national ids (national-id, ssn), whose check digits need python-stdnum"
         raise PolicyError(f"{what}: pip install 'frozen-agentreplay[pii]'", file=file, place=place)
 
 

@@ -294,6 +294,28 @@ def test_a_reply_that_cannot_be_read_is_a_failure_of_the_call(wee):
     assert exchange.outcome.type == "wee.Unreachable"
 
 
+WRONG = {
+    "read_call returned NoneType, no HttpCall": {"read_call": lambda *_, **__: None},
+    "read_call returned a URL that is bytes, no text": {"read_call": lambda *_, **__: plugins.HttpCall("GET", b"x")},
+    "read_reply returned dict, no HttpReply": {"read_reply": lambda _: {}},
+    "read_reply returned headers that are no pairs of texts": {
+        "read_reply": lambda _: plugins.HttpReply(200, headers=((b"a", b"b"),))
+    },
+    "read_reply returned a body that is str, no Body": {"read_reply": lambda _: plugins.HttpReply(200, body="x")},
+}
+
+
+@pytest.mark.parametrize("problem", WRONG)
+def test_a_function_of_a_patch_that_returns_something_else_is_named_and_nothing_is_recorded(wee, problem):
+    [(field, function)] = WRONG[problem].items()
+    function.__qualname__ = field
+    session = wee(**{field: function})
+    with ModelServer([REPLIES["length"]]) as server, recording(problems=1) as tape:
+        with pytest.raises(TypeError, match=f"the patch of wee is wrong: .*{problem}"):
+            session.send("GET", server.url)
+        assert problem in str(tape.interception.observed.problems)
+
+
 def test_an_exception_gets_what_its_constructor_would_have_set(wee):
     def revive(error, session, method, url, *, body=b""):
         error.request = method, url

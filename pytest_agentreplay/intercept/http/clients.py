@@ -19,7 +19,7 @@ from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, foreve
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
 from pytest_agentreplay.intercept.session.replacing import blame, pass_on
-from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.model.release_order import BEGUN, END
 
 if TYPE_CHECKING:
@@ -138,8 +138,7 @@ class ClientPatch:
         try:
             with intercepted.inside():
                 response = original(*args, **kwargs)
-                reply = self._client.read_reply(response)
-                assert isinstance(reply, HttpReply), "read_reply returns an HttpReply"
+                reply = self._check(interception, self._client.read_reply(response), self._client.read_reply)
             intercepted.wait_in_thread(self._handed_on)
         except BaseException as error:
             wire.fail(error)
@@ -152,7 +151,7 @@ class ClientPatch:
         """Return the response to one request of a task, as `send`."""
         try:
             request = self._client.read_call(*args, **kwargs)
-            if not isinstance(request, HttpCall | tuple):
+            if inspect.isawaitable(request):
                 request = await request
         except BaseException as error:
             blame(original, error, self._client.read_call)
@@ -173,8 +172,9 @@ class ClientPatch:
                 with intercepted.inside():
                     response = await watch.watch(original(*args, **kwargs))
                     reply = self._client.read_reply(response)
-                    if not isinstance(reply, HttpReply):
+                    if inspect.isawaitable(reply):
                         reply = await watch.watch(reply)
+                    reply = self._check(interception, reply, self._client.read_reply)
             except Exception:
                 if watch.suspended:
                     await intercepted.wait()
@@ -195,11 +195,10 @@ class ClientPatch:
         self, interception: Interception, original: Seam, request: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
     ) -> tuple[Wire | None, tuple[Any, ...], Mapping[str, Any]]:
         """Return the call under way, None for one that stays inside the process; and the arguments that send it."""
-        if isinstance(request, HttpCall):
-            call = request
-        else:
-            call, args, kwargs = request
+        if isinstance(request, tuple) and len(request) == 3:
+            request, args, kwargs = request
             pass_on(original, *args, **kwargs)
+        call: HttpCall = self._check(interception, request, self._client.read_call)
         if stays(interception, call):
             return None, args, kwargs
         change = self._client.change
@@ -208,6 +207,25 @@ class ClientPatch:
             call = new
         intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         return Wire(interception, intercepted, call, functools.partial(self._revive, args, kwargs)), args, kwargs
+
+    def _check(self, interception: Interception, part: Any, function: Callable[..., Any]) -> Any:
+        """Return what a function of the patch has read. Raises TypeError, and nothing is recorded then."""
+        expected = HttpCall if function is self._client.read_call else HttpReply
+        if type(part) is not expected:
+            problem = f"{type(part).__name__}, no {expected.__name__}"
+        elif not isinstance(url := getattr(part, "url", ""), str):
+            problem = f"a URL that is {type(url).__name__}, no text"
+        # The first header shows how a patch writes them; to look at all costs each call some microseconds.
+        elif not all(isinstance(text, str) for pair in part.headers[:1] for text in pair):
+            problem = "headers that are no pairs of texts"
+        elif type(part.body) is not Body:
+            problem = f"a body that is {type(part.body).__name__}, no Body"
+        else:
+            return part
+        place = f"{function.__module__}.{function.__qualname__}"
+        fault = TypeError(f"the patch of {self._library.__name__} is wrong: {place} returned {problem}")
+        interception.observed.problems.append(fault)
+        raise fault
 
     def _record(self, response: Any, take: BodyCapture) -> Any:
         """Return the native response; its reply is recorded now, or as its chunks go by."""

@@ -162,3 +162,8 @@ def test_without_the_hook_the_framework_is_not_patched_and_a_table_that_is_none_
     assert done.returncode == 1
     assert "pytest_agentreplay_patches returns a dict of two import paths" in done.stdout
     assert "Traceback" not in done.stdout
+    shop.write(conftest="def pytest_agentreplay_patches():\n    return {'json': 'no_such_patch'}\n")
+    done = shop.record()
+    problem = "pytest_agentreplay_patches names a patch that fails: {'json': 'no_such_patch'}: ModuleNotFoundError"
+    assert f"\n{problem}" in done.stdout
+    assert "KeyError" not in done.stdout, "the teardown has nothing to add"
