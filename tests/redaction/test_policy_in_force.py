@@ -51,9 +51,9 @@ def test_who_asks_for_pii_without_python_stdnum_is_told_what_to_install(monkeypa
     monkeypatch.setattr(pii, "load_checks", lambda modules: [bool])
     (tmp_path / OWN).write_text(f"{HEAD}strict: true\npii: true\n", encoding="utf-8")
     asked = {
-        f"{OWN}:3:1: pii takes": lambda: load_project_policy(tmp_path),
-        "--redact or agentreplay_redact: pii takes": lambda: load_policies(["pii"]),
-        "@pytest.mark.agentreplay(redact=...): pii takes": lambda: Settings().for_test([{"redact": "pii"}]),
+        f"{OWN}:3:1: pii redacts": lambda: load_project_policy(tmp_path),
+        "--redact or agentreplay_redact: pii redacts": lambda: load_policies(["pii"]),
+        "@pytest.mark.agentreplay(redact=...): pii redacts": lambda: Settings().for_test([{"redact": "pii"}]),
     }
     for words, ask in asked.items():
         with pytest.raises(PolicyError, match=r"national-id.*pip install 'frozen-agentreplay\[pii\]'") as refused:
