@@ -10,6 +10,7 @@ import pytest
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.providers import READER, encode, find_dialect, others
 from tests.support.exchanges import JSON_TYPE, SSE_TYPE, call, reply, sse
+from tests.support.installed_packages import install_package
 
 MODULE = """
 from pytest_agentreplay.plugins import CallReading, Dialect, ReplyReading, ToolUse, make_reading, read_request
@@ -36,12 +37,7 @@ def installed(tmp_path, monkeypatch):
     """A package with providers among those that are installed."""
 
     def install(**entries):
-        (tmp_path / "acme_model.py").write_text(MODULE)
-        about = tmp_path / "acme_model-1.0.dist-info"
-        about.mkdir()
-        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-model\nVersion: 1.0\n")
-        lines = [f"{name} = acme_model:{value}" for name, value in entries.items()]
-        (about / "entry_points.txt").write_text("\n".join(["[agentreplay.providers]", *lines]))
+        install_package(tmp_path, "acme_model", MODULE, "agentreplay.providers", entries)
         forget()
 
     def forget():

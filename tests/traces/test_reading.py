@@ -9,6 +9,7 @@ import pytest
 from pytest_agentreplay.errors import TraceError, TraceUnknown
 from pytest_agentreplay.traces import reading
 from pytest_agentreplay.traces.reading import traces
+from tests.support.installed_packages import install_package
 from tests.traces.neutral import imported, read
 
 MODULE = """
@@ -34,12 +35,7 @@ def installed(tmp_path, monkeypatch):
     """A package with trace formats among those that are installed."""
 
     def install(**entries):
-        (tmp_path / "acme_traces.py").write_text(MODULE)
-        told = tmp_path / "acme_traces-1.0.dist-info"
-        told.mkdir()
-        (told / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-traces\nVersion: 1.0\n")
-        lines = [f"{name} = {value}" for name, value in entries.items()]
-        (told / "entry_points.txt").write_text("\n".join(["[agentreplay.formats]", *lines]))
+        install_package(tmp_path, "acme_traces", MODULE, "agentreplay.formats", entries)
         reading._others.cache_clear()
 
     monkeypatch.syspath_prepend(tmp_path)
@@ -49,7 +45,7 @@ def installed(tmp_path, monkeypatch):
 
 
 def test_a_format_of_another_package_is_met_and_takes_no_name_of_ours(installed):
-    installed(acme="acme_traces:ACME", har="acme_traces:TWICE")
+    installed(acme="ACME", har="TWICE")
     (trace,) = traces([("x.json", b'{"acme": "run-1"}')])
     assert (trace.id, trace.source.file) == ("run-1", "x.json")
     assert traces([("x.json", b'{"acme": "run-1"}')], format_name="acme") == [trace]
@@ -57,8 +53,8 @@ def test_a_format_of_another_package_is_met_and_takes_no_name_of_ours(installed)
 
 
 def test_broken_ones_are_told_and_keep_nobody_from_reading(installed):
-    broken = {"broken": "acme_traces:NOT_THERE", "none": "acme_traces:NONE", "raises": "acme_traces:RAISES"}
-    installed(acme="acme_traces:ACME", **broken)
+    broken = {"broken": "NOT_THERE", "none": "NONE", "raises": "RAISES"}
+    installed(acme="ACME", **broken)
     with pytest.warns(UserWarning, match="the trace format") as told:
         (trace,) = read({"acme": "run-1"})
     assert trace.id == "run-1"
@@ -69,7 +65,7 @@ def test_broken_ones_are_told_and_keep_nobody_from_reading(installed):
 
 
 def test_one_that_fails_to_read_a_file_is_one_line(installed):
-    installed(fails="acme_traces:FAILS")
+    installed(fails="FAILS")
     start = r"^trace\.jsonl: the format fails of the package acme-traces "
     reasons = "failed to read it: KeyError: 'ev'", "yields int, no Trace"
     for row, reason in zip(({"fails": 1}, {"fails": 1, "ev": 2}), reasons, strict=True):

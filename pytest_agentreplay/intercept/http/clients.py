@@ -96,7 +96,7 @@ class ClientPatch:
         self._played: type[ReplayStream] = type("ReplayedChunks", (ReplayStream, *client.stream_bases), {})
 
     def wrap(self, original: Seam) -> Seam:
-        """The function of a thread, which asks the interception first."""
+        """Return the function that threads call in place of `original`: it asks the interception first."""
         find_interception = interceptions.find_for_http
 
         def send(*args: Any, **kwargs: Any) -> Any:
@@ -108,7 +108,7 @@ class ClientPatch:
         return send
 
     def wrap_async(self, original: Seam) -> Seam:
-        """The function of a task, as `wrap`."""
+        """As `wrap`, for tasks."""
         find_interception = interceptions.find_for_http
 
         async def send(*args: Any, **kwargs: Any) -> Any:
@@ -138,7 +138,7 @@ class ClientPatch:
         try:
             with intercepted.inside():
                 response = original(*args, **kwargs)
-                reply = self._check(interception, self._client.read_reply(response), self._client.read_reply)
+                reply = self._check(interception, self._client.read_reply(response), HttpReply)
             intercepted.wait_in_thread(self._handed_on)
         except BaseException as error:
             wire.fail(error)
@@ -174,7 +174,7 @@ class ClientPatch:
                     reply = self._client.read_reply(response)
                     if inspect.isawaitable(reply):
                         reply = await watch.watch(reply)
-                    reply = self._check(interception, reply, self._client.read_reply)
+                    reply = self._check(interception, reply, HttpReply)
             except Exception:
                 if watch.suspended:
                     await intercepted.wait()
@@ -198,7 +198,7 @@ class ClientPatch:
         if isinstance(request, tuple) and len(request) == 3:
             request, args, kwargs = request
             pass_on(original, *args, **kwargs)
-        call: HttpCall = self._check(interception, request, self._client.read_call)
+        call: HttpCall = self._check(interception, request, HttpCall)
         if stays(interception, call):
             return None, args, kwargs
         change = self._client.change
@@ -208,9 +208,8 @@ class ClientPatch:
         intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
         return Wire(interception, intercepted, call, functools.partial(self._revive, args, kwargs)), args, kwargs
 
-    def _check(self, interception: Interception, part: Any, function: Callable[..., Any]) -> Any:
+    def _check(self, interception: Interception, part: Any, expected: type[HttpCall | HttpReply]) -> Any:
         """Return what a function of the patch has read. Raises TypeError, and nothing is recorded then."""
-        expected = HttpCall if function is self._client.read_call else HttpReply
         if type(part) is not expected:
             problem = f"{type(part).__name__}, no {expected.__name__}"
         elif not isinstance(url := getattr(part, "url", ""), str):
@@ -222,8 +221,8 @@ class ClientPatch:
             problem = f"a body that is {type(part.body).__name__}, no Body"
         else:
             return part
-        place = f"{function.__module__}.{function.__qualname__}"
-        fault = TypeError(f"the patch of {self._library.__name__} is wrong: {place} returned {problem}")
+        field = "read_call" if expected is HttpCall else "read_reply"
+        fault = TypeError(f"{field} of the patch of {self._library.__name__} returned {problem}")
         interception.observed.problems.append(fault)
         raise fault
 

@@ -106,7 +106,7 @@ class _Transports:
         return (transport, self.library.Request(call.method, call.url, headers=headers, **more)), {}
 
     def read_reply(self, response: Any) -> HttpReply:
-        """What came before the body; the body too where nothing will flow.
+        """Return what came before the body; the body too where nothing will flow.
 
         Taken at once, as the agent may change the response that it is given.
         """
@@ -163,7 +163,7 @@ async def read_async_call(_transport: Any, request: Any) -> HttpCall:
 
 
 def call_of(request: Any, body: bytes) -> HttpCall:
-    """The native request as a call, with all its headers."""
+    """Return the native request as a call, with all its headers."""
     # The part after "#" never goes on the wire.
     url = str(request.url).partition("#")[0]
     return HttpCall(request.method, url, texts(request.headers.raw), Body(body) if body else EMPTY)
