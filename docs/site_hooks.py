@@ -5,6 +5,10 @@
 The pages are read on GitHub too, where a link may lead to any file of the repository: the README, a case, an example.
 Here each file that a page links to outside of the site becomes a page of its own below `project/`: Markdown as it is, and
 other text as one block of code. A link to a folder without a README becomes plain text.
+
+This module is all that binds the site to mkdocs-material, whose support ends in May 2027. Its successor, Zensical, builds
+the pages from the same mkdocs.yml (tried with 0.0.73), but runs no hooks: the files outside of docs/, the documentation of
+Python names, the anchors of GitHub and the weights of the search are missing there.
 """
 
 from __future__ import annotations
@@ -21,6 +25,9 @@ LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 API = re.compile(r"^<!-- api: (\S+) -->$", re.MULTILINE)
 LANGUAGES = {".jsonl": "json", ".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
+
+NOT_SEARCHED = ("decisions/", "project/CHANGELOG", "project/cases/")
+"""Pages that say how things came to be: somebody who searches wants how things are, and first of all what to do."""
 
 pages: dict[str, str] = {}
 """The path in the repository of every page and file of the site -> its path in the site."""
@@ -77,6 +84,7 @@ def on_page_markdown(markdown, page, **_):
     """Lead links of a page to where the site has their target, and have the API of the names on it written there."""
     here = page.file.src_uri
     page.meta.update({"hide": ["navigation"]} if here == "index.md" else {})
+    page.meta["search"] = {"exclude": here.startswith(NOT_SEARCHED), "boost": 2 if here.startswith("how-to/") else 1}
     source = next(path for path, uri in pages.items() if uri == here)
 
     def replace(match: re.Match[str]) -> str:

@@ -1,13 +1,17 @@
-"""The documentation site builds without a warning, and shows of each page what GitHub shows."""
+"""The site builds without a warning, shows of each page what GitHub shows, and finds the right page first."""
 
 import re
 import subprocess
 import sys
+import threading
 from collections import Counter
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from markdown_it import MarkdownIt
 
+from tests.support.browser import Browser
 from tests.support.package_sources import ROOT
 
 pytestmark = [pytest.mark.env("docs"), pytest.mark.process]
@@ -18,6 +22,32 @@ ELSEWHERE = re.compile(
     r"|@import[^;]*//|url\([\"']?(?:https?:)?//[^)]*\)"
 )
 """What a browser loads from another place than the site."""
+FIRST_PAGES = {
+    "langgraph": "how-to/sdks-and-frameworks/",
+    "mcp": "how-to/mcp/",
+    "vcrpy": "how-to/from-vcrpy/",
+    "xdist": "how-to/concurrent-agents/",
+    "streaming": "how-to/http-clients/",
+    "flaky": "how-to/find-a-race/",
+    "cost": "how-to/look-at-runs/",
+    "update a snapshot": "how-to/review-and-accept/",
+    "secrets": "how-to/secrets/",
+    "api keys": "how-to/secrets/",
+    "why red": "how-to/my-test-is-red/",
+    "AR-PROMPT": "reference/codes/",
+}
+FIRST_RESULT = """
+new Promise((resolve, reject) => {
+  const began = Date.now();
+  const look = () => {
+    const link = document.querySelector(".md-search-result__item > .md-search-result__link");
+    if (link) resolve(link.pathname.slice(1));
+    else if (Date.now() - began > 20000) reject("no result in 20 seconds");
+    else setTimeout(look, 50);
+  };
+  look();
+})
+"""
 TAGS = {"list_item_open": "li", "tr_open": "tr", "heading_open": "h", "fence": "pre", "code_block": "pre"}
 
 
@@ -71,3 +101,29 @@ def test_every_name_of_the_api_has_its_documentation(site):
     documented = set(re.findall(r'<h3 id="([\w.]+)"', html))
     assert documented >= set(names)
     assert len(re.findall(r'<div class="doc doc-contents', html)) >= len(names)
+
+
+@pytest.fixture(scope="module")
+def address(site):
+    """Serve the site: a browser loads no search index from a file."""
+
+    class Handler(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/"
+        server.shutdown()
+
+
+def test_a_search_finds_the_right_page_first(address):
+    browser = Browser()
+    try:
+        found = {}
+        for words in FIRST_PAGES:
+            browser.go(f"{address}?q={words.replace(' ', '+')}")
+            found[words] = browser.value(FIRST_RESULT)
+    finally:
+        browser.close()
+    assert found == FIRST_PAGES

@@ -115,12 +115,12 @@ class Browser:
 
     def open(self, path, fragment=""):
         """Open a file; return how many seconds passed until it was drawn."""
-        self._go("about:blank")  # else another fragment of the same page would load nothing
+        self.go("about:blank")  # else another fragment of the same page would load nothing
         begun = time.monotonic()
-        self._go(path.resolve().as_uri() + fragment)
+        self.go(path.resolve().as_uri() + fragment)
         return time.monotonic() - begun
 
-    def _go(self, url):
+    def go(self, url):
         self.call("Page.navigate", url=url)
         self._until(lambda told: told.get("method") == "Page.loadEventFired")
 
