@@ -2,7 +2,7 @@
 
     python docs/examples/record.py [-k NAME]
 
-The snapshots lie in `docs/examples/__agent_snapshots__`, for `agentreplay scaffold` to make cases of.
+The snapshots lie in `docs/examples/__agent_snapshots__`, for `agentreplay case new` to make cases of.
 """
 
 import os

@@ -1,6 +1,6 @@
 """Records the broken agents, each failing as it failed once: `python docs/examples/record.py`.
 
-pytest does not collect this file by itself. `agentreplay scaffold` makes a case of a snapshot that comes of it.
+pytest does not collect this file by itself. `agentreplay case new` makes a case of a snapshot that comes of it.
 """
 
 import pytest

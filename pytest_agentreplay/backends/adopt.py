@@ -218,7 +218,7 @@ def explain_unfit(recorded: Call, now: Call, reader: Reader, *, moved: bool) -> 
 
 CAUSE = "the run took another way than when recorded, and a fork runs no tool whose result is not there"
 LET_READ = "let tools that only read run where nothing is recorded: add --replay-tools=live"
-RUN_ALL = "or run all of it for real: pytest --snapshot-record without --replay-until"
+RUN_ALL = "or run all of it for real: pytest --snapshot-record"
 
 
 def list_turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
@@ -241,7 +241,7 @@ def list_turns_from(run: Run, reader: Reader, until: int) -> list[Turn]:
     elif any(turn.model is not None and isinstance(turn.model.call, FrameCall) for turn in later):
         problem = "asks its model over a lasting connection, which cannot be opened in its middle: record it anew"
     if problem:
-        raise SettingsError(f"--replay-until={until}: {run.header.test} {problem}")
+        raise SettingsError(f"--record-from={until}: {run.header.test} {problem}")
     return later
 
 

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "parse_words", "script"]
 
-READING = frozenset({"cluster", "diff", "html", "ls", "scan", "show", "stats", "verify"})
-"""Verbs that take the URL of captured runs: they change no file that they read. `scaffold` reads those of some days."""
+READING = frozenset({"case cluster", "diff", "html", "ls", "redact", "show", "verify"})
+"""Verbs that take the URL of captured runs; `redact` only with --dry-run. `case new` reads those of some days."""
 DISK_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG}
 """What a disk answers that does not take the output. Errors of the files of a command name the file."""
 
@@ -38,8 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if not words or words[0] in {"-h", "--help"}:
         verbs.say(verbs.format_help())
         return verbs.SAME if words else verbs.USAGE
-    if words[0] not in verbs.MODULES:
-        return verbs.complain(verbs.explain_unknown(words[0]), verbs.USAGE)
+    verb, _ = verbs.split_verb(words)
+    if verb not in verbs.MODULES:
+        group, _, second = verb.partition(" ")
+        if verbs.is_group(group) and second in {"", "-h", "--help"}:
+            verbs.say(verbs.format_help(group))
+            return verbs.SAME if second else verbs.USAGE
+        return verbs.complain(verbs.explain_unknown(verb), verbs.USAGE)
     try:
         words = fetch_words(words)
     except AgentReplayError as error:
@@ -69,7 +74,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def fetch_words(words: list[str]) -> list[str]:
     """Return the words with copies of captured runs for their URLs. Raises SettingsError, SnapshotError."""
-    if words[0] not in READING or not any(map(is_url, words)):
+    verb, _ = verbs.split_verb(words)
+    writes = verb == "redact" and "--dry-run" not in words
+    if verb not in READING or writes or not any(map(is_url, words)):
         return words
     from pytest_agentreplay.snapshots.store.run_store import fetch_runs
 
@@ -83,8 +90,9 @@ def is_url(word: str) -> bool:
 
 def parse_words(words: Sequence[str]) -> argparse.Namespace:
     """Return the options of a command line that begins with a verb. Raises SystemExit for others, and for `--help`."""
-    verb, words, command = words[0], list(words[1:]), []
-    if verb in {"serve", "fuzz", "run"} and "--" in words:  # argparse wants flags before the file, people do not
+    verb, words = verbs.split_verb(words)
+    command: list[str] = []
+    if verb in {"serve", "check fuzz", "run"} and "--" in words:  # argparse wants flags before the file, people do not
         cut = words.index("--")
         words, command = words[:cut], words[cut + 1 :]
     if verb == "replay":

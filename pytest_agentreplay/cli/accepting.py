@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
-import os
 from collections import defaultdict
-from datetime import UTC, datetime
 from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.snapshot_files import remind
 from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
@@ -19,22 +15,17 @@ from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotE
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.path_parsing import split_path
 from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, reading
+from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
 
 WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `accept`."""
-    about = "take pending runs, changed requests, edited snapshots, or one rule for all of them"
-    verb = verbs.add("accept", accept, about, policy=True)
+    about = "take pending runs, changed requests under recorded replies, or one rule for all snapshots"
+    verb = verbs.add("accept", accept, about)
     what = "snapshots or pending runs: their files, folders, or the ids of tests"
     verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
     verb.flag("--all", "those of the whole project")
@@ -42,12 +33,8 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("--code", action="append", default=[], type=parse_code, metavar="CODE", help=only)
     verb.flag("--dry-run", "only say what would be taken")
     verb.value("--rule", "PATH=REASON", "leave a body field out of the comparison, everywhere")
-    ways = verb.add_mutually_exclusive_group()
-    ways.add_argument("--requests", action="store_true", help="take changed requests under the recorded replies")
-    ways.add_argument("--edited", action="store_true", help="seal snapshots that were edited on purpose")
-    recovered = "list interrupted and refused recordings, or make a run of one; --policy redacts it more"
-    ways.add_argument("--recover", action="store_true", help=recovered)
-    verb.add_argument("--reason", default="", help="why replies still hold (--requests), why it was edited (--edited)")
+    verb.flag("--requests", "take changed requests under the recorded replies")
+    verb.value("--reason", "WHY", "with --requests: why the replies still hold", default="")
 
 
 def parse_code(text: str) -> str:
@@ -60,19 +47,9 @@ def parse_code(text: str) -> str:
 
 
 def accept(options: argparse.Namespace) -> int:
-    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests | --edited | --recover] [--rule ...]`."""
+    """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests] [--rule ...]`."""
     from pytest_agentreplay.runs import accept as accepting
 
-    if options.policy and not options.recover:
-        return complain("--policy is for recordings that were refused: add --recover", USAGE)
-    if (options.edited or options.recover) and (options.all or options.code or options.dry_run):
-        return complain("--edited and --recover take files alone", USAGE)
-    if options.recover:
-        return recover([*map(Path, options.what)], options.policy or ())
-    if options.edited:
-        if not options.what:
-            return complain("say which snapshot was edited: agentreplay accept FILE --edited --reason WHY", USAGE)
-        return max(reseal(Path(word), options.reason.strip()) for word in options.what)
     if options.rule is not None:
         say(accepting.accept_rule(root_above(Path.cwd()), *split_path(options.rule)))
         return SAME
@@ -87,41 +64,6 @@ def accept(options: argparse.Namespace) -> int:
     for file in waiting:
         say(f"agentreplay accept {quote_word(format_path(file))}")
     return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
-
-
-def reseal(file: Path, reason: str) -> int:
-    """`agentreplay accept FILE --edited --reason WHY`."""
-    if not reason:
-        return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
-    if not reason.isprintable():
-        return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
-    text = reading.data(file)
-    if codec.loads(text, file=format_path(file)).sealed:
-        return complain(f"{format_path(file)}: was not edited after it was recorded", NOTHING)
-    new = codec.reseal(text, reason, file=format_path(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
-    files.write_if_unchanged(file, new, hashlib.sha256(text).hexdigest())
-    say(f"{format_path(file)}: sealed again: {reason}")
-    remind([file])
-    return SAME
-
-
-def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
-    """`agentreplay accept --recover [--policy FILE] [JOURNAL]`."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs import accept as accepting
-    from pytest_agentreplay.runs.redact import redaction_setup
-
-    root = root_above(Path.cwd())
-    policy = join_policies(redaction_setup.load_policies(policies), redaction_setup.load_project_policy(root))
-    chosen = journals or (accepting.list_refused(root) if policies else [])
-    for file in chosen:
-        say(accepting.recover(file.absolute(), os.environ, policy))
-    if chosen:
-        return SAME
-    lines = accepting.list_journals(root)
-    for line in lines:
-        say(line)
-    return SAME if lines else complain(f"no recording was interrupted in {root}", NOTHING)
 
 
 def accept_runs(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The verbs `lint` and `export`: what is wrong with cases or a policy; a case for another tool, or as one file."""
+"""The verbs `case lint`: what is wrong with cases or a policy; `case export`: one for another tool, or as one file."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `lint` and `export`."""
+    """Declare `case lint` and `case export`."""
     about = "print what is wrong with cases: contradictions, dead fixtures, secrets; or check a policy"
-    lint_verb = verbs.add("lint", lint, about, json=True, policy=True)
+    lint_verb = verbs.add("case lint", lint, about, json=True, policy=True)
     what = "cases, or folders of them (default: cases); or a policy file, and snapshots to look at (default: all)"
     lint_verb.paths(what)
     lint_verb.flag("--schema", "print the JSON Schema of case.yaml, for editors")
     lint_verb.value("--baseline", "FILE", "fail where the policy is weaker than this one", type=Path)
     about = "write a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP; or as one file to share"
-    export_verb = verbs.add("export", export, about, policy=True)
+    export_verb = verbs.add("case export", export, about, policy=True)
     export_verb.value("case", "CASE", "a case's folder, or its case.yaml", type=Path)
     export_verb.add_argument("--to", required=True, choices=[*TARGETS, "bundle"], help="the tool, or one file to share")
     export_verb.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
@@ -44,7 +44,7 @@ def is_policy(path: Path) -> bool:
 
 
 def lint(options: argparse.Namespace) -> int:
-    """`agentreplay lint [CASE...] [--policy P] [--json] [--schema]`, `agentreplay lint POLICY [--baseline FILE]`."""
+    """`agentreplay case lint [CASE...] [--policy P] [--json] [--schema]`, `... lint POLICY [--baseline FILE]`."""
     if options.schema:
         from pytest_agentreplay.cases.schema.model import schema
 
@@ -62,7 +62,9 @@ def lint(options: argparse.Namespace) -> int:
         return max(lint(argparse.Namespace(**{**vars(options), "paths": part})) for part in parts)
     if options.baseline is not None or (options.paths and is_policy(options.paths[0])):
         if options.json or not options.paths:
-            return complain("a policy is checked alone, for people: agentreplay lint POLICY [--baseline FILE]", USAGE)
+            return complain(
+                "a policy is checked alone, for people: agentreplay case lint POLICY [--baseline FILE]", USAGE
+            )
         return check_policy(options.paths[0], options.baseline, options.paths[1:])
     root = root_above(Path.cwd())
     tolerances = project_tolerances(root)
@@ -110,7 +112,7 @@ def dump_case(case: Linted) -> dict[str, object]:
 
 
 def export(options: argparse.Namespace) -> int:
-    """`agentreplay export CASE --to TARGET [-o FILE] [--force]`."""
+    """`agentreplay case export CASE --to TARGET [-o FILE] [--force]`."""
     if options.to == "bundle":
         return pack_bundle(options)
     if options.policy:
@@ -126,11 +128,11 @@ def export(options: argparse.Namespace) -> int:
 
 
 def pack_bundle(options: argparse.Namespace) -> int:
-    """`agentreplay export CASE --to bundle -o FILE [--policy WHAT]`."""
+    """`agentreplay case export CASE --to bundle -o FILE [--policy WHAT]`."""
     from pytest_agentreplay.runs.case_files.bundling import packed_case
 
     if options.out is None:
-        return complain("say where the bundle goes: agentreplay export CASE --to bundle -o case.zip", USAGE)
+        return complain("say where the bundle goes: agentreplay case export CASE --to bundle -o case.zip", USAGE)
     policy, _ = chosen_policy(options.policy)
     made = packed_case(options.case, policy, os.environ, redact=bool(options.policy))
     for place in made.found:
@@ -151,4 +153,4 @@ def remedy(options: argparse.Namespace) -> str:
     case, out = quote_word(format_path(options.case)), quote_word(format_path(options.out))
     if options.policy:
         return "edit what the policy did not reach, or have a policy file name it"
-    return f"edit what was found, or have it redacted: agentreplay export {case} --to bundle -o {out} --policy pii"
+    return f"edit what was found, or have it redacted: agentreplay case export {case} --to bundle -o {out} --policy pii"

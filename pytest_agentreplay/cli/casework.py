@@ -1,4 +1,4 @@
-"""`agentreplay scaffold`: a case of a test's last run, a snapshot, captured runs, a trace of another tool, a bundle."""
+"""`agentreplay case new`: a case of a test's last run, a snapshot, captured runs, a trace of another tool, a bundle."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ MANY = 20
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `scaffold`."""
+    """Declare `case new`."""
     about = "make a case: of a test's last run, a snapshot, captured runs, traces of another tool, or a bundle"
-    verb = verbs.add("scaffold", scaffold, about, policy=True)
+    verb = verbs.add("case new", scaffold, about, policy=True)
     what = "a test's id, a snapshot, a bundle, captured runs or their store, or traces, which are read together"
     verb.add_argument("what", nargs="+", metavar="WHAT", help=what)
     verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
@@ -77,7 +77,7 @@ def is_test(word: str) -> bool:
 
 
 def scaffold(options: argparse.Namespace) -> int:
-    """`agentreplay scaffold NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
+    """`agentreplay case new NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
     from pytest_agentreplay.runs.case_files.bundling import is_bundle
     from pytest_agentreplay.runs.case_files.trace_import import import_traces
 
@@ -116,7 +116,7 @@ def scaffold(options: argparse.Namespace) -> int:
 
 
 def scaffold_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
-    """`agentreplay scaffold RUN`, `agentreplay scaffold STORE [--since WHEN] --all`."""
+    """`agentreplay case new RUN`, `agentreplay case new STORE [--since WHEN] --all`."""
     from pytest_agentreplay.runs.case_files.failures import choose_failures
     from pytest_agentreplay.snapshots.store.run_store import fetch_runs
 
@@ -133,7 +133,7 @@ def scaffold_store(options: argparse.Namespace, policy: Policy, stores: list[str
         return write_case(scaffold_snapshot(runs[0], options, policy), options)
     if not options.all:
         for run in runs[-MANY:]:
-            say(f"agentreplay scaffold {quote_word(format_path(run))}")
+            say(f"agentreplay case new {quote_word(format_path(run))}")
         return complain(f"{names}: holds {len(runs)} captured runs: name one, or take each failure with --all", USAGE)
     options.traces, left_out = choose_failures(runs, options.out or root_above(Path.cwd()) / CASES)
     for reason, count in left_out.items():
@@ -142,7 +142,7 @@ def scaffold_store(options: argparse.Namespace, policy: Policy, stores: list[str
 
 
 def unpack_bundle(file: Path, options: argparse.Namespace) -> int:
-    """`agentreplay scaffold BUNDLE [--out DIR] [--force]`."""
+    """`agentreplay case new BUNDLE [--out DIR] [--force]`."""
     from pytest_agentreplay.cases.case import FILE
     from pytest_agentreplay.cases.schema.parse import headline
     from pytest_agentreplay.report.escape import escape_line

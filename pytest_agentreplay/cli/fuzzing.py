@@ -1,4 +1,4 @@
-"""The verbs `fuzz` and `vacuity`: a test or case on neighbours of its recording, in other orders of its answers."""
+"""`check fuzz`, `check assertions`: a test or case on neighbours of its recording, in other orders of its answers."""
 
 from __future__ import annotations
 
@@ -42,16 +42,18 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `fuzz` and `vacuity`."""
+    """Declare `check fuzz` and `check assertions`."""
     about = "try a test or case on neighbours of its recording, keep what breaks; or try other orders of its answers"
-    fuzz_verb = verbs.add("fuzz", fuzz, about, json=True)
+    fuzz_verb = verbs.add("check fuzz", fuzz, about, json=True)
     fuzz_verb.add_argument("--seed", type=int, default=0, metavar="N", help="draw others (default: 0)")
     fuzz_verb.value("--budget", "N|60s", f"trials ({BUDGET}; of orders {LIMIT}), or a time", default="")
     fuzz_verb.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
     orders = "only other orders of answers that were waited for at once, up to the first that matters"
     fuzz_verb.flag("--orders", orders)
     fuzz_verb.value("--order", "N", "only this order, as a report has named it", type=int)
-    vacuity_verb = verbs.add("vacuity", vacuity, "print which replies of the model no assertion depends on", json=True)
+    vacuity_verb = verbs.add(
+        "check assertions", vacuity, "print which replies of the model no assertion depends on", json=True
+    )
     for verb in (fuzz_verb, vacuity_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
     fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="with --orders: handed to pytest")
@@ -112,7 +114,7 @@ def read_budget(text: str) -> tuple[int, float]:
 
 
 def fuzz(options: argparse.Namespace) -> int:
-    """`agentreplay fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`, or `--orders`."""
+    """`agentreplay check fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`, or `--orders`."""
     if options.orders or options.order is not None:
         return try_orders(options, find_snapshot(options.what))
     if options.command:
@@ -206,7 +208,7 @@ def format_fuzz(
 
 
 def vacuity(options: argparse.Namespace) -> int:
-    """`agentreplay vacuity NODEID|SNAPSHOT|CASE [--json]`."""
+    """`agentreplay check assertions NODEID|SNAPSHOT|CASE [--json]`."""
     target = find_target(options.what)
     calls = list_calls(target.run)
     changes = [
@@ -279,7 +281,7 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 
 def try_orders(options: argparse.Namespace, file: Path) -> int:
-    """`agentreplay fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
+    """`agentreplay check fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
     from pytest_agentreplay.runs.partial_replay import list_orders
     from pytest_agentreplay.snapshots.store.projects import test_to_run
     from pytest_agentreplay.snapshots.store.reading import load
@@ -305,7 +307,7 @@ def try_orders(options: argparse.Namespace, file: Path) -> int:
     if options.order is not None and not 0 < options.order <= len(orders):
         return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}", USAGE)
     drawn = len(orders) == limit and len(list_orders(run, limit=limit + 1, seed=options.seed)) > limit
-    again = f"agentreplay fuzz {quote_word(format_path(file))}"
+    again = f"agentreplay check fuzz {quote_word(format_path(file))}"
     again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
     again = again.replace("{", "{{").replace("}", "}}")
     plan_data = {

@@ -1,4 +1,4 @@
-"""The verbs `ls` and `stats`: what is recorded in a project, an entry for each; totals by model, tool and age."""
+"""The verb `ls`: what is recorded in a project, an entry for each; totals by model, tool and age."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `ls` and `stats`."""
-    ls_verb = verbs.add("ls", ls, "list snapshots, pending runs and cases, with their totals", json=True)
-    ls_verb.paths("files, or folders (default: the project)")
-    ls_verb.flag("--plain", "for screen readers: one entry a line")
-    stats_verb = verbs.add("stats", stats, "totals of what is recorded: by model, by tool, by age", json=True)
-    stats_verb.paths("files, or folders (default: the project; with --cold its cases)")
-    stats_verb.flag("--cold", "what cases that cannot be replayed lack, and what to capture next")
-    stats_verb.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="with --cold: count by this, too")
+    """Declare `ls`."""
+    verb = verbs.add("ls", ls, "list snapshots, pending runs and cases, with their totals", json=True)
+    verb.paths("files, or folders (default: the project; with --cold its cases)")
+    ways = verb.add_mutually_exclusive_group()
+    ways.add_argument("--plain", action="store_true", help="for screen readers: one entry a line")
+    ways.add_argument("--totals", action="store_true", help="only totals: by model, by tool, by age")
+    ways.add_argument("--stale", action="store_true", help="what is out of date: age, models, SDKs, tools, tests")
+    cold = "what cold cases, which cannot be replayed, lack, and what to capture next"
+    ways.add_argument("--cold", action="store_true", help=cold)
+    verb.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="with --cold: count by this, too")
 
 
 HEAD = ("name", "kind", "models", "outcome", "grade", "turns", "calls", "tokens", "size", "age")
@@ -42,7 +44,17 @@ KINDS = {"snapshot": "snapshot", "pending": "pending run", "run": "captured run"
 
 
 def ls(options: argparse.Namespace) -> int:
-    """`agentreplay ls [PATH...] [--json | --plain]`."""
+    """`agentreplay ls [PATH...] [--plain | --totals | --stale | --cold [--by WAY]] [--json]`."""
+    if options.by and not options.cold:
+        return complain("--by counts cases that cannot be replayed: add --cold", USAGE)
+    if options.stale:
+        from pytest_agentreplay.cli.stale_checks import print_stale
+
+        return print_stale(options)
+    if options.totals:
+        return print_totals(options)
+    if options.cold:
+        return count_cold(options)
     entries, code = find_entries(options.paths)
     if options.json and code != USAGE:
         say_data({"entries": [describe_entry(entry) for entry in entries], "totals": count_totals(entries)})
@@ -123,10 +135,8 @@ SHOWN = 3  # files of one content that are named; --json has all
 TOKENS = ("input_tokens", "output_tokens")
 
 
-def stats(options: argparse.Namespace) -> int:
-    """`agentreplay stats [PATH...] [--json]`, `agentreplay stats --cold [PATH...] [--by WAY] [--json]`."""
-    if options.cold:
-        return count_cold(options)
+def print_totals(options: argparse.Namespace) -> int:
+    """`agentreplay ls --totals [PATH...] [--json]`."""
     entries, code = find_entries(options.paths)
     if code == USAGE or not (entries or options.json):
         return code
@@ -143,7 +153,7 @@ def stats(options: argparse.Namespace) -> int:
 
 
 def count_cold(options: argparse.Namespace) -> int:
-    """`agentreplay stats --cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
+    """`agentreplay ls --cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
     from pytest_agentreplay.runs.case_files.failures import survey
 
     places = options.paths or [root_above(Path.cwd()) / CASES]

@@ -38,9 +38,9 @@ TOGETHER = " + "
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `compare`, `lineup` and `drift`."""
+    """Declare `live compare`, `live lineup` and `live drift`."""
     about = "run the same tests with another model, prompt or parameter, live"
-    compare_verb = verbs.add("compare", compare, about, json=True)
+    compare_verb = verbs.add("live compare", compare, about, json=True)
     change = "as --replay-set; again for more"
     compare_verb.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help=change)
     compare_verb.value("--runs", "N", "live runs of each test (default: 10), or auto", default="10")
@@ -49,13 +49,13 @@ def add_verbs(verbs: Verbs) -> None:
         compare_verb.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
     compare_verb.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
     about = "find which layer makes a run drift: prompt, tool, model, loop code"
-    lineup_verb = verbs.add("lineup", lineup, about, json=True)
+    lineup_verb = verbs.add("live lineup", lineup, about, json=True)
     lineup_verb.value("--runs", "N", "live runs of each cell (default: auto)", default="auto")
     lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"', default="")
     lineup_verb.value("what", "NODEID|SNAPSHOT|CASE", "the test, its snapshot, or a case of it")
     lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
     about = "print what live runs gave over time, by day and model: a table and a plot"
-    drift_verb = verbs.add("drift", drift, about, json=True)
+    drift_verb = verbs.add("live drift", drift, about, json=True)
     drift_verb.paths("histories (default: the project's)", exist=False)
     drift_verb.value("--test", "ID", "only tests whose id holds this", default="")
     drift_verb.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or each day")
@@ -64,7 +64,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 
 def compare(options: argparse.Namespace) -> int:
-    """`agentreplay compare --set NAME=VALUE... PATH...`."""
+    """`agentreplay live compare --set NAME=VALUE... PATH...`."""
     settings: dict[str, list[str]] = {"as recorded": []} if len({*options.set}) == 1 else {}
     settings |= {name: name.split(TOGETHER) for name in options.set}
     root = root_above(Path(options.paths[0].partition("::")[0]).absolute())
@@ -111,7 +111,7 @@ def share_of(budget: str, count: int) -> list[str]:
 
 
 def lineup(options: argparse.Namespace) -> int:
-    """`agentreplay lineup NODEID|SNAPSHOT|CASE` and `agentreplay lineup A B`."""
+    """`agentreplay live lineup NODEID|SNAPSHOT|CASE` and `agentreplay live lineup A B`."""
     return compare_recordings(options) if options.other is not None else line_up(options)
 
 
@@ -192,7 +192,7 @@ def run_test_live(file: Path, *words: str) -> int:
 
 
 def drift(options: argparse.Namespace) -> int:
-    """`agentreplay drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
+    """`agentreplay live drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
     root = root_above(Path.cwd())
     history.take_over(root)
     places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-from argparse import ArgumentTypeError
 from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
@@ -22,25 +21,17 @@ if TYPE_CHECKING:
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `redact` and `scan`."""
-    redact_verb = verbs.add("redact", redact, "remove from snapshots what today's rules and a policy find", policy=True)
-    about = "snapshots, pending and captured runs, or folders"
-    redact_verb.add_argument("files", nargs="+", type=local_path, metavar="FILE", help=about)
-    redact_verb.value("--reason", "WHY", "kept in the files", default="")
-    redact_verb.flag("--dry-run", "only print what would change")
-    scan_verb = verbs.add("scan", scan, "print what the rules and a policy find in any file", json=True, policy=True)
-    scan_verb.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="files, or folders")
-
-
-def local_path(word: str) -> Path:
-    """Return a path. Raises ArgumentTypeError for a URL."""
-    if "://" in word:
-        raise ArgumentTypeError(f"{word}: files are redacted where they lie; redact a copy in a folder")
-    return Path(word)
+    """Declare `redact`."""
+    about = "remove from snapshots what today's rules and a policy find"
+    verb = verbs.add("redact", redact, about, json=True, policy=True)
+    about = "snapshots, pending and captured runs, or folders; with --dry-run any files"
+    verb.add_argument("paths", nargs="+", metavar="PATH", help=about)
+    verb.value("--reason", "WHY", "kept in the files", default="")
+    verb.flag("--dry-run", "change nothing, print what is found")
 
 
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
-    """`agentreplay lint POLICY [--baseline OTHER] [PATH...]`."""
+    """`agentreplay case lint POLICY [--baseline OTHER] [PATH...]`."""
     from pytest_agentreplay.redaction.policy import difference, rules
     from pytest_agentreplay.runs.redact import redaction_setup
 
@@ -91,47 +82,54 @@ def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
 
 
 def redact(options: argparse.Namespace) -> int:
-    """`agentreplay redact FILE... [--policy P] [--reason WHY] [--dry-run]`."""
+    """`agentreplay redact FILE... [--policy P] [--reason WHY]`, or --dry-run."""
     from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.redact.rule_review import redact_snapshot, write
     from pytest_agentreplay.settings.tables import in_toml
 
+    paths = [*map(Path, options.paths)]
+    if options.dry_run:
+        return scan(options, paths)
+    if options.json:
+        return complain("--json prints what is found: add --dry-run", USAGE)
+    if url := next((word for word in options.paths if "://" in word), ""):
+        return complain(f"{url}: files are redacted where they lie; redact a copy in a folder", USAGE)
     chosen, policy_name = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {policy_name}' if policy_name else ''}"
     every = [
         redact_snapshot(file, join_policies(chosen, find_project_policy(file)), os.environ, reason)
-        for file in list_snapshots(options.files)
+        for file in list_snapshots(paths)
     ]
     if not every:
-        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, options.files))}", NOTHING)
-    if not options.dry_run:
-        write(every)
+        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, paths))}", NOTHING)
+    write(every)
     changed = [rewrite for rewrite in every if rewrite.text]
     for rewrite in changed:
         report_hits(rewrite.file, rewrite.hits)
-    done = "would be redacted" if options.dry_run else "redacted and sealed again"
     say(
-        f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} {done}"
+        f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} redacted and sealed again"
         + (f": {changed[0].reason}" if changed else "")
     )
-    if changed and policy_name and not options.dry_run:
+    if changed and policy_name:
         line = f"replays need it too: agentreplay_redact = {policy_name}"
         name, _ = configuration(root_above(Path.cwd())) or ("", "")
         say(in_toml(line) if name.endswith(".toml") else line)
     return SAME if changed else NOTHING
 
 
-def scan(options: argparse.Namespace) -> int:
-    """`agentreplay scan PATH... [--policy P] [--json]`."""
+def scan(options: argparse.Namespace, paths: list[Path]) -> int:
+    """`agentreplay redact --dry-run PATH... [--policy P] [--json]`."""
+    from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
 
     chosen, _ = chosen_policy(options.policy)
     hits: list[tuple[Path, RuleHit]] = []
     skipped: list[tuple[Path, str]] = []
     count = 0
-    for file in files_in(options.paths):
+    for file in files_in(paths):
         try:
-            hits += [(file, hit) for hit in scan_file(file, chosen, os.environ)]
+            policy = join_policies(chosen, find_project_policy(file)) if file.name.endswith(layout.RECORDED) else chosen
+            hits += [(file, hit) for hit in scan_file(file, policy, os.environ)]
             count += 1
         except Skipped as left_out:
             skipped.append((file, str(left_out)))
@@ -146,7 +144,7 @@ def scan(options: argparse.Namespace) -> int:
             complain(f"{format_path(file)}: not looked into: {why}", SAME)
         say(f"{sum(hit.count for _, hit in hits)} found in {count} file{'s' * (count != 1)}")
     if not count:
-        return complain(f"there is nothing to scan in {', '.join(map(format_path, options.paths))}", NOTHING)
+        return complain(f"there is nothing to look into in {', '.join(map(format_path, paths))}", NOTHING)
     return DIVERGED if hits else SAME
 
 

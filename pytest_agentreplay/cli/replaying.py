@@ -1,6 +1,6 @@
 """`agentreplay replay`: the test that a snapshot belongs to, or cases, by today's agent or as they are frozen.
 
-`agentreplay cluster` groups kept failures by their cause, and replays a whole group.
+`agentreplay case cluster` groups kept failures by their cause, and replays a whole group.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ VERSION = "2.0"
 
 
 def add_verbs(verbs: Verbs) -> None:
-    """Declare `replay` and `cluster`."""
+    """Declare `replay` and `case cluster`."""
     about = "run the test that a snapshot belongs to, offline; or replay cases"
     replay_verb = verbs.add("replay", replay, about, json=True, failure=CANNOT)
     replay_verb.set_defaults(command=[])
@@ -64,7 +64,7 @@ def add_verbs(verbs: Verbs) -> None:
     replay_verb.flag("--live", "ask the real model; of cases, those that say so")
     replay_verb.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
     about = "group kept failures by their cause, and count which are gone after a fix"
-    cluster_verb = verbs.add("cluster", cluster, about, json=True)
+    cluster_verb = verbs.add("case cluster", cluster, about, json=True)
     cluster_verb.paths("cases, snapshots, folders (default: all)")
     cluster_verb.value("--replay", "N|all", "replay cluster N after a fix", type=cluster_number)
     cluster_verb.set_defaults(runner_cmd=None, timeout=None, live=False)
@@ -98,7 +98,7 @@ def replay(options: argparse.Namespace) -> int:
     if runs := [path for path in options.file if path.name.endswith(RUN_SUFFIX)]:
         run, store = runs[0].absolute(), format_path(runs[0].absolute().parents[2])
         how = f"pytest --agentreplay-runs={quote_word(store)} -k {quote_word(run.name.removesuffix(RUN_SUFFIX))}"
-        how += f", or make a case of it: agentreplay scaffold {quote_word(format_path(run))}"
+        how += f", or make a case of it: agentreplay case new {quote_word(format_path(run))}"
         return complain(f"{format_path(run)}: is a captured run, and no test's; to replay it: {how}", USAGE)
     if not any(map(stored_case.is_case, options.file)):
         if len(options.file) > 1 or options.runner or options.runner_cmd or options.json:
@@ -171,7 +171,7 @@ def replay_case(
 
 
 def cluster(options: argparse.Namespace) -> int:
-    """`agentreplay cluster [PATH...] [--replay N|all] [--json]`."""
+    """`agentreplay case cluster [PATH...] [--replay N|all] [--json]`."""
     from pytest_agentreplay.cli.verbs import NOTHING
     from pytest_agentreplay.compare.clusters import group_failures
     from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
@@ -192,7 +192,9 @@ def cluster(options: argparse.Namespace) -> int:
         say_data({"clusters": [[asdict(failure) for failure in each] for each in clusters]})
         return code
     say(f"{plural(len(failures), 'failure')}, {plural(len(clusters), 'cause')}")
-    command = " ".join(("agentreplay cluster", *(quote_word(format_path(path)) for path in options.paths), "--replay"))
+    command = " ".join(
+        ("agentreplay case cluster", *(quote_word(format_path(path)) for path in options.paths), "--replay")
+    )
     for number, each in enumerate(clusters, 1):
         show_cluster(each, f"{number}. ", f"{command} {number}")
     return code
@@ -204,7 +206,7 @@ def show_cluster(failures: list[RecordedFailure], number: str, command: str) -> 
     place = " ".join(filter(None, (cause.target or "end of the run", cause.path, cause.role and f"({cause.role})")))
     next_step = f"fix it on {failures[0].file}, then verify{f' on all {count}' * (count > 1)}: {command}"
     if failures[0].file.endswith(RUN_SUFFIX):
-        next_step = f"make a case of it: agentreplay scaffold {quote_word(failures[0].file)}"
+        next_step = f"make a case of it: agentreplay case new {quote_word(failures[0].file)}"
     rows = {
         f"\n{number}": f"{plural(count, 'failure')}: {place}; {cause.code}, layer {cause.layer}",
         "   message  ": ": ".join(filter(None, (cause.exception, cause.message))),

@@ -1,10 +1,13 @@
-"""The verbs about files of snapshots: `verify` and lock them, `mv` those of renamed tests, `prune` unused ones."""
+"""The verbs about files of snapshots: `verify`, seal, recover and lock them, `mv` renamed ones, `prune` unused ones."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import os
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -28,13 +31,22 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `verify`, `mv` and `prune`."""
-    about = "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or lock them"
-    verb = verbs.add("verify", verify, about)
+    about = (
+        "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or seal, recover or lock them"
+    )
+    verb = verbs.add("verify", verify, about, policy=True)
     verb.paths("files, or folders with what is below them and their locks (default: the project)", exist=False)
     signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
     verb.value("--signers", "FILE", signers, type=Path)
     verb.flag("--locked", "fail where a folder has no lock, too")
-    verb.flag("--lock", "list all snapshots below the folder with their digests in its lock")
+    ways = verb.add_mutually_exclusive_group()
+    sealed = "seal snapshots that were edited on purpose, with --reason"
+    ways.add_argument("--accept-edit", action="store_true", help=sealed)
+    recovered = "list interrupted and refused recordings, or make a pending run of one; --policy redacts it more"
+    ways.add_argument("--recover", action="store_true", help=recovered)
+    locked = "list all snapshots below the folder with their digests in its lock"
+    ways.add_argument("--lock", action="store_true", help=locked)
+    verb.value("--reason", "WHY", "with --accept-edit: why it was edited; kept in the file", default="")
     verb.value("--sign", "KEY", "with --lock: sign it with this ssh key, by ssh-keygen", type=Path)
     mv_verb = verbs.add("mv", mv, "give the snapshots of a renamed test, class or file their new names")
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
@@ -56,7 +68,15 @@ def warn(error: Exception | str, code: int) -> int:
 
 
 def verify(options: argparse.Namespace) -> int:
-    """`agentreplay verify [PATH...] [--signers FILE]`: files, or folders and their locks; `verify [DIR] --lock`."""
+    """`agentreplay verify [PATH...] [--signers FILE | --accept-edit --reason WHY | --recover | --lock]`."""
+    if options.policy and not options.recover:
+        return complain("--policy is for recordings that were refused: add --recover", USAGE)
+    if options.recover:
+        return recover(options.paths, options.policy or ())
+    if options.accept_edit:
+        if not options.paths:
+            return complain("say which snapshot was edited: agentreplay verify FILE --accept-edit --reason WHY", USAGE)
+        return max(reseal(path, options.reason.strip()) for path in options.paths)
     paths = options.paths or [root_above(Path.cwd())]
     if options.lock or options.sign is not None:
         if not options.lock or len(paths) > 1 or options.signers is not None:
@@ -81,6 +101,41 @@ def verify(options: argparse.Namespace) -> int:
     if options.signers is not None:
         worst = max([worst, *(verify_signature(folder / projects.LOCK, options.signers) for folder in folders)])
     return worst
+
+
+def reseal(file: Path, reason: str) -> int:
+    """`agentreplay verify FILE --accept-edit --reason WHY`."""
+    if not reason:
+        return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
+    if not reason.isprintable():
+        return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
+    text = reading.data(file)
+    if codec.loads(text, file=format_path(file)).sealed:
+        return complain(f"{format_path(file)}: was not edited after it was recorded", NOTHING)
+    new = codec.reseal(text, reason, file=format_path(file), at=f"{datetime.now(UTC):%Y-%m-%d}")
+    files.write_if_unchanged(file, new, hashlib.sha256(text).hexdigest())
+    say(f"{format_path(file)}: sealed again: {reason}")
+    remind([file])
+    return SAME
+
+
+def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
+    """`agentreplay verify --recover [--policy FILE] [JOURNAL]`."""
+    from pytest_agentreplay.redaction.policy import join_policies
+    from pytest_agentreplay.runs import accept as accepting
+    from pytest_agentreplay.runs.redact import redaction_setup
+
+    root = root_above(Path.cwd())
+    policy = join_policies(redaction_setup.load_policies(policies), redaction_setup.load_project_policy(root))
+    chosen = journals or (accepting.list_refused(root) if policies else [])
+    for file in chosen:
+        say(accepting.recover(file.absolute(), os.environ, policy))
+    if chosen:
+        return SAME
+    lines = accepting.list_journals(root)
+    for line in lines:
+        say(line)
+    return SAME if lines else complain(f"no recording was interrupted in {root}", NOTHING)
 
 
 def verify_snapshot(file: Path) -> int:
@@ -146,7 +201,7 @@ def lock_folder(folder: Path, key: Path | None) -> int:
     if isinstance(done, list):
         for why in done:
             warn(why, DAMAGED)
-        how = "restore these, or agentreplay accept FILE --edited --reason WHY"
+        how = "restore these, or agentreplay verify FILE --accept-edit --reason WHY"
         return warn(f"{format_path(file)}: not written; {how}", DAMAGED)
     say_line(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
     if key is not None:

@@ -1,8 +1,8 @@
-"""The verbs `stale` and `audit`: snapshots that are out of date, and fields of calls that are not compared."""
+"""`agentreplay ls --stale`: snapshots and cases that are out of date, by age, models, SDKs, tools and tests."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cli.project_setup.project_modules import read_project
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
 from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
@@ -29,33 +29,21 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.backends.order_permutations import Separator
     from pytest_agentreplay.cli.project_setup.project_modules import Function
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.runs.key_audit_run import ProjectAudit
-
-
-def add_verbs(verbs: Verbs) -> None:
-    """Declare `stale` and `audit`."""
-    about = "print what of snapshots and cases is out of date: age, models, SDKs, tools"
-    stale_verb = verbs.add("stale", stale, about, json=True)
-    stale_verb.paths("files, or folders (default: the project)")
-    audit_verb = verbs.add("audit", audit, "find fields that are not compared and yet decide on replies", json=True)
-    audit_verb.paths("snapshots, or folders (default: all)")
-    audit_verb.flag("--rules", "print the fields that are not compared, and why")
 
 
 SHOWN = 3  # files of one reason that are named
 STEPS = {
     "gone": "agentreplay prune --dry-run",
     "tool": "correct the line of agentreplay_tools",
-    "dead": "agentreplay lint",
+    "dead": "agentreplay case lint",
 }
 RECORD = "pytest --snapshot-record, for the tests that should go on"
 
 
-def stale(options: argparse.Namespace) -> int:
-    """`agentreplay stale [PATH...] [--json]`."""
+def print_stale(options: argparse.Namespace) -> int:
+    """`agentreplay ls --stale [PATH...] [--json]`."""
     root = root_above(Path.cwd())
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
@@ -213,90 +201,3 @@ def find_gone(file: Path, run: Run) -> Iterator[StaleFact]:
     tests = projects.list_tests(module, name)
     if rest and tests is not None and test.partition("[")[0] not in tests and "<" not in rest:
         yield StaleFact("gone", "belongs to a test that is not there any more")
-
-
-VALUES = 4
-"""Values of a field that are named; of the others their number."""
-
-
-def audit(options: argparse.Namespace) -> int:
-    """`agentreplay audit [PATH...] [--json]`, `agentreplay audit --rules`."""
-    if options.rules:
-        return print_rules(options)
-    from pytest_agentreplay.runs.key_audit_run import audit_snapshots
-
-    root = root_above(Path.cwd())
-    paths = options.paths or [root]
-    snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
-    if not snapshots:
-        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
-    audited = audit_snapshots(root, dict.fromkeys(snapshots))
-    if options.json:
-        say_data(dump_audit(audited))
-    else:
-        say("\n".join(format_audit(audited)))
-    for error in audited.damaged:
-        complain(error, DAMAGED)
-    if audited.damaged:
-        return DAMAGED
-    flagged = any(separator.verdict == "flagged" for separator in audited.separators)
-    return DIVERGED if flagged or audited.faults else SAME
-
-
-def print_rules(options: argparse.Namespace) -> int:
-    """`agentreplay audit --rules [--json]`."""
-    from pytest_agentreplay.runs.key_audit_run import list_project_rules
-
-    every = list_project_rules(root_above(Path.cwd()))
-    if options.json:
-        say_data([asdict(rule) for rule in every])
-        return SAME
-    for rule in every:
-        path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
-        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})")
-    return SAME
-
-
-def format_audit(audited: ProjectAudit) -> Iterator[str]:
-    """Yield the lines of the report."""
-    counts, unchanged = audited.sensitivity, audited.unchanged
-    before = f", {unchanged} unchanged since an earlier audit" if unchanged else ""
-    yield f"{plural(audited.snapshots, 'snapshot')}{before}"
-    hidden = [f"{number} hidden by {label}" for label, number in counts.hidden.most_common()]
-    yield ";\n  ".join([f"key sensitivity {counts.seen}/{counts.tried}", *hidden])
-    for file, faults in audited.faults.items():
-        for fault in faults:
-            yield f"{file}: {fault}: the key does not show it, and no rule says why; please report it"
-    for separator in audited.separators:
-        if separator.verdict != "noise":
-            yield from format_separator(separator, audited.advice.get(separator.path, ""))
-
-
-def format_separator(separator: Separator, advice: str) -> Iterator[str]:
-    """Yield the lines about a field that decides on replies."""
-    yield f"{separator.verdict}: {separator.path} separates the replies to calls that are otherwise the same"
-    yield (
-        f"  purity {separator.purity:.2f}, p = {separator.p_value:.3f} (limit {separator.limit:.3f}), "
-        f"{plural(separator.collisions, 'call')}"
-    )
-    values = [f"{value} ({number})" for value, number in separator.values.items()]
-    more = [f"{len(values) - VALUES} more"] if len(values) > VALUES else []
-    yield f"  values: {', '.join(values[:VALUES] + more)}"
-    yield f"  to compare it, {advice}"
-
-
-def dump_audit(audited: ProjectAudit) -> dict[str, object]:
-    """Return the report as plain data."""
-    counts = audited.sensitivity
-    return {
-        "snapshots": audited.snapshots,
-        "unchanged": audited.unchanged,
-        "tried": counts.tried,
-        "seen": counts.seen,
-        "hidden": dict(counts.hidden),
-        "faults": audited.faults,
-        "separators": [
-            {**asdict(separator), "advice": audited.advice.get(separator.path, "")} for separator in audited.separators
-        ],
-        "damaged": [str(error) for error in audited.damaged],
-    }

@@ -1,6 +1,6 @@
 """What all verbs share: the table that `agentreplay --help` prints, their parsers, exit codes, and how they print.
 
-A new verb is named in a row of HELP here; its module declares its arguments in `add_verbs(verbs)`.
+A new verb is named in a row of HELP or GROUPS here; its module declares its arguments in `add_verbs(verbs)`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_output
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from rich.console import Console, RenderableType
 
@@ -28,29 +28,40 @@ if TYPE_CHECKING:
 
 
 USAGE_LINE = "usage: agentreplay VERB ... | --version   agentreplay VERB --help: its arguments"
-HELP = (  # group, verbs, what they do (at most 48 characters), their modules
+HELP = (  # group, verb, what it does (at most 48 characters), its module; a verb of GROUPS has none
     ("start", "init", "write the settings that a project needs", "initializing"),
     ("", "demo", "record, replay and diverge, without a key", "runs"),
-    ("look at runs", "ls stats", "what is recorded: a list; tokens, cost and age", "listing"),
+    ("look at runs", "ls", "what is recorded; its totals; what is out of date", "listing"),
     ("", "show", "one run: transcript, turn by turn, replay kit", "showing"),
     ("", "diff", "where two runs differ: everywhere, or first", "runs"),
     ("", "html", "a page: a run, two runs, or all of a project", "showing"),
-    ("review changes", "accept review", "take pending runs, requests, edits; walk them", "accepting reviewing"),
-    ("", "summarize audit", "what a branch changes; which fields are ignored", "reviewing stale_checks"),
+    ("review changes", "accept", "take pending runs and changed requests", "accepting"),
+    ("", "review", "walk what waits, and accept it by a key", "reviewing"),
+    ("", "summarize", "what a branch changes in recorded runs", "reviewing"),
     ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),
-    ("", "serve run", "a snapshot answers a program; capture one", "programs"),
-    ("", "fuzz vacuity", "try changed recordings; find unchecked replies", "fuzzing"),
-    ("live", "compare", "the same tests with another model or prompt", "live_commands"),
-    ("", "lineup drift", "which layer drifts; live runs over time", "live_commands"),
-    ("cases", "scaffold", "make one of a test, a run, a trace or a bundle", "casework"),
-    ("", "lint", "what is wrong with cases, or with a policy", "case_files"),
-    ("", "cluster", "group kept failures by their cause", "replaying"),
-    ("", "export", "for another tool, or as one file to share", "case_files"),
-    ("files", "verify", "check files for edits; lock and sign them", "snapshot_files"),
-    ("", "redact scan", "remove secrets and personal data; find them", "redacting"),
-    ("", "mv prune stale", "renamed tests; unused files; outdated files", "snapshot_files stale_checks"),
+    ("", "serve", "answer a program in any language from a snapshot", "programs"),
+    ("", "run", "capture a program as one run", "programs"),
+    ("live", "live", "runs with a real model: compare, lineup, drift", ""),
+    ("checks", "check", "what tests miss: audit, assertions, fuzz", ""),
+    ("cases", "case", "failures kept as tests: new, lint, cluster, export", ""),
+    ("files", "verify", "check files for edits; seal, recover, lock", "snapshot_files"),
+    ("", "redact", "remove or find secrets and personal data", "redacting"),
+    ("", "mv", "the snapshots of a renamed test", "snapshot_files"),
+    ("", "prune", "delete the snapshots that no test uses", "snapshot_files"),
 )
-MODULES = {verb: modules for _, verbs, _, modules in HELP for verb in verbs.split()}
+GROUPS = (  # verb, what it does, its module
+    ("live compare", "the same tests with another model or prompt", "live_commands"),
+    ("live lineup", "which layer makes a run drift: prompt, tool, model, loop", "live_commands"),
+    ("live drift", "live runs over time", "live_commands"),
+    ("check audit", "which fields no comparison looks at", "auditing"),
+    ("check assertions", "which replies no assertion depends on", "fuzzing"),
+    ("check fuzz", "what breaks on changed recordings, or in other orders", "fuzzing"),
+    ("case new", "make one of a test, a run, a trace or a bundle", "casework"),
+    ("case lint", "what is wrong with cases, or with a policy", "case_files"),
+    ("case cluster", "group kept failures by their cause", "replaying"),
+    ("case export", "for another tool, or as one file to share", "case_files"),
+)
+MODULES = {verb: module for _, verb, _, module in HELP if module} | {verb: module for verb, _, module in GROUPS}
 
 
 class Verb(argparse.ArgumentParser):
@@ -90,20 +101,37 @@ def load_verbs(names: Iterable[str] = MODULES) -> Verbs:
     """Return the parsers of these verbs, in their order; only their modules are imported."""
     verbs = Verbs()
     names = [*names]
-    for module in dict.fromkeys(module for name in names for module in MODULES[name].split()):
+    for module in dict.fromkeys(MODULES[name] for name in names):
         import_module(f"pytest_agentreplay.cli.{module}").add_verbs(verbs)
     return Verbs((name, verbs[name]) for name in names)
 
 
-def format_help() -> str:
-    """Return the verbs by what a person wants to do, on one screen."""
-    return "\n".join([USAGE_LINE, "", *(f"{group:15} {verbs:15} {about}" for group, verbs, about, _ in HELP)])
+def split_verb(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the verb of a command line, of one word or two, and what follows it."""
+    count = 2 if is_group(words[0]) else 1
+    return " ".join(words[:count]), [*words[count:]]
 
 
-def explain_unknown(word: str) -> str:
-    """Return what to type for a word that is no verb."""
-    near = get_close_matches(word, MODULES, n=3)
-    return f"there is no verb {word!r}; " + (
+def is_group(word: str) -> bool:
+    """Return whether a word is the first of verbs of two words."""
+    return any(name.partition(" ")[0] == word for name, _, _ in GROUPS)
+
+
+def format_help(group: str = "") -> str:
+    """Return the verbs by what a person wants to do, on one screen; or those of a group like `case`."""
+    if group:
+        usage = USAGE_LINE.replace(" | --version", "").replace("VERB", f"{group} VERB")
+        rows = [f"{name.partition(' ')[2]:12} {about}" for name, about, _ in GROUPS if name.startswith(f"{group} ")]
+        return "\n".join([usage, "", *rows])
+    return "\n".join([USAGE_LINE, "", *(f"{group:15} {verb:10} {about}" for group, verb, about, _ in HELP)])
+
+
+def explain_unknown(words: str) -> str:
+    """Return what to type for one or two words that are no verb."""
+    verbs = {name: name for _, name, _, _ in HELP} | {name: name for name in MODULES}
+    verbs |= {name.rpartition(" ")[2]: name for name in MODULES}
+    near = dict.fromkeys(verbs[name] for name in get_close_matches(words, verbs, n=3))
+    return f"there is no verb {words!r}; " + (
         f"the nearest: {', '.join(near)}" if near else "agentreplay --help lists all"
     )
 

@@ -1,7 +1,7 @@
 """A test in other orders of answers: items beside the plain one, one for each, so that xdist and shards share them.
 
-`@pytest.mark.agentreplay(permutations=120)` asks for them; so does `agentreplay fuzz --orders`, by a file that says
-which test. They are collected from the snapshot, in replays alone, and share it with the plain item.
+`@pytest.mark.agentreplay(permutations=120)` asks for them; so does `agentreplay check fuzz --orders`, by a file that
+says which test. They are collected from the snapshot, in replays alone, and share it with the plain item.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def remember_end(item: pytest.Item, run_session: RunSession, ended: EndedRun) ->
 
 
 class Trials:
-    """Hands what the orders of one test have told to `agentreplay fuzz --orders`."""
+    """Hands what the orders of one test have told to `agentreplay check fuzz --orders`."""
 
     def __init__(self, config: pytest.Config) -> None:
         wish = read_wish(config) or {}

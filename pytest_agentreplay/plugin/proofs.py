@@ -50,7 +50,7 @@ NEUTRAL: dict[str, Any] = {
     "agentreplay_record": False,
     "agentreplay_record_missing": False,
     "agentreplay_replay": None,
-    "agentreplay_replay_until": None,
+    "agentreplay_record_from": None,
     "agentreplay_mode": "model",
     "agentreplay_vcr": None,
     "agentreplay_accept_stale": False,

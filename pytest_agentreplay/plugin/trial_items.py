@@ -1,8 +1,8 @@
 """A test on the neighbours of its recording: an item for each, so that xdist and shards share them.
 
-`--agentreplay-fuzz=N` draws N neighbours of each test; `agentreplay fuzz` and `agentreplay vacuity` hand a plan over
-that says which neighbours of which test. The items are collected from the snapshot, in replays alone, and share it with
-the plain item.
+`--agentreplay-fuzz=N` draws N neighbours of each test; `agentreplay check fuzz` and `agentreplay check assertions` hand
+over a plan that says which neighbours of which test. The items are collected from the snapshot, in replays alone, and
+share it with the plain item.
 """
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ def format_comparison_csv(rows: Sequence[ComparisonRow]) -> str:
 def format_comparison_html(rows: Sequence[ComparisonRow], notes: Sequence[str]) -> str:
     """Return the rows as a page that needs nothing else."""
     table = [[escape_html(str(cell)) for cell in cells] for cells in (rows[0], *(row.values() for row in rows))]
-    return format_html_page("agentreplay compare", table, *(f"<p>{escape_html(note)}</p>" for note in notes))
+    return format_html_page("agentreplay live compare", table, *(f"<p>{escape_html(note)}</p>" for note in notes))
 
 
 def format_html_page(title: str, table: Iterable[Iterable[str]], *rest: str) -> str:

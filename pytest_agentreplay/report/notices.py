@@ -213,10 +213,10 @@ def format_recording_verdict(
             yield from (f"          {line}" for line in more)
             if recording.rest:
                 rest = quote_word(relative_path(Path(recording.rest), here))
-                yield f"          the rest is kept:   agentreplay accept --recover --policy FILE {rest}"
+                yield f"          the rest is kept:   agentreplay verify --recover --policy FILE {rest}"
             if recording.journal:
                 journal = quote_word(relative_path(Path(recording.journal), here))
-                yield f"          to keep what it saw:   agentreplay accept --recover {journal}"
+                yield f"          to keep what it saw:   agentreplay verify --recover {journal}"
 
 
 def format_uncompared(arguments: Sequence[UncomparedArgument]) -> Iterator[str]:

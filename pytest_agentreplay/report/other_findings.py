@@ -259,7 +259,7 @@ def describe_neighbour(
     lines = [Line("text", f"{other}: {what}", "also") for other, what in others]
     lines += [Line("text", each.describe(), "perturbed") for each in neighbour]
     lines.append(Line("text", f"{served}; this is about what the agent does, not about its answer", "served"))
-    lines.append(Line("next", f"agentreplay fuzz {selecting(test)}", "find the smallest change, and keep it"))
+    lines.append(Line("next", f"agentreplay check fuzz {selecting(test)}", "find the smallest change, and keep it"))
     properties = {"code": Kind.FUZZ.code, "kind": "fuzz", "layer": Kind.FUZZ.layer, "invariant": name}
     return Finding(test, Kind.FUZZ.code, f"[{Kind.FUZZ.code}] {name}: {text} ({places})", tuple(lines), properties)
 

@@ -173,7 +173,7 @@ def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
     for summary, replay in replays:
         if replay.edited:
             path = relative_path(Path(summary.file), here)
-            command = f"agentreplay accept {quote_word(path)} --edited --reason WHY"
+            command = f"agentreplay verify {quote_word(path)} --accept-edit --reason WHY"
             yield make_error(
                 f"edited    {path}: {', '.join(replay.edited)} was edited after it was recorded",
                 f"          if that is meant (CI refuses it till then):   {command}",
@@ -295,7 +295,7 @@ def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> I
     for test in facts.crashed:
         lines = [f"incomplete: the worker process crashed in {test}, which told nothing"]
         if recording:
-            lines.append("          to see what it had recorded by then:   agentreplay accept --recover")
+            lines.append("          to see what it had recorded by then:   agentreplay verify --recover")
         yield make_error(*lines)
     for call in facts.late:
         yield make_error(

@@ -127,7 +127,7 @@ def read_pending(what: Path) -> Pending:
     if CUT in new.header.kit:
         raise SettingsError(
             f"{format_path(run)}: was refused, and is not whole; take the rest: "
-            f"agentreplay accept --recover --policy FILE {quote_word(format_path(run))}"
+            f"agentreplay verify --recover --policy FILE {quote_word(format_path(run))}"
         )
     try:
         codes = count_codes(reading.load(home).run, new, root_above(home.parent))
@@ -148,9 +148,9 @@ def list_journals(root: Path) -> list[str]:
             lines.append(f"# {error}")
             continue
         what = f"{run.header.test}, {count_calls(len(run.exchanges))}" if run else "nothing readable"
-        lines.append(f"agentreplay accept --recover {quote_word(format_path(file))}   # {what}{describe_loss(torn)}")
+        lines.append(f"agentreplay verify --recover {quote_word(format_path(file))}   # {what}{describe_loss(torn)}")
     return lines + [
-        f"agentreplay accept --recover --policy FILE {quote_word(format_path(file))}   # refused, a secret was cut out"
+        f"agentreplay verify --recover --policy FILE {quote_word(format_path(file))}   # refused, a secret was cut out"
         for file in list_refused(root)
     ]
 
@@ -181,7 +181,7 @@ def recover(file: Path, environ: Mapping[str, str], policy: Policy = PLAIN) -> s
         raise SnapshotUnreadable("is still being recorded; wait until its session is over", file=format_path(file))
     run, torn = journal.read_journal(files.read_file(file))
     if run is None or home is None:
-        wrong = "holds no complete record" if home else "is no journal; agentreplay accept --recover lists them"
+        wrong = "holds no complete record" if home else "is no journal; agentreplay verify --recover lists them"
         raise SnapshotUnreadable(wrong, file=format_path(file))
     text = redact_run(
         replace(run, header=replace(run.header, outcome={"status": "interrupted"})), environ, policy, home

@@ -1,4 +1,4 @@
-"""`agentreplay audit`: which changes the keys of a project's snapshots do not show, and whether replies hang on them.
+"""`agentreplay check audit`: which changes the keys of snapshots do not show, and whether replies depend on them.
 
 What each snapshot gives is kept below the private folder, with a digest of the file and of the rules: a second audit
 decodes only what has changed.

@@ -1,9 +1,9 @@
 """Sessions that replay in part: under changed requests, up to a turn, or in another order of answers.
 
 `agentreplay accept FILE --requests` runs a test on its old replies and keeps its changed requests (AdoptingSession).
-`pytest --snapshot-record --replay-until=TURN` serves the recorded replies before a turn and calls the real model from
-there on, into a pending run; the snapshot stays as it is (ForkSession). `agentreplay fuzz --orders` replays a test in
-another order of answers: whether that changes how it ends, what it asks or does; nothing is written (OrderExploration).
+`pytest --record-from=TURN` serves the recorded replies before a turn and calls the real model from there on, into a
+pending run; the snapshot stays as it is (ForkSession). `agentreplay check fuzz --orders` replays a test in another
+order of answers: whether that changes how it ends, what it asks or does; nothing is written (OrderExploration).
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class ForkSession(RecordingSession):
     def __init__(self, place: Location, settings: Settings, store: Store) -> None:
         """Raises SettingsError for a turn at which the snapshot cannot be forked."""
         run = store.load(place.snapshot, place.test).run
-        later = list_turns_from(run, READER, settings.replay_until)
+        later = list_turns_from(run, READER, settings.record_from)
         super().__init__(place, settings, store)
         self.answers = RecordedAnswers(run, make_matching(place, settings), READER)
         anew = {x.start for turn in later for x in turn.exchanges if is_model(x.call, READER)}

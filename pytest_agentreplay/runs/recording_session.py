@@ -3,7 +3,7 @@
 What replaces what: with no snapshot yet, any finished run is written, its outcome with it, unless it is the run of an
 outage (no model call was answered), which is kept as pending. A failing run never replaces a passing snapshot, and
 nothing replaces a failure that its test keeps (`expect="reproduces"`): such a run is kept as pending, too. A run that
-was cut short is never promoted; its journal stays for `agentreplay accept --recover`.
+was cut short is never promoted; its journal stays for `agentreplay verify --recover`.
 """
 
 from __future__ import annotations

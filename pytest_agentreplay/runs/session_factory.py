@@ -58,7 +58,7 @@ def choose_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
     """Return the session for what the store holds."""
-    if settings.mode == "record" and not settings.replay_until:
+    if settings.mode == "record" and not settings.record_from:
         from pytest_agentreplay.runs.recording_session import RecordingSession
 
         return RecordingSession(place, settings, store)
@@ -82,7 +82,7 @@ def choose_session(
         return UnusableSnapshotSession(place, settings, missing, explain=explain)
     except SnapshotError as error:
         return UnusableSnapshotSession(place, settings, describe_unusable(error, place.test, suite), at_once=True)
-    if settings.replay_until:
+    if settings.record_from:
         from pytest_agentreplay.runs.partial_replay import ForkSession
 
         return ForkSession(place, settings, store)
@@ -140,7 +140,7 @@ def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite
     match error:
         case SnapshotEdited():
             hints: tuple[str, ...] = (
-                f"if the edit is meant: agentreplay accept {file} --edited --reason WHY",
+                f"if the edit is meant: agentreplay verify {file} --accept-edit --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
         case SnapshotMisplaced() if not suite().has(error.test):
@@ -170,8 +170,8 @@ def begin_fixture_session(
     # From the state that a project may have seeded, so that its fixtures draw the same numbers in each of its runs.
     if settings.seed is None:
         settings = settings._replace(seed=seed_from_state(store.snapshot_id(place.test)))
-    if settings.replay_until:  # a fork is of the tests; what they share is as it was recorded
-        settings = settings._replace(mode="replay", replay_until=0)
+    if settings.record_from:  # a fork is of the tests; what they share is as it was recorded
+        settings = settings._replace(mode="replay", record_from=0)
     # Not from that state: two workers of xdist that make a database by a random id each must not share it.
     ids = secrets.randbits(64)
     with pause_garbage_collection():

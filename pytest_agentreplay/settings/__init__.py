@@ -74,7 +74,7 @@ class Settings(NamedTuple):
     run changes in requests to models, "NAME=VALUE"), `ignored` (what may differ, reason). `released` are the layers
     that a line-up releases in this run (see `Axes`). `adopt` is the reason for taking changed requests under old
     replies, `adopt_codes` the kinds of changes that are taken (all where it is empty), `adopt_dry` writes nothing.
-    `record_missing` records a test that has no snapshot. `replay_until` is the turn from which a recording asks the
+    `record_missing` records a test that has no snapshot. `record_from` is the turn from which a recording asks the
     real model, negative from the end (0: it asks for all). `waits` lets replies take as long as they took, as the clock
     `paced` does. `permutations` says in how many other orders of answers a test is replayed too, `trial` which one of
     them this is. `redact` names
@@ -125,7 +125,7 @@ class Settings(NamedTuple):
     adopt_dry: bool = False
     record_missing: bool = False
     converts: bool = False
-    replay_until: int = 0
+    record_from: int = 0
     unused: str = "warn"
     children: tuple[str, ...] = ()
     sandbox: str = "off"
@@ -197,7 +197,7 @@ class Settings(NamedTuple):
         if not proving:
             return settings
         frozen = settings._replace(model="frozen", replay_tools="frozen", released=None)
-        return frozen._replace(mode="replay", strict=False, record_missing=False, converts=False, replay_until=0)
+        return frozen._replace(mode="replay", strict=False, record_missing=False, converts=False, record_from=0)
 
     def covers(self, path: Path, root: Path) -> bool:
         """Return whether the test file at `path` opted in by its folder."""
@@ -228,8 +228,8 @@ class Settings(NamedTuple):
         """Return the session's header line: what is frozen, and in capitals what is not."""
         clock = "paced" if self.waits else self.clock
         match self.mode:
-            case "record" if self.replay_until:
-                parts = f"model LIVE from turn {self.replay_until} on" + ", reads LIVE" * (self.replay_tools == "live")
+            case "record" if self.record_from:
+                parts = f"model LIVE from turn {self.record_from} on" + ", reads LIVE" * (self.replay_tools == "live")
                 return f"agentreplay: FORKING into pending runs, {parts}, else frozen, clock {clock}, network OPEN"
             case "record":
                 return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {clock}, network OPEN"
@@ -284,7 +284,7 @@ def resolve(
     refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
-    until = until_of(options.get("agentreplay_replay_until"), mode)
+    until = until_of(options.get("agentreplay_record_from"))
     if replay_tools != "frozen" and (lives != "replay" or adopt) and not (until and replay_tools == "live"):
         what = "changed requests are accepted" if adopt else f"the mode is {lives}"
         raise SettingsError(
@@ -335,7 +335,7 @@ def resolve(
         adopt=adopt,
         record_missing=missing,
         converts=is_converting(options),
-        replay_until=until,
+        record_from=until,
         unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
@@ -375,13 +375,13 @@ def mode_of(
     missing = options.get("agentreplay_record_missing") or is_converting(options)
     if missing and not flags and not options.get("agentreplay_record"):
         return "model", False
-    if options.get("agentreplay_record"):
-        flags["--snapshot-record"] = "record"
+    recording = {"--snapshot-record": "agentreplay_record", "--record-from": "agentreplay_record_from"}
+    flags |= {flag: "record" for flag, key in recording.items() if options.get(key)}
     for flag, word in flags.items():
         words = ("model", "live", "off") if flag == "--replay" else tuple(MODES)
         refuse_unknown(flag, word, words, "record with --snapshot-record" if word == "record" else "")
     if len(set(flags.values())) > 1:
-        both = " and ".join(flag if flag == "--snapshot-record" else f"{flag}={word}" for flag, word in flags.items())
+        both = " and ".join(flag if flag in recording else f"{flag}={word}" for flag, word in flags.items())
         raise SettingsError(f"{both} ask for different things: give one of them")
     if flags:
         return next(iter(flags.values())), True
@@ -418,6 +418,7 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool, allowed: bool)
         return False
     others = {
         "--snapshot-record": options.get("agentreplay_record"),
+        "--record-from": options.get("agentreplay_record_from"),
         "--replay": options.get("agentreplay_replay"),
         "--agentreplay-mode": options.get("agentreplay_mode"),
         "accepting changed requests": options.get("agentreplay_adopt"),
@@ -429,12 +430,10 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool, allowed: bool)
     return True
 
 
-def until_of(word: str | None, mode: Mode) -> int:
+def until_of(word: str | None) -> int:
     """Return the turn at which recordings are forked, 0 for none. Raises SettingsError for what is no turn."""
-    if word is not None and mode != "record":
-        raise SettingsError(f"--replay-until={word} records a run from that turn on: add --snapshot-record")
     if word is not None and not (word.removeprefix("-").isdecimal() and int(word)):
-        raise SettingsError(f"--replay-until takes a turn like 3, or -1 for the last one, not {word!r}")
+        raise SettingsError(f"--record-from takes a turn like 3, or -1 for the last one, not {word!r}")
     return int(word or 0)
 
 

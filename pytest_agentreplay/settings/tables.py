@@ -45,8 +45,8 @@ OPTIONS: tuple[Row, ...] = (
            "with --replay=live, change one thing in each request to a model: model=NAME, temperature=0, prompt=@FILE; "
            "several by several flags",
            action="append"),
-    option("--replay-until", "TURN",
-           "with --snapshot-record: recorded turns before TURN (-1: the last), then the real model; a pending run"),
+    option("--record-from", "TURN",
+           "record from that turn on (-1: the last): turns before it come from the snapshot; makes a pending run"),
     option("--replay-break", "TURN",
            "stop in the debugger at the model call of that turn, with call, recorded, request and reply at hand"),
     option("--replay-runs", "N",

@@ -1,4 +1,4 @@
-"""`agentreplay lint`: what is wrong with a case, where, and the exit code; and that strangers' files do nothing."""
+"""`agentreplay case lint`: what is wrong with a case, where, and the exit code; and that strangers' files do nothing."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def lint(capsys, *words):
-    code = cli.main(["lint", *words])
+    code = cli.main(["case", "lint", *words])
     return code, capsys.readouterr().out
 
 

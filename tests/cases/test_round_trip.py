@@ -72,8 +72,8 @@ def test_a_failing_test_and_an_export_of_it_become_cases_that_fail_and_then_hold
     assert support.record("test_shop.py", MODEL_URL=support.server.url).returncode == 1
     hits = support.server.hits
     for made in (
-        ("scaffold", "test_shop.py::test_refund", "--out", "cases/own"),
-        ("scaffold", EXPORT, "--out", "cases/trace"),
+        ("case", "new", "test_shop.py::test_refund", "--out", "cases/own"),
+        ("case", "new", EXPORT, "--out", "cases/trace"),
     ):
         done = support.command(*made, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""`agentreplay audit`: what it reports and its exit codes, what a second audit reads, rules without a reason."""
+"""`agentreplay check audit`: what it reports and its exit codes, what a second audit reads, rules without a reason."""
 
 from __future__ import annotations
 
@@ -52,14 +52,14 @@ def ignoring(root):
 def test_an_ignored_tenant_that_decides_on_the_replies_of_several_snapshots_is_flagged(ignoring, typed):
     for name in ("test_one", "test_two"):
         put(ignoring, name, tenant_run(lambda _, tenant: f"limit of {tenant}"))
-    told = typed("audit")
+    told = typed("check", "audit")
     assert (told.code, told.err) == (FLAGGED, "")
     assert "flagged: $.metadata.tenant separates the replies to calls that are otherwise the same\n" in told.out
     assert "purity 1.00, p = 0.002 (limit 0.025), 24 calls\n  values: acme (12), globex (12)\n" in told.out
     assert "to compare it, take out of agentreplay_ignore: $.metadata.tenant = one for each desk\n" in told.out
     assert "$.user separates" not in told.out
     assert "hidden by rule http body $.user (reason: whoever asks)" in told.out
-    data = json.loads(typed("audit", "--json").out)
+    data = json.loads(typed("check", "audit", "--json").out)
     assert {row["path"]: row["verdict"] for row in data["separators"]} == {
         "$.metadata.tenant": "flagged",
         "$.user": "noise",
@@ -69,18 +69,18 @@ def test_an_ignored_tenant_that_decides_on_the_replies_of_several_snapshots_is_f
 
 def test_sampling_noise_and_few_calls_do_not_fail_an_audit(ignoring, typed):
     put(ignoring, "test_noise", tenant_run(lambda number, _: f"words {number * 7 % 5}", 24))
-    told = typed("audit")
+    told = typed("check", "audit")
     assert (told.code, "separates" in told.out) == (SAME, False)
     put(ignoring, "test_noise", tenant_run(lambda _, tenant: tenant, 4))
-    told = typed("audit", HERE)
+    told = typed("check", "audit", HERE)
     assert (told.code, "suspect: $.metadata.tenant separates" in told.out) == (SAME, True)
 
 
 def test_an_accepted_rule_is_named_with_what_takes_it_back(root, typed):
     put(root, "test_one", tenant_run(lambda _, tenant: tenant, 24))
-    assert typed("audit").code == SAME, "calls with other tenants are other calls"
+    assert typed("check", "audit").code == SAME, "calls with other tenants are other calls"
     typed("accept", "--rule", "$.metadata=set by the desk")
-    told = typed("audit")
+    told = typed("check", "audit")
     assert (told.code, "unchanged" in told.out) == (FLAGGED, False), "under other rules all is read again"
     assert "to compare it, take out of agentreplay-rules.json: $.metadata\n" in told.out
 
@@ -88,20 +88,20 @@ def test_an_accepted_rule_is_named_with_what_takes_it_back(root, typed):
 def test_a_second_audit_reads_only_what_has_changed(ignoring, typed, monkeypatch):
     for name in ("test_one", "test_two"):
         put(ignoring, name, tenant_run(lambda number, _: f"words {number % 5}"))
-    first = typed("audit")
+    first = typed("check", "audit")
     assert first.out.startswith("2 snapshots\n")
     read = []
     loads = codec.loads
     monkeypatch.setattr(codec, "loads", lambda data, file: read.append(file) or loads(data, file=file))
-    again = typed("audit")
+    again = typed("check", "audit")
     assert (again.code, read) == (first.code, [])
     assert again.out == first.out.replace("2 snapshots", "2 snapshots, 2 unchanged since an earlier audit")
     put(ignoring, "test_two", tenant_run(lambda *_: "other words", 2))
-    assert typed("audit", HERE).code == SAME
+    assert typed("check", "audit", HERE).code == SAME
     assert read == [f"{HERE}/test_two.snapshot.json"]
     (ignoring / HERE / "test_two.snapshot.json").unlink()
     (ignoring / ".pytest_agentreplay" / "audit.json").write_text("{", encoding="utf-8")
-    assert typed("audit").code == SAME
+    assert typed("check", "audit").code == SAME
     assert read[1:] == [f"{HERE}/test_one.snapshot.json"], "what is kept and damaged is made anew"
 
 
@@ -110,18 +110,18 @@ def test_a_change_that_is_hidden_without_a_rule_fails_and_is_named_with_its_file
     text = Matching.text
     overlooking = lambda *given: text(*given).replace('"user":"ann~"', '"user":"ann"')  # noqa: E731
     monkeypatch.setattr(Matching, "text", overlooking)
-    for told in (typed("audit"), typed("audit")):
+    for told in (typed("check", "audit"), typed("check", "audit")):
         assert told.code == FLAGGED
         assert f"{HERE}/test_one.snapshot.json: $.user: changed: the key does not show it, and no rule" in told.out
 
 
 def test_damaged_missing_and_no_snapshots(root, typed):
-    assert typed("audit") == (NOTHING, "", "agentreplay: there is no *.snapshot.json below .\n")
-    told = typed("audit", "nowhere")
+    assert typed("check", "audit") == (NOTHING, "", "agentreplay: there is no *.snapshot.json below .\n")
+    told = typed("check", "audit", "nowhere")
     assert (told.code, told.err) == (USAGE, "agentreplay: there is no nowhere\n")
     put(root, "test_one", [ask(1, "hi")])
     (root / HERE / "test_two.snapshot.json").write_text("{", encoding="utf-8")
-    told = typed("audit")
+    told = typed("check", "audit")
     assert (told.code, f"{HERE}/test_two.snapshot.json" in told.err) == (DAMAGED, True)
     assert told.out.startswith("1 snapshot\nkey sensitivity ")
     assert "hidden" not in told.out
@@ -131,8 +131,8 @@ def test_a_rule_without_a_reason_is_refused_by_every_verb_that_reads_it(root, ty
     put(root, "test_one", [ask(1, "hi")])
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_ignore =\n    $.user\n", encoding="utf-8")
     why = "agentreplay: pytest.ini: agentreplay_ignore: say why $.user may differ: $.user = the reason\n"
-    assert typed("audit") == typed("audit", "--rules") == (USAGE, "", why)
+    assert typed("check", "audit") == typed("check", "audit", "--rules") == (USAGE, "", why)
     (root / "pytest.ini").write_text("[pytest]\n", encoding="utf-8")
     (root / "agentreplay-rules.json").write_text('[{"path": "$.user", "reason": " "}]', encoding="utf-8")
-    told = typed("audit")
+    told = typed("check", "audit")
     assert (told.code, "no reason; give a few words" in told.err) == (USAGE, True)

@@ -68,7 +68,14 @@ def test_the_version_is_that_of_the_distribution(typed):
 
 
 def test_words_that_are_no_command_are_usage(typed):
-    for words in ("show", "show x --colour", "show x --step --kit", "diff one", "stats --colour", "lint --colour"):
+    for words in (
+        "show",
+        "show x --colour",
+        "show x --step --kit",
+        "diff one",
+        "ls --totals --stale",
+        "case lint --colour",
+    ):
         told = typed(*words.split())
         assert (told.code, "usage: agentreplay" in told.err) == (USAGE, True), words
 
@@ -80,8 +87,8 @@ def test_a_file_that_is_not_there_is_said_in_a_line(typed, root):
         assert (told.code, told.out) == (CANNOT if words == "replay" else USAGE, ""), words
         assert re.fullmatch(r"agentreplay: gone\.json: .+\n", told.err)
     assert typed("accept", "gone.json", "--requests", "--reason", WHY).code == USAGE
-    assert typed("accept", "--edited", "gone.json", "--reason", WHY).code == USAGE
-    assert re.fullmatch(r"agentreplay: gone\.jsonl: .+\n", typed("accept", "--recover", "gone.jsonl").err)
+    assert typed("verify", "--accept-edit", "gone.json", "--reason", WHY).code == USAGE
+    assert re.fullmatch(r"agentreplay: gone\.jsonl: .+\n", typed("verify", "--recover", "gone.jsonl").err)
 
 
 def test_a_damaged_file_is_said_in_a_line(typed, root):
@@ -105,7 +112,7 @@ def test_a_folder_and_a_link_are_no_snapshot(typed, root):
 
 @pytest.mark.process
 def test_a_reader_that_leaves_is_no_error(root):
-    command = [sys.executable, "-m", "pytest_agentreplay", "audit", "--rules"]
+    command = [sys.executable, "-m", "pytest_agentreplay", "check", "audit", "--rules"]
     child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     child.stdout.close()
     with child.stderr as complaints:
@@ -137,7 +144,7 @@ def edited_copy(typed, recorded):
 
     def make(name, old, new):
         (recorded.root / name).write_text(recorded.home.read_text().replace(old, new))
-        assert typed("accept", "--edited", name, "--reason", "made by a test").code == SAME
+        assert typed("verify", "--accept-edit", name, "--reason", "made by a test").code == SAME
 
     return make
 
@@ -359,7 +366,7 @@ def test_one_rule_takes_what_a_new_sdk_sends_everywhere(typed, recorded, monkeyp
     green = recorded.replay()
     assert green.returncode == 0, green.stdout
     assert re.search(r"\$\.store x\d+ \(\(absent\) -> false\); watch: ", green.stdout)
-    assert "$.store" in typed("audit", "--rules").out
+    assert "$.store" in typed("check", "audit", "--rules").out
     monkeypatch.chdir(recorded.home.parent)
     assert typed("accept", "--rule", "$.user = who asks").code == SAME
     assert typed("accept", "--rule", "$.tools[?(@.type == 'function')].x=a = b").code == SAME
@@ -375,7 +382,7 @@ def test_a_rule_that_cannot_be_meant_is_usage_and_rules_that_cannot_be_read_are_
         told = typed("accept", "--rule", rule)
         assert (told.code, told.err[:13], rules.exists()) == (USAGE, "agentreplay: ", False), rule
     rules.write_text('{"path": "$.store"}')
-    for words in (["audit", "--rules"], ["accept", "--rule", "$.user=why"], ["diff", SNAPSHOT, SNAPSHOT]):
+    for words in (["check", "audit", "--rules"], ["accept", "--rule", "$.user=why"], ["diff", SNAPSHOT, SNAPSHOT]):
         told = typed(*words)
         assert told.code == USAGE
         assert told.err.startswith("agentreplay: agentreplay-rules.json: is not a list of rules like")
@@ -404,7 +411,7 @@ def test_verify_looks_at_files_and_folders_and_names_what_was_edited(typed, reco
 
 
 def test_reseal_keeps_the_reason_and_does_nothing_twice(typed, recorded):
-    reseal = ("accept", SNAPSHOT, "--edited", "--reason")
+    reseal = ("verify", SNAPSHOT, "--accept-edit", "--reason")
     again = typed(*reseal, WHY)
     assert (again.code, "was not edited after it was recorded" in again.err) == (NOTHING, True)
     edit_snapshot(recorded)
@@ -418,23 +425,23 @@ def test_reseal_keeps_the_reason_and_does_nothing_twice(typed, recorded):
 
 
 def test_recover_takes_journals_only(typed, recorded):
-    none = typed("accept", "--recover")
+    none = typed("verify", "--recover")
     assert (none.code, "no recording was interrupted" in none.err) == (NOTHING, True)
     journal = recorded.root / ".pytest_agentreplay" / "journal" / "x.1-a.jsonl"
     journal.parent.mkdir(parents=True)
     journal.write_bytes(b"\x00nothing of ours")
-    assert "nothing readable" in typed("accept", "--recover").out
+    assert "nothing readable" in typed("verify", "--recover").out
     for name in (journal.relative_to(recorded.root), SNAPSHOT):
-        told = typed("accept", "--recover", name)
+        told = typed("verify", "--recover", name)
         assert told.code == DAMAGED
         assert "holds no complete record" in told.err or "is no journal" in told.err
     assert journal.exists()
 
 
 def test_rules_are_printed_with_their_reasons(typed, root):
-    told = typed("audit", "--rules").out
+    told = typed("check", "audit", "--rules").out
     assert all(word in told for word in ("idempotency-key", "watch", "drop"))
-    rows = json.loads(typed("audit", "--rules", "--json").out)
+    rows = json.loads(typed("check", "audit", "--rules", "--json").out)
     assert len(rows) > 20
     assert all(row["path"] and row["reason"] and row["action"] in {"watch", "drop"} for row in rows)
 
@@ -444,7 +451,7 @@ def test_nothing_that_only_looks_writes(typed, recorded):
     before = contents(recorded.root)
     for words in (["show"], ["diff", "copy.json"], ["diff", "--first", "copy.json"], ["verify"]):
         assert typed(*words, SNAPSHOT).code == SAME
-    for words in (["accept", "--recover"], ["accept"], ["audit", "--rules"]):
+    for words in (["verify", "--recover"], ["accept"], ["check", "audit", "--rules"]):
         assert typed(*words).code in {SAME, NOTHING}
     ended(recorded.command("replay", SNAPSHOT), SAME)
     assert contents(recorded.root) == before

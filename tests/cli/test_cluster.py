@@ -1,4 +1,4 @@
-"""`agentreplay cluster`: which kept failures have one cause, from the files that keep them."""
+"""`agentreplay case cluster`: which kept failures have one cause, from the files that keep them."""
 
 import json
 import shutil
@@ -63,7 +63,7 @@ def failures(root):
 
 
 def test_twelve_variants_and_another_failure_are_two_clusters(failures, typed):
-    done = typed("cluster")
+    done = typed("case", "cluster")
     assert (done.code, done.err) == (0, "")
     folder = "tests/__agent_snapshots__/test_a"
     assert done.out == textwrap.dedent(f"""\
@@ -77,19 +77,19 @@ def test_twelve_variants_and_another_failure_are_two_clusters(failures, typed):
                     {folder}/refund_01.snapshot.json,
                     {folder}/refund_02.snapshot.json and 9 more
            next     fix it on {folder}/refund_00.snapshot.json,
-                    then verify on all 12: agentreplay cluster --replay 1
+                    then verify on all 12: agentreplay case cluster --replay 1
 
         2. 1 failure: search; AR-RESULT, layer tool
            message  search failed: RuntimeError: index is being built; The test failed:
                     assert <text> in <text>
            kept in  {folder}/search.snapshot.json
            next     fix it on {folder}/search.snapshot.json,
-                    then verify: agentreplay cluster --replay 2
+                    then verify: agentreplay case cluster --replay 2
         """)
 
 
 def test_clusters_as_data(failures, typed):
-    clusters = json.loads(typed("cluster", "tests", "--json").out)["clusters"]
+    clusters = json.loads(typed("case", "cluster", "tests", "--json").out)["clusters"]
     assert [len(each) for each in clusters] == [12, 1]
     assert {each["turn"] for each in clusters[0]} == {1, 2, 3, 4}
     assert clusters[1][0]["signature"]["target"] == "search"
@@ -101,35 +101,35 @@ def test_a_pending_failure_is_named_by_what_differs_from_the_snapshot(root, type
     moved = [(ask(tools=[], seed=4), say(None, ("lookup", {"id": 1}))), *calm[1:]]
     pending = run(*moved, (ask(), say("It is here.")), outcome=failed("assert 'late' in 'It is here.'"))
     put(root, "refund", pending, ".pytest_agentreplay/pending/tests/__agent_snapshots__/test_a")
-    ((kept,),) = json.loads(typed("cluster", "--json").out)["clusters"]
+    ((kept,),) = json.loads(typed("case", "cluster", "--json").out)["clusters"]
     assert kept["signature"]["code"] == "AR-MODEL"
     assert kept["signature"]["path"] == "$.seed"
     assert (kept["replays"], kept["turn"]) == (False, 1)
-    done = typed("cluster", "--replay", "all")
+    done = typed("case", "cluster", "--replay", "all")
     assert (done.code, done.out.splitlines()[0]) == (1, "0 of 1 failure gone, 1 cannot be replayed")
 
 
 def test_the_cases_of_this_project_that_were_kept_of_one_failure(root, typed):
     shutil.copytree(ROOT / "cases", root / "cases")
-    clusters = json.loads(typed("cluster", "cases", "--json").out)["clusters"]
+    clusters = json.loads(typed("case", "cluster", "cases", "--json").out)["clusters"]
     assert [each["file"] for each in clusters[0]] == ["cases/refund", "cases/refund-claims-success"]
     assert {len(each) for each in clusters[1:]} == {1}
     (cold,) = (cluster[0] for cluster in clusters if cluster[0]["file"] == "cases/booking-lost")
     assert not cold["replays"]
-    done = typed("cluster", "cases/booking-lost", "cases/refund", "--replay", "3")
+    done = typed("case", "cluster", "cases/booking-lost", "cases/refund", "--replay", "3")
     assert (done.code, done.err) == (2, "agentreplay: there is no cluster 3: there are 2\n")
 
 
 def test_nothing_to_group_and_what_cannot_be_read(failures, typed):
-    done = typed("cluster", "cases")
+    done = typed("case", "cluster", "cases")
     assert (done.code, done.err) == (2, "agentreplay: there is no cases\n")
     (failures / "cases").mkdir()
-    assert typed("cluster", "cases")[::2] == (5, "agentreplay: no failure is kept in cases\n")
+    assert typed("case", "cluster", "cases")[::2] == (5, "agentreplay: no failure is kept in cases\n")
     file = put(failures, "torn", other())
     file.write_text(file.read_text(encoding="utf-8")[:200], encoding="utf-8")
-    done = typed("cluster")
+    done = typed("case", "cluster")
     assert done.code == 4
     assert "torn.snapshot.json" in done.err
     assert done.out.startswith("13 failures, 2 causes\n")
-    assert typed("cluster", file).code == 4
-    assert "argument --replay: invalid" in typed("cluster", "--replay", "none").err
+    assert typed("case", "cluster", file).code == 4
+    assert "argument --replay: invalid" in typed("case", "cluster", "--replay", "none").err

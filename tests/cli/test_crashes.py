@@ -125,17 +125,17 @@ def test_what_a_killed_process_left_is_no_case_and_goes_with_the_next_run(tmp_pa
 
     monkeypatch.setattr(files, "remove", lambda path: None)
     with instead_of(Disk(1, killed, counted={"replace"})), pytest.raises(SystemExit):
-        main(["scaffold", str(REFUND), "--out", "cases/x"])
+        main(["case", "new", str(REFUND), "--out", "cases/x"])
     monkeypatch.undo()
     monkeypatch.chdir(tmp_path)
     assert (names[0] / "case.yaml").exists()
     assert not is_our_case(names[0] / "case.yaml", tmp_path), "pytest takes it for none, whatever norecursedirs says"
     assert files.list_below(tmp_path, "case.yaml") == []
     assert [*locks.snapshots(tmp_path)] == []
-    assert main(["stats", "--cold", "cases"]) == 5
-    assert main(["lint", "cases"]) != 0, "there is no case"
+    assert main(["ls", "--cold", "cases"]) == 5
+    assert main(["case", "lint", "cases"]) != 0, "there is no case"
     capsys.readouterr()
-    assert main(["scaffold", str(REFUND), "--out", "cases/x"]) == 0
+    assert main(["case", "new", str(REFUND), "--out", "cases/x"]) == 0
     assert os.listdir("cases") == ["x"]
 
 

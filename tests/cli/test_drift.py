@@ -1,4 +1,4 @@
-"""`agentreplay drift`: what live runs gave over time, as text, plain data and a page."""
+"""`agentreplay live drift`: what live runs gave over time, as text, plain data and a page."""
 
 import dataclasses
 import json
@@ -52,7 +52,7 @@ pass rate                     0                                               1
 
 def test_a_table_with_a_plot_marks_what_changed_at_the_provider(root, typed):
     history.append(root, HISTORY)
-    done = typed("drift")
+    done = typed("live", "drift")
     assert (done.code, done.err) == (SAME, "")
     assert done.out == TABLE
     assert max(map(len, done.out.splitlines())) == 80
@@ -80,22 +80,22 @@ def test_rows_are_those_of_days_and_models(root, typed, words, rows):
     other = runs("2026-11-16T09:00:00Z", 3, 0, test="test_other", cell="FL", changed={"model": "small", "prompt": "@p"})
     if words[:1] == ("--test",):
         history.append(root, other)
-    data = json.loads(typed("drift", "--json", *words).out)
+    data = json.loads(typed("live", "drift", "--json", *words).out)
     assert [(row["date"], row["model"], row["passes"]) for row in data["rows"]] == rows
 
 
 def test_without_a_live_run_it_says_what_to_type(root, typed):
-    assert typed("drift") == (
+    assert typed("live", "drift") == (
         NOTHING, "", "agentreplay: there is no live run in the history. To make one:\n  pytest --replay=live\n"
     )  # fmt: skip
     history.append(root, HISTORY)
-    assert typed("drift", "--test", "x::y").err.endswith("\n  pytest --replay=live x::y\n")
+    assert typed("live", "drift", "--test", "x::y").err.endswith("\n  pytest --replay=live x::y\n")
 
 
 def test_bad_histories_are_named(root, typed):
     (root / "h.jsonl").write_text("{}\n", encoding="utf-8")
-    assert typed("drift", "none.jsonl")[::2] == (USAGE, "agentreplay: none.jsonl: there is no such file\n")
-    done = typed("drift", "h.jsonl")
+    assert typed("live", "drift", "none.jsonl")[::2] == (USAGE, "agentreplay: none.jsonl: there is no such file\n")
+    done = typed("live", "drift", "h.jsonl")
     assert (done.code, done.err[:21]) == (DAMAGED, "agentreplay: h.jsonl:")
 
 
@@ -110,24 +110,24 @@ def test_the_runs_of_all_shards_are_judged_together(root, typed):
     (root / "1").mkdir()
     for shard, made in enumerate((runs("2026-11-01T09", 7, 0, calls=2), runs("2026-11-01T10", 7, 0, calls=2))):
         history.append(root / str(shard), made)
-    done = typed("drift", "0", "1", "--judge")
+    done = typed("live", "drift", "0", "1", "--judge")
     assert (done.code, done.out[-len(JUDGED) :]) == (SAME, JUDGED)
-    assert typed("drift", "0", "--judge").code == INCONCLUSIVE
-    assert typed("drift", "0", "1").code == SAME
+    assert typed("live", "drift", "0", "--judge").code == INCONCLUSIVE
+    assert typed("live", "drift", "0", "1").code == SAME
 
 
 def test_a_test_that_drifted_decides_over_others_and_the_ini_file_says_what_drift_is(root, typed):
     history.append(root, runs("2026-11-01T09", 14, 0) + runs("2026-11-01T10", 3, 3, test="test_other"))
     history.append(root, runs("2026-11-01T11", 2, 0, test="test_other", changed={"model": "new"}))
-    done = typed("drift", "--judge", "--json")
+    done = typed("live", "drift", "--judge", "--json")
     words = {verdict["test"]: (verdict["word"], verdict["layer"]) for verdict in json.loads(done.out)["verdicts"]}
     assert words == {
         TEST: ("same", ""), "test_other": ("drifted", "model"), "test_other model=new": ("inconclusive", "")
     }  # fmt: skip
     assert done.code == DIVERGED
-    assert typed("drift", "--judge", "--test", "test_order").code == SAME
+    assert typed("live", "drift", "--judge", "--test", "test_order").code == SAME
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_live = p0=0.6 p1=0.2\n", encoding="utf-8")
-    done = typed("drift", "--judge", "--json")
+    done = typed("live", "drift", "--judge", "--json")
     assert [verdict["word"] for verdict in json.loads(done.out)["verdicts"]] == ["same", "inconclusive", "inconclusive"]
     assert done.code == INCONCLUSIVE
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_live = p0=0.6 p1=0.7\n", encoding="utf-8")
@@ -135,7 +135,7 @@ def test_a_test_that_drifted_decides_over_others_and_the_ini_file_says_what_drif
         "agentreplay: p0 = 0.6 and p1 = 0.7 make no test: p0, the pass rate without drift, must be above p1, "
         "the one with drift, and both between 0 and 1; for example agentreplay_live = p0=0.95 p1=0.80\n"
     )
-    assert typed("drift", "--judge")[::2] == (USAGE, message)
+    assert typed("live", "drift", "--judge")[::2] == (USAGE, message)
 
 
 class Elements(HTMLParser):
@@ -156,7 +156,7 @@ class Elements(HTMLParser):
 
 def test_the_page_has_the_figures_and_loads_nothing(root, typed):
     history.append(root, HISTORY)
-    assert typed("drift", "--html", "page.html").out == TABLE
+    assert typed("live", "drift", "--html", "page.html").out == TABLE
     page = Elements((root / "page.html").read_text(encoding="utf-8"))
     assert {"table", "meter", "pre"} <= page.elements
     assert not {"script", "link", "img", "iframe", "object"} & page.elements
@@ -171,5 +171,5 @@ def test_no_text_of_a_history_becomes_markup_or_moves_the_cursor(root, typed):
     page = format_page(build_rows(rows))
     assert not {"script", "b"} & Elements(page).elements
     history.append(root, rows)
-    for text in (page, typed("drift").out):
+    for text in (page, typed("live", "drift").out):
         assert not re.search("[\x1b\u202e]", text)

@@ -1,4 +1,4 @@
-"""`agentreplay scaffold`: the failing run that a test has just had, as a case, with the real agent and plugin."""
+"""`agentreplay case new`: the failing run that a test has just had, as a case, with the real agent and plugin."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def case_in(folder):
 
 
 def test_a_failing_run_becomes_a_case_that_is_true_of_it(project, typed):
-    done = typed("scaffold", SORRY, "--runner", "refunds")
+    done = typed("case", "new", SORRY, "--runner", "refunds")
     assert done.code == 0, done.err
     folder = project.root / "cases/test_sorry"
     case, run = case_in(folder)
@@ -84,11 +84,11 @@ def test_a_failing_run_becomes_a_case_that_is_true_of_it(project, typed):
 
 
 def test_a_passing_run_is_taken_with_a_word_and_of_two_the_one_that_waits_and_was_just_seen(project, typed):
-    done = typed("scaffold", REFUND, "--out", "cases/passed")
+    done = typed("case", "new", REFUND, "--out", "cases/passed")
     assert (done.code, "its test has passed" in done.err) == (0, True)
     project.edit("test_shop.py", 'assert "refund" in', 'assert "refunded at last" in')
     assert project.offline("test_shop.py", "-k", "refund").returncode == 1
-    done = typed("scaffold", REFUND, "--out", "cases/replayed")
+    done = typed("case", "new", REFUND, "--out", "cases/replayed")
     assert (done.code, "has passed" in done.err) == (0, False)
     case, run = case_in(project.root / "cases/replayed")
     assert run.header.outcome["type"] == "AssertionError"
@@ -96,12 +96,12 @@ def test_a_passing_run_is_taken_with_a_word_and_of_two_the_one_that_waits_and_wa
     assert ("output", {"contains": "refunded at last"}) in [(check.word, check.wanted) for check in case.desired]
     project.edit("test_shop.py", 'assert "refunded at last"', '1 / 0; assert "refunded at last"')
     assert project.offline("test_shop.py", "-k", "refund").returncode == 1
-    assert typed("scaffold", REFUND, "--out", "cases/raised").code == 0
+    assert typed("case", "new", REFUND, "--out", "cases/raised").code == 0
     outcome = case_in(project.root / "cases/raised")[1].header.outcome
     assert outcome == {"status": "failed", "type": "ZeroDivisionError", "message": "division by zero"}
     project.edit("test_shop.py", "1 / 0; assert", "assert")
     assert project.record("test_shop.py", "-k", "refund").returncode == 1
-    done = typed("scaffold", REFUND, "--out", "cases/last")
+    done = typed("case", "new", REFUND, "--out", "cases/last")
     assert (done.code, "has passed" in done.err) == (0, False)
     assert case_in(project.root / "cases/last")[1].header.outcome["status"] == "failed"
 
@@ -117,24 +117,24 @@ WITHOUT_RUN = {
     f"{LATE}ly": f"there is no such test; near are {LATE}, without a run: pytest --snapshot-record {LATE}",
     "nowhere.py::test_nothing": ALL,
     "nothing.py": ALL,
-    "test_shop.py::test_refunds": f"there is no such test; near are {REFUND}, {SORRY}: agentreplay scaffold {REFUND}",
+    "test_shop.py::test_refunds": f"there is no such test; near are {REFUND}, {SORRY}: agentreplay case new {REFUND}",
 }
 
 
 def test_a_test_without_a_run_is_told_by_a_command_that_works(project, typed):
     for node, said in WITHOUT_RUN.items():
-        assert typed("scaffold", node) == (2, "", f"agentreplay: {node}: {said.format(node=node)}\n")
-    assert "test_shop.py: is no test by itself: name " in typed("scaffold", "test_shop.py").err
+        assert typed("case", "new", node) == (2, "", f"agentreplay: {node}: {said.format(node=node)}\n")
+    assert "test_shop.py: is no test by itself: name " in typed("case", "new", "test_shop.py").err
     project.write(test_shop="def test_refunds(agentreplay): pass\n")
-    said = typed("scaffold", "test_shop.py::test_refunds").err
+    said = typed("case", "new", "test_shop.py::test_refunds").err
     assert "record it: pytest --snapshot-record test_shop.py::test_refunds; or take one that is near: " in said
-    assert said.endswith(f"agentreplay scaffold {REFUND}\n")
+    assert said.endswith(f"agentreplay case new {REFUND}\n")
     assert not (project.root / "cases").exists()
 
 
 def test_an_edited_snapshot_is_no_evidence(project, typed):
     file = next(project.root.rglob("test_sorry.snapshot.json"))
     file.write_text(file.read_text(encoding="utf-8").replace("18.5", "81.5"), encoding="utf-8")
-    done = typed("scaffold", SORRY)
+    done = typed("case", "new", SORRY)
     assert (done.code, "agentreplay accept" in done.err) == (4, True)
     assert not (project.root / "cases").exists()

@@ -87,8 +87,8 @@ def test_cases_and_a_policy_are_checked_together_in_any_order(committed, root, t
     policy.write_text("schemaVersion: '1.0'\n", encoding="utf-8")
     files = chosen(HOOKS["agentreplay-lint"], root)
     assert files[0] == policy.name
-    assert typed("lint", *files).code == typed("lint", *reversed(files)).code == 0
+    assert typed("case", "lint", *files).code == typed("case", "lint", *reversed(files)).code == 0
     policy.write_text("no: policy\n", encoding="utf-8")
-    told = typed("lint", *reversed(files))
+    told = typed("case", "lint", *reversed(files))
     assert told.code != 0
     assert policy.name in told.err

@@ -1,4 +1,4 @@
-"""`agentreplay lineup`: between two recordings without a model, and the exit codes of its answers."""
+"""`agentreplay live lineup`: between two recordings without a model, and the exit codes of its answers."""
 
 import json
 
@@ -30,7 +30,7 @@ def recordings(root):
 def test_the_guilty_layer_what_else_differs_and_what_was_around_it(recordings, typed):
     """Text and data have the same answer; what follows from the first difference is marked."""
     names = recordings(status="lost", words="It is lost.")
-    printed = typed("lineup", *names)
+    printed = typed("live", "lineup", *names)
     lines = printed.out.splitlines()
     assert (printed.code, lines[0]) == (1, "guilty: tool search")
     assert lines[1] == "  tool search: [AR-RESULT] turn 1/2: tool search: result changed, $.value late -> lost"
@@ -38,7 +38,7 @@ def test_the_guilty_layer_what_else_differs_and_what_was_around_it(recordings, t
     assert lines[2].endswith("(may follow from what came before)")
     assert lines[-1] == "next: agentreplay diff a.snapshot.json b.snapshot.json"
     assert "around it, python: 3.11 -> 3.12" in lines
-    data = json.loads(typed("lineup", *names, "--json").out)
+    data = json.loads(typed("live", "lineup", *names, "--json").out)
     assert data["guilty"] == "tool search"
     assert [(row["layer"], row["independent"]) for row in data["layers"]] == [
         ("tool search", True),
@@ -49,7 +49,7 @@ def test_the_guilty_layer_what_else_differs_and_what_was_around_it(recordings, t
 
 def test_two_recordings_of_the_same_run(recordings, typed):
     """Nothing is guilty, though the second ran on another Python."""
-    printed = typed("lineup", *recordings())
+    printed = typed("live", "lineup", *recordings())
     assert (printed.code, printed.out.splitlines()) == (
         0,
         ["no layer is guilty: the two recordings hold the same run", "around it, python: 3.11 -> 3.12"],
@@ -59,9 +59,9 @@ def test_two_recordings_of_the_same_run(recordings, typed):
 def test_a_recording_that_is_not_there_or_damaged(recordings, typed, root):
     """As for `diff`."""
     first, _ = recordings()
-    assert typed("lineup", first, "gone.json").code == 2
+    assert typed("live", "lineup", first, "gone.json").code == 2
     (root / "bad.json").write_text("{", encoding="utf-8")
-    printed = typed("lineup", first, "bad.json")
+    printed = typed("live", "lineup", first, "bad.json")
     assert (printed.code, "bad.json" in printed.err) == (4, True)
 
 
@@ -78,7 +78,7 @@ def test_the_exit_code_says_whether_a_layer_is_guilty(typed, monkeypatch, word, 
     """What was not decided is said again behind the answer, with its reason."""
     monkeypatch.setattr(CellRuns, "_run_first", lambda _: {"outcome": "same"})
     monkeypatch.setattr(CellRuns, "_run_live", lambda *_: {"outcome": word, "why": "so it is"})
-    printed = typed("lineup", "test_a.py::test_b")
+    printed = typed("live", "lineup", "test_a.py::test_b")
     lines = printed.out.splitlines()
     assert (printed.code, answer in lines) == (code, True)
     undecided = [line for line in lines if line.startswith("not decided: ")]

@@ -82,7 +82,7 @@ def test_an_edited_or_broken_snapshot_is_not_locked_and_where_there_is_nothing_t
     told = typed("verify", "--lock")
     assert (told.code, told.out, (root / "agentreplay.lock").exists()) == (DAMAGED, "", False)
     assert f"{ONE}: was edited after it was recorded" in told.err
-    assert "agentreplay accept FILE --edited --reason WHY" in told.err
+    assert "agentreplay verify FILE --accept-edit --reason WHY" in told.err
     (root / ONE).write_text("{", encoding="utf-8")
     assert typed("verify", "--lock").code == DAMAGED
     shutil.rmtree(root / "tests")
@@ -97,11 +97,11 @@ def test_an_edited_or_broken_snapshot_is_not_locked_and_where_there_is_nothing_t
 
 def test_verify_shows_who_has_resealed_and_why(root, typed):
     edit(root / ONE)
-    told = typed("accept", "--edited", ONE, "--reason", "the carrier\x1b[31m")
+    told = typed("verify", "--accept-edit", ONE, "--reason", "the carrier\x1b[31m")
     assert told.code == USAGE, "a reason is one line of plain text"
-    assert typed("accept", "--edited", ONE, "--reason", "  the carrier changed its words ").code == SAME
+    assert typed("verify", "--accept-edit", ONE, "--reason", "  the carrier changed its words ").code == SAME
     edit(root / ONE, '"value": "3"', '"value": "4"')
-    assert typed("accept", "--edited", ONE, "--reason", "and again").code == SAME
+    assert typed("verify", "--accept-edit", ONE, "--reason", "and again").code == SAME
     told = typed("verify", ONE)
     resealed = r"    resealed \d{4}-\d\d-\d\d: "
     wanted = rf"{re.escape(ONE)}: whole and unedited\n{resealed}the carrier changed its words\n{resealed}and again\n"
@@ -142,7 +142,7 @@ def test_a_snapshot_that_changes_meanwhile_is_not_resealed_over(root, typed, mon
         return reseal(*words, **more)
 
     monkeypatch.setattr(codec, "reseal", slow)
-    told = typed("accept", "--edited", ONE, "--reason", "why not")
+    told = typed("verify", "--accept-edit", ONE, "--reason", "why not")
     assert (told.code, "nothing was written" in told.err) == (USAGE, True)
     assert '"value": "5"' in (root / ONE).read_text("utf-8")
 
@@ -212,7 +212,7 @@ def test_what_is_not_signed_by_a_signer_is_damaged(root, typed, keys):
         match what:
             case "of other content":  # an edit, resealed and locked again, under the old signature
                 edit(root / ONE)
-                for words in (["accept", ONE, "--edited", "--reason", "why not"], ["verify", "--lock"]):
+                for words in (["verify", ONE, "--accept-edit", "--reason", "why not"], ["verify", "--lock"]):
                     assert typed(*words).code == SAME
             case "none":
                 signature.unlink()

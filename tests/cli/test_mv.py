@@ -145,7 +145,7 @@ REFUSED = [
     ("tests/test_old.py::test_z", NEW, None, USAGE, f"no snapshot states tests/test_old.py::test_z; the nearest: agentreplay mv {OLD} {NEW}"),
     ("tests/test_odl.py", "tests/test_new.py", None, USAGE, "the nearest: agentreplay mv tests/test_old.py tests/test_new.py"),
     (OLD, NEW, damage, DAMAGED, "not JSON any more"),
-    (OLD, NEW, edit, DAMAGED, "was edited after it was recorded; if the edit is meant: agentreplay accept"),
+    (OLD, NEW, edit, DAMAGED, "was edited after it was recorded; if the edit is meant: agentreplay verify"),
     (OLD, NEW, occupy, USAGE, f"{NEW} has one already, so nothing was moved"),
     (OLD, "tests/test_new.py", None, USAGE, "mv takes two node ids, or two test files"),
     (OLD, OLD, None, USAGE, "is its name already"),

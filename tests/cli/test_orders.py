@@ -1,4 +1,4 @@
-"""`agentreplay fuzz --orders`: what it says, and how it ends."""
+"""`agentreplay check fuzz --orders`: what it says, and how it ends."""
 
 import re
 
@@ -96,10 +96,10 @@ def snapshot(project, name):
 
 @pytest.fixture
 def orders(recorded):
-    """Gives what `agentreplay fuzz --orders` printed on its two ends for a snapshot, having ended with `code`."""
+    """Gives what `agentreplay check fuzz --orders` printed on its two ends for a snapshot, having ended with `code`."""
 
     def run(name, *words, code=SAME):
-        done = recorded.command("fuzz", "--orders", snapshot(recorded, name), *words)
+        done = recorded.command("check", "fuzz", "--orders", snapshot(recorded, name), *words)
         assert done.returncode == code, done.stdout + done.stderr
         return done.stdout, done.stderr
 
@@ -122,7 +122,7 @@ LAST = """\
                 of 5
 
   this order again:
-    agentreplay fuzz __agent_snapshots__/test_shop/test_last.snapshot.json --order 2
+    agentreplay check fuzz __agent_snapshots__/test_shop/test_last.snapshot.json --order 2
 """
 
 
@@ -139,7 +139,7 @@ def test_the_first_order_that_changes_something_is_told_and_can_be_run_again(ord
     assert flat.count("now first") == 2
     file = snapshot(recorded, "test_last")
     said, _ = orders("test_last", "--budget", "3", "--seed", "5", code=DIVERGED)
-    assert said.endswith(f"agentreplay fuzz {file} --budget 3 --seed 5 --order 2\n"), "a drawn one names both"
+    assert said.endswith(f"agentreplay check fuzz {file} --budget 3 --seed 5 --order 2\n"), "a drawn one names both"
 
 
 def test_what_has_no_race_is_the_same_under_all_orders_or_under_as_many_as_are_tried(orders, recorded):
@@ -171,8 +171,14 @@ def test_what_cannot_be_ordered_is_said(orders, recorded, typed, monkeypatch):
     assert orders("three", "--", "test_shop.py::test_last", code=USAGE)[1] == belongs
     unknown = "agentreplay: pytest knows no such test or flag: test_shop.py::test_fine[three]\n"
     assert orders("three", "--", "--no-such-flag", code=USAGE)[1] == unknown
-    assert typed("fuzz", file, "--order", "6").err == f"agentreplay: {file}: there is no order 6; it has 1 to 5\n"
-    assert typed("fuzz", "--orders", "gone.json").code == typed("fuzz", "--orders", file, "--budget", "0").code == USAGE
+    assert (
+        typed("check", "fuzz", file, "--order", "6").err == f"agentreplay: {file}: there is no order 6; it has 1 to 5\n"
+    )
+    assert (
+        typed("check", "fuzz", "--orders", "gone.json").code
+        == typed("check", "fuzz", "--orders", file, "--budget", "0").code
+        == USAGE
+    )
     (recorded.root / "half.json").write_bytes((recorded.root / file).read_bytes()[:300])
-    told = typed("fuzz", "--orders", "half.json")
+    told = typed("check", "fuzz", "--orders", "half.json")
     assert (told.code, told.err.startswith("agentreplay: half.json: ")) == (DAMAGED, True)

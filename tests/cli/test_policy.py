@@ -1,4 +1,4 @@
-"""`agentreplay lint POLICY`: what it adds, what it would change, and whether it is weaker than another."""
+"""`agentreplay case lint POLICY`: what it adds, what it would change, and whether it is weaker than another."""
 
 import pytest
 
@@ -40,7 +40,7 @@ def root(root):
 
 def test_what_it_adds_and_what_would_change_without_a_value(root, typed):
     before = contents(root)
-    told = typed("lint", "p.yaml")
+    told = typed("case", "lint", "p.yaml")
     assert (told.code, contents(root) == before) == (DONE, True)
     assert "patterns: customer CUST-[0-9]{6}" in told.out
     assert "names: birthday dob" in told.out
@@ -51,13 +51,13 @@ def test_what_it_adds_and_what_would_change_without_a_value(root, typed):
     assert "1 of 1 snapshot would change" in told.out
     assert (CUSTOMER in told.out, "1990" in told.out) == (False, False)
     (root / "tests" / "broken.snapshot.json").write_text("{", encoding="utf-8")
-    told = typed("lint", "p.yaml")
+    told = typed("case", "lint", "p.yaml")
     assert (told.code, "broken.snapshot.json" in told.out) == (DONE, True)
     assert "1 of 2 snapshots would change" in told.out
     (root / "p.yaml").write_text(f"{HEAD}headers: [X-Tenant]\n", encoding="utf-8")
-    assert "header 1: exchange 1, request: headers" in typed("lint", "p.yaml").out
+    assert "header 1: exchange 1, request: headers" in typed("case", "lint", "p.yaml").out
     (root / "elsewhere").mkdir()
-    assert "there are no snapshots yet" in typed("lint", "p.yaml", "elsewhere").out
+    assert "there are no snapshots yet" in typed("case", "lint", "p.yaml", "elsewhere").out
 
 
 def test_a_weaker_policy_fails(root, typed):
@@ -69,7 +69,7 @@ def test_a_weaker_policy_fails(root, typed):
         (POLICY.replace("y: customer", "y: client"), DONE, ["- patterns: client", "+ patterns: customer"]),
     ):
         (root / "base.yaml").write_text(baseline, encoding="utf-8")
-        told = typed("lint", "p.yaml", "--baseline", "base.yaml")
+        told = typed("case", "lint", "p.yaml", "--baseline", "base.yaml")
         assert (told.code, "is weaker than base.yaml" in told.err) == (code, code == WEAKER)
         assert not [word for word in words if word not in told.out]
 
@@ -78,6 +78,6 @@ def test_what_is_no_policy_is_one_line_and_usage(root, typed):
     (root / "bad.yaml").write_text('schemaVersion: "1.0"\nallow: [".*"]', encoding="utf-8")
     (root / "link.yaml").symlink_to(root / "p.yaml")
     for name in ("bad.yaml:2:1", "link.yaml", "nothing.yaml"):
-        told = typed("lint", name.partition(":")[0])
+        told = typed("case", "lint", name.partition(":")[0])
         assert (told.code, told.out, len(told.err.splitlines())) == (USAGE, "", 1)
         assert name in told.err

@@ -371,6 +371,6 @@ def test_a_cluster_is_replayed_after_a_fix(docket):
         docket.case(name, more="serve: {desired: {model: position, tools: arguments}}\n")
     for agent, code, line in (("broken", 1, "0 of 2 failures gone"), ("rewritten", 0, "2 of 2 failures gone")):
         environ = {"AGENT": agent, "MODEL_URL": "http://127.0.0.1:9"}
-        done = ended(docket.project.command("cluster", "cases", "--replay", "1", **environ), code)
+        done = ended(docket.project.command("case", "cluster", "cases", "--replay", "1", **environ), code)
         assert f"{line}, 0 cannot be replayed\n" in done.stdout
         assert "gone after 14 runs without it" in done.stdout

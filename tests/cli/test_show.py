@@ -99,10 +99,10 @@ def test_recorded_texts_are_neither_commands_to_a_terminal_nor_markup(typed, at_
     made = run((ask({"role": "user", "content": f"{evil} " * 9}), say(evil, (evil, {"x": evil}))), tool(evil, evil))
     Path("evil.snapshot.json").write_text(codec.dumps(replace(made, header=Header(evil))), encoding="utf-8")
     at_terminal(COLUMNS="120")  # `ls` folds a long name in 80 columns, and its other cells stand between the parts
-    for words in (["show"], ["show", "--turn", "1", "--raw"], ["show", "--plain"], ["ls"], ["stats"]):
+    for words in (["show"], ["show", "--turn", "1", "--raw"], ["show", "--plain"], ["ls"], ["ls", "--totals"]):
         shown = re.sub(r"\x1b\[[0-9;]*m", "", typed(*words, "evil.snapshot.json").out)
         assert not [char for char in shown if unicodedata.category(char) in {"Cc", "Cf", "Cs"} and char != "\n"]
-        if words != ["stats"]:
+        if words != ["ls", "--totals"]:
             whole = re.sub(r"\s+", "", shown)
             assert re.sub(r"\s+", "", escape_text(evil)) in whole, words
 

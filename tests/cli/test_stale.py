@@ -1,4 +1,4 @@
-"""`agentreplay stale` and the section of the footer."""
+"""`agentreplay ls --stale` and the section of the footer."""
 
 import json
 import re
@@ -49,7 +49,7 @@ def shop(original):
 
 
 def stale(shop, *words, code):
-    done = shop.command("stale", *words)
+    done = shop.command("ls", "--stale", *words)
     assert done.returncode == code, done.stdout + done.stderr
     return done.stdout
 
@@ -62,7 +62,7 @@ def make_older(shop, days):
         data["header"]["recorded"] = when.isoformat(timespec="seconds")
         data["header"]["clock"] = int(when.timestamp() * 1e9)
         file.write_text(json.dumps(data), encoding="utf-8")
-        assert shop.command("accept", "--edited", str(file), "--reason", "test").returncode == 0
+        assert shop.command("verify", "--accept-edit", str(file), "--reason", "test").returncode == 0
 
 
 def test_what_is_stale_is_named_by_reason_with_its_files(shop):
@@ -100,7 +100,7 @@ def test_age_and_models_of_the_project(shop):
     assert "gpt-4-32k" not in said
     assert "days ago" not in said
     ini.write_text(text + "agentreplay_stale = m-1 = soon\n", encoding="utf-8")
-    done = shop.command("stale")
+    done = shop.command("ls", "--stale")
     assert done.returncode == 2
     assert (
         "agentreplay_stale: 'm-1 = soon': write days = 180, or the day of a model like my-model = 2026-01-31"
@@ -112,7 +112,7 @@ def test_the_footer_tells_of_old_recordings_and_of_changed_tools(shop):
     assert "stale" not in passed(shop.offline()).stdout
     with edited(shop, "agent.py", "def refund(order, amount", "def refund(order, amount=0"):
         said = " ".join(passed(shop.offline(COLUMNS="200")).stdout.split())
-    assert "stale some recordings stand for an agent of another day: agentreplay stale" in said
+    assert "stale some recordings stand for an agent of another day: agentreplay ls --stale" in said
     assert (
         "2 tests: tool refund takes (order, amount=, *, note=, **more), recorded (order, amount, *, note=, **more)"
         in said
@@ -128,11 +128,11 @@ def test_the_footer_tells_of_old_recordings_and_of_changed_tools(shop):
 
 
 def test_what_cannot_be_read_and_where_there_is_nothing(shop, tmp_path):
-    assert shop.command("stale", "nowhere").returncode == 2
+    assert shop.command("ls", "--stale", "nowhere").returncode == 2
     empty = shop.root / "empty"
     empty.mkdir()
-    assert shop.command("stale", str(empty)).returncode == 5
+    assert shop.command("ls", "--stale", str(empty)).returncode == 5
     shop.files[0].write_text("{}", encoding="utf-8")
-    done = shop.command("stale")
+    done = shop.command("ls", "--stale")
     assert done.returncode == 4
     assert re.search(r"test_\w+\.snapshot\.json: ", done.stderr)

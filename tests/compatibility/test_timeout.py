@@ -40,15 +40,15 @@ def test_a_test_that_the_signal_cuts_off_is_not_recorded(slow):
     assert "1 failed, 2 passed" in done.stdout, "the run is closed: the next test is recorded"
     assert "recorded  nothing of test_shop.py::test_slow: it was cut short" in done.stdout
     assert [one.run.header.test for one in slow.snapshots] == ["test_shop.py::test_calm", "test_shop.py::test_warm"]
-    journal = re.search(r"agentreplay accept --recover (\S+\.jsonl)", done.stdout)[1]
-    assert slow.command("accept", "--recover", journal).returncode == 0
+    journal = re.search(r"agentreplay verify --recover (\S+\.jsonl)", done.stdout)[1]
+    assert slow.command("verify", "--recover", journal).returncode == 0
 
 
 def test_a_process_that_the_thread_ends_leaves_a_journal(slow):
     ended(slow.record("--timeout-method=thread", "-k", "slow", SLOW="60"), 1)
     assert "test_slow.snapshot.json" not in {file.name for file in slow.files}
     (journal,) = slow.root.glob(".pytest_agentreplay/journal/**/test_slow.*.jsonl")
-    recovered = ended(slow.command("accept", "--recover", journal))
+    recovered = ended(slow.command("verify", "--recover", journal))
     assert "5 calls" in recovered.stdout
 
 

@@ -51,8 +51,8 @@ def crashed(shop):
     project = shop(TESTS, "xdist.plugin")
     first = project.record("-n", "2", CRASH="exit")
     left = [snapshot.run.header.test for snapshot in project.snapshots]
-    journal = re.search(r"\S*test_crash\S*\.jsonl", project.command("accept", "--recover").stdout)[0]
-    recovered = project.command("accept", "--recover", journal)  # the next recording of the test would clear it away
+    journal = re.search(r"\S*test_crash\S*\.jsonl", project.command("verify", "--recover").stdout)[0]
+    recovered = project.command("verify", "--recover", journal)  # the next recording of the test would clear it away
     again = project.record("-n", "2", "--dist=loadgroup")
     return project, first, left, recovered, again
 
@@ -63,7 +63,7 @@ def test_a_worker_that_dies_takes_no_other_recording_with_it(crashed):
     assert set(left) == IDS - {"test_shop.py::test_crash"}
     assert first.stdout.count("test passed)   replays") == 5
     assert "incomplete: the worker process crashed in test_shop.py::test_crash" in first.stdout
-    assert "agentreplay accept --recover" in first.stdout
+    assert "agentreplay verify --recover" in first.stdout
     assert recovered.returncode == 0, recovered.stdout + recovered.stderr
     assert "5 calls" in recovered.stdout, recovered.stdout
 

@@ -64,14 +64,16 @@ def test_a_replay_gives_the_recorded_bytes_and_two_live_runs_differ(project, loc
 
 def test_two_temperatures_are_compared(clerk):
     done = passed(
-        clerk.command("compare", "--set", "temperature=0.8", "--set", "temperature=0", "--runs", "6", "test_clerk.py")
+        clerk.command(
+            "live", "compare", "--set", "temperature=0.8", "--set", "temperature=0", "--runs", "6", "test_clerk.py"
+        )
     )
     assert "no difference shown" in done.stdout
     assert len(re.findall(r"(?m)^  temperature=0\S* +6/6 ", done.stdout)) == 4, done.stdout
 
 
 def test_a_fork_serves_the_turns_before_and_asks_the_model_from_there_on(clerk):
-    done = passed(clerk.record("--replay-until=2"))
+    done = passed(clerk.record("--record-from=2"))
     assert "forked at turn 2 (calls served: 2, made: 1)" in done.stdout
     (pending,) = (clerk.root / ".pytest_agentreplay").rglob("*.snapshot.json")
     before, now = (models(codec.loads(file.read_bytes(), file="a").run) for file in (clerk.files[0], pending))

@@ -11,7 +11,7 @@ from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.cli import verbs as command_line
-from pytest_agentreplay.cli.verbs import HELP, load_verbs
+from pytest_agentreplay.cli.verbs import GROUPS, HELP, load_verbs, split_verb
 from pytest_agentreplay.intercept.registry import PATCHES
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.json_paths import show
@@ -87,13 +87,14 @@ def test_every_marker_keyword():
 
 def test_every_verb_with_its_arguments_in_the_groups_of_the_help():
     groups, shown = {}, {}
-    for group, verbs, _, _ in HELP:
-        groups[group or [*groups][-1]] = [*groups.get(group or [*groups][-1], []), *verbs.split()]
+    for group, verb, _, module in HELP:
+        verbs = [verb] if module else [name for name, _, _ in GROUPS if name.startswith(f"{verb} ")]
+        groups[group or [*groups][-1]] = [*groups.get(group or [*groups][-1], []), *verbs]
     for group, verbs in groups.items():
         here = {}
         for row in table("command-line.md", group.capitalize()):
-            verb, _, rest = code(row[0]).partition(" ")
-            here.setdefault(verb, set()).update(re.findall(r"--[a-z][a-z-]*", rest))
+            verb, rest = split_verb(code(row[0]).split())
+            here.setdefault(verb, set()).update(re.findall(r"--[a-z][a-z-]*", " ".join(rest)))
         assert list(here) == verbs, group
         shown |= here
     for verb, parser in load_verbs().items():

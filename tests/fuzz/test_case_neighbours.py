@@ -30,7 +30,7 @@ def docket(project):
 
 
 def fuzz(docket, *words, agent="fixed", code):
-    done = docket.project.command("fuzz", *words, AGENT=agent, MODEL_URL=NOBODY)
+    done = docket.project.command("check", "fuzz", *words, AGENT=agent, MODEL_URL=NOBODY)
     assert done.returncode == code, done.stdout + done.stderr
     assert "Traceback" not in done.stdout + done.stderr
     return " ".join((done.stdout + done.stderr).split())
@@ -69,7 +69,7 @@ def test_a_fix_that_holds_on_the_case_alone_fails(careless):
     said = " ".join(done.stdout.split())
     assert "not fixed on neighbours of the case: 12 neighbours, " in said
     assert "repeated effect: refund(" in said
-    assert "agentreplay fuzz cases/refund/case.yaml" in said
+    assert "agentreplay check fuzz cases/refund/case.yaml" in said
 
 
 def test_a_case_is_fuzzed_and_its_failure_is_kept_beside_it(careless):
@@ -79,7 +79,7 @@ def test_a_case_is_fuzzed_and_its_failure_is_kept_beside_it(careless):
     assert all('base: "../refund"' in each.read_text(encoding="utf-8") for each in kept)
     done = careless.pytest("-rx", agent="fixed")
     assert re.search(rf"\({len(kept)} reproduces?, 1 fixed by position\)", done.stdout), done.stdout
-    lint = careless.project.command("lint", "cases")
+    lint = careless.project.command("case", "lint", "cases")
     assert lint.returncode == 0, lint.stdout
     said = careless.replay(kept[0].parent, agent="fixed")
     assert said.returncode == 0, said.stdout + said.stderr
@@ -147,8 +147,8 @@ def test_a_neighbour_whose_base_is_gone_is_told(docket):
     for name, (_, message) in zip(names, gone, strict=True):
         assert message in told[name]
     write_beside(docket, "beside", base="test_shop.py::test_gone")
-    lint = docket.project.command("lint", "cases/beside")
+    lint = docket.project.command("case", "lint", "cases/beside")
     assert lint.returncode == 0  # the id of a test is not looked up
     write_beside(docket, "beside", base="../gone")
-    lint = docket.project.command("lint", "cases/beside")
+    lint = docket.project.command("case", "lint", "cases/beside")
     assert "base ../gone is no folder of a case" in " ".join(lint.stdout.split())

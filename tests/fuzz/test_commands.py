@@ -1,4 +1,4 @@
-"""`agentreplay fuzz` and `agentreplay vacuity` on tests: exit codes, what they refuse, an interrupt; and the flag of pytest."""
+"""`agentreplay check fuzz` and `agentreplay check assertions` on tests: exit codes, what they refuse, an interrupt; and the flag of pytest."""
 
 import json
 import re
@@ -80,9 +80,9 @@ def command(shop, *words, code):
 
 
 def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_and_its_case(shop):
-    said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "9", code=0)
+    said = command(shop, "check", "fuzz", "test_shop.py::test_answer", "--budget", "9", code=0)
     assert re.fullmatch(r"test_shop\.py::test_answer: (\d+) neighbours, \1 hold", said)
-    said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "4", "--dir", "kept", code=1)
+    said = command(shop, "check", "fuzz", "test_shop.py::test_settle", "--budget", "4", "--dir", "kept", code=1)
     assert 'repeated effect: refund(order="A-1") was called 2 times, recorded 1 (' in said
     (file,) = (shop.root / "kept").glob("*/case.yaml")
     text = file.read_text(encoding="utf-8")
@@ -91,7 +91,7 @@ def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_
     assert text.count("operator") == 1
     assert "expect: reproduces" in text
     file.write_text(text + "# mine\n", encoding="utf-8")
-    command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "4", "--dir", "kept", code=1)
+    command(shop, "check", "fuzz", "test_shop.py::test_settle", "--budget", "4", "--dir", "kept", code=1)
     assert file.read_text(encoding="utf-8").endswith("# mine\n")
     loaded = " ".join(shop.options)
     done = shop.run("kept", "-rp", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
@@ -124,14 +124,14 @@ def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_
     ],
 )
 def test_what_cannot_be_tried_is_refused_in_a_line(shop, words, code, message):
-    assert message in command(shop, "fuzz", *words, code=code)
+    assert message in command(shop, "check", "fuzz", *words, code=code)
 
 
 def test_a_test_that_fails_on_its_own_recording_comes_first(shop):
     shop.edit("test_shop.py", '== "Here you are"', '== "Here we are"')
     try:
-        for verb in ("fuzz", "vacuity"):
-            said = command(shop, verb, "test_shop.py::test_answer", code=125)
+        for verb in ("fuzz", "assertions"):
+            said = command(shop, "check", verb, "test_shop.py::test_answer", code=125)
             assert "it fails on its own recording, and that comes first: " in said
     finally:
         shop.edit("test_shop.py", '== "Here we are"', '== "Here you are"')
@@ -142,7 +142,7 @@ def test_the_users_invariants_are_functions_that_the_ini_file_names(shop):
     before = ini.read_text(encoding="utf-8")
     try:
         ini.write_text(before + "agentreplay_invariants =\n    checks:answered\n", encoding="utf-8")
-        said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "9", code=125)
+        said = command(shop, "check", "fuzz", "test_shop.py::test_answer", "--budget", "9", code=125)
         assert "that comes first: the answer is the recorded one" in said
     finally:
         ini.write_text(before, encoding="utf-8")
@@ -155,7 +155,7 @@ def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fau
     (shop.root / "damaged.py").write_text("def f(:\n", encoding="utf-8")
     try:
         ini.write_text(before + "agentreplay_invariants =\n    damaged:f\n", encoding="utf-8")
-        said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "3", code=125)
+        said = command(shop, "check", "fuzz", "test_shop.py::test_answer", "--budget", "3", code=125)
         assert f"pytest ran no neighbour of it: test_shop.py: {message}" in said
         done = shop.run("test_shop.py", "--agentreplay-fuzz=1", MODEL_URL=NOBODY)
         assert done.returncode == pytest.ExitCode.INTERRUPTED
@@ -167,20 +167,22 @@ def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fau
 
 
 def test_a_vacuous_test_is_told_from_one_that_looks_at_the_reply(shop):
-    said = command(shop, "vacuity", "test_shop.py::test_vacuous[A-2]", code=1)
+    said = command(shop, "check", "assertions", "test_shop.py::test_vacuous[A-2]", code=1)
     assert "turn 1 unnoticed other-answer, refusal, empty-answer" in said
     assert "VACUOUS: whatever the model replies, no assertion of it fails" in said
-    said = command(shop, "vacuity", "test_shop.py::test_answer", code=0)
+    said = command(shop, "check", "assertions", "test_shop.py::test_answer", code=0)
     assert "turn 1 noticed other-answer, refusal, empty-answer" in said
     assert "assertions notice each kind of reply, and depend on every turn" in said
-    said = command(shop, "vacuity", "test_shop.py::test_something", code=1)
+    said = command(shop, "check", "assertions", "test_shop.py::test_something", code=1)
     assert "turn 1 noticed empty-answer; unnoticed other-answer, refusal" in said
     assert "VACUOUS: only an empty answer is noticed; no assertion notices other-answer, refusal" in said
-    done = shop.command("vacuity", "test_shop.py::test_settle", "--json", MODEL_URL=NOBODY)
+    done = shop.command("check", "assertions", "test_shop.py::test_settle", "--json", MODEL_URL=NOBODY)
     data = json.loads(done.stdout)
     assert [row["turn"] for row in data["turns"]] == ["turn 1", "turn 2"]
     assert data["vacuous"] is True
-    assert "no reply of a model in it can be replaced" in command(shop, "vacuity", "test_shop.py::test_tool", code=5)
+    assert "no reply of a model in it can be replaced" in command(
+        shop, "check", "assertions", "test_shop.py::test_tool", code=5
+    )
 
 
 def test_the_flag_makes_items_which_xdist_shares_and_which_wait_for_the_test_itself(shop):
@@ -212,7 +214,7 @@ def test_the_flag_makes_items_which_xdist_shares_and_which_wait_for_the_test_its
 @pytest.mark.skipif(sys.platform == "win32", reason="an interrupt of the console reaches the whole group there")
 def test_an_interrupted_fuzz_keeps_what_it_has_found(shop, tmp_path):
     environ = shop.surroundings(MODEL_URL=NOBODY, TMPDIR=str(tmp_path), PYTEST_ADDOPTS=" ".join(shop.options))
-    words = ["fuzz", "test_shop.py::test_settle", "--budget", "9000", "--dir", "interrupted"]
+    words = ["check", "fuzz", "test_shop.py::test_settle", "--budget", "9000", "--dir", "interrupted"]
     process = subprocess.Popen(
         [sys.executable, "-m", "pytest_agentreplay", *words],
         cwd=shop.root,
@@ -237,7 +239,7 @@ def test_the_flags_of_the_project_end_no_session_and_its_cache_is_left_alone(sho
     before = ini.read_text(encoding="utf-8")
     ini.write_text(before + "addopts = -x --strict-markers\n", encoding="utf-8")
     try:
-        said = command(shop, "fuzz", "test_shop.py::test_settle", "--budget", "5", "--dir", "kept", code=1)
+        said = command(shop, "check", "fuzz", "test_shop.py::test_settle", "--budget", "5", "--dir", "kept", code=1)
         assert "test_shop.py::test_settle: 5 neighbours, " in said
         assert not (shop.root / ".pytest_cache").exists()
     finally:
@@ -245,5 +247,5 @@ def test_the_flags_of_the_project_end_no_session_and_its_cache_is_left_alone(sho
 
 
 def test_a_budget_of_time_ends_by_itself(shop):
-    said = command(shop, "fuzz", "test_shop.py::test_answer", "--budget", "3s", code=0)
+    said = command(shop, "check", "fuzz", "test_shop.py::test_answer", "--budget", "3s", code=0)
     assert " neighbours, " in said

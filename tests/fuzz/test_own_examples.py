@@ -40,5 +40,5 @@ def test_the_fixed_agents_hold_on_their_neighbours_and_no_case_is_vacuous(exampl
     assert done.returncode == 0, done.stdout
     assert "30 neighbours of fixes, 30 hold" in done.stdout
     for name in RUNNERS:
-        done = examples.command("vacuity", f"cases/{name}", MODEL_URL=NOBODY)
+        done = examples.command("check", "assertions", f"cases/{name}", MODEL_URL=NOBODY)
         assert done.returncode == 0, done.stdout + done.stderr

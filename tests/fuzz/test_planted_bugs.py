@@ -250,7 +250,7 @@ def programs(shared_project):
 
 def fuzz(project, name, *words):
     """The command on the test of a program: its exit code, and what it found."""
-    done = project.command("fuzz", f"test_shop.py::test_{name}", "--json", *words, MODEL_URL=NOBODY)
+    done = project.command("check", "fuzz", f"test_shop.py::test_{name}", "--json", *words, MODEL_URL=NOBODY)
     assert done.returncode in {0, 1}, done.stdout + done.stderr
     return done.returncode, json.loads(done.stdout)
 

@@ -104,7 +104,7 @@ def summaries_of(test: str, text: str) -> Iterator[SessionSummary]:
     )
     for verdict in get_args(RecordingVerdict):
         yield replace(shared, recording=replace(recording, verdict=verdict))
-    rows = dict.fromkeys(("drift", "changed", "vanished", "edited"), (text,))
+    rows = dict.fromkeys(("live", "drift", "changed", "vanished", "edited"), (text,))
     rows["unfrozen"] = (UnfrozenTool(text, text),)
     replay = ReplaySummary(**rows, expect=text, recurs=text, unheard={text: text}, clock=VirtualClockUse(text, 1))
     yield replace(shared, mode="replay", replay=replay)
@@ -128,16 +128,16 @@ def of_the_commands(run: Run) -> Iterator[tuple[str, str]]:
         for words in (
             ["show", one],
             *(["show", one, *words.split()] for words in ("--turn -1", "--turn -1 --raw", "--json")),
-            *([verb, *words, name] for verb in ("ls", "stats") for words in ([], ["--json"])),
+            *(["ls", *words.split(), name] for words in ("", "--json", "--totals", "--totals --json")),
             ["ls", "--plain", name],
             ["diff", one, two],
             ["diff", "--first", one, two],
             ["show", "--kit", one],
             ["verify", one, bad],
             ["replay", one],
-            ["fuzz", "--orders", one],
+            ["check", "fuzz", "--orders", one],
             ["mv", run.header.test.replace("\0", ""), "tests/test_x.py::test_y"],
-            ["accept", "--recover", one],
+            ["verify", "--recover", one],
             ["accept", one],
             ["show", Path(name) / (re.sub(r"[/\0\ud800-\udfff]", "", text)[:80] or "x")],
             ["diff", "--json", one, two],

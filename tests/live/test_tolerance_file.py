@@ -1,4 +1,4 @@
-"""The tolerances of a project's own file, the judges that they name, and `agentreplay lint` about both."""
+"""The tolerances of a project's own file, the judges that they name, and `agentreplay case lint` about both."""
 
 import sys
 
@@ -77,11 +77,11 @@ def test_judges_are_named_by_import_path_in_the_ini_file_alone(root, monkeypatch
 
 def test_lint_refuses_what_no_model_can_meet_and_reads_the_ini_file_and_the_file(root, capsys):
     write(root, GOOD)
-    assert (cli.main(["lint"]), capsys.readouterr().out) == (0, "no case, 4 tolerances: 0 errors\n")
+    assert (cli.main(["case", "lint"]), capsys.readouterr().out) == (0, "no case, 4 tolerances: 0 errors\n")
     write(root, "$.turns[*].text: exact\n")
-    assert cli.main(["lint"]) == 2
+    assert cli.main(["case", "lint"]) == 2
     assert f"{TOLERANCES}:1:1: $.turns[*].text = exact: a model does not write the same" in capsys.readouterr().err
     write(root, GOOD)
     (root / "pytest.ini").write_text("[pytest]\nagentreplay_tolerances = $.final = exact\n", "utf-8")
-    assert cli.main(["lint"]) == 2
+    assert cli.main(["case", "lint"]) == 2
     assert "pytest.ini: agentreplay_tolerances: $.final = exact" in capsys.readouterr().err

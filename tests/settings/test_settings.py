@@ -66,19 +66,18 @@ def test_who_wins():
 
 
 def test_a_fork_is_a_recording_from_a_turn_on():
-    fork = {"agentreplay_record": True, "agentreplay_replay_until": "-1"}
-    assert (made(**fork).mode, made(**fork).replay_until) == ("record", -1)
+    fork = {"agentreplay_record_from": "-1"}
+    assert (made(**fork).mode, made(**fork).record_from) == ("record", -1)
     assert "reads LIVE" in made(**fork, agentreplay_replay_tools="live").headline()
     for word in ("0", "", "last", "1.5", "--1"):
-        refused("--replay-until takes a turn", f"not {word!r}", **fork | {"agentreplay_replay_until": word})
-    for other in (
-        {},
-        {"agentreplay_replay": "model"},
-        {"agentreplay_replay": "live"},
-        {"agentreplay_record_missing": True},
-    ):
-        refused("--replay-until=3 ", "add --snapshot-record", agentreplay_replay_until="3", **other)
-    refused("--replay=live and --snapshot-record", agentreplay_replay="live", **fork)
+        refused("--record-from takes a turn", f"not {word!r}", **fork | {"agentreplay_record_from": word})
+    for flag, other in {
+        "--replay=model and --record-from": {"agentreplay_replay": "model"},
+        "--replay=live and --record-from": {"agentreplay_replay": "live"},
+        "--snapshot-record-missing and --record-from": {"agentreplay_record_missing": True},
+    }.items():
+        refused(flag, "ask for different things", **fork, **other)
+    assert made(**fork, agentreplay_record=True).record_from == -1
     refused("--replay-tools=checked", "the mode is record", agentreplay_replay_tools="checked", **fork)
 
 

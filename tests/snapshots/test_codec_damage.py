@@ -148,7 +148,7 @@ def test_the_run_of_a_case_is_restored_or_made_again_and_no_recording_writes_it(
     with pytest.raises(SnapshotUnreadable) as caught:
         bodies(codec.loads(text, file="cases/a b/run.snapshot.json").run)
     assert str(caught.value).endswith(
-        'restore it: git restore "cases/a b/run.snapshot.json", or make the case again with agentreplay scaffold'
+        'restore it: git restore "cases/a b/run.snapshot.json", or make the case again with agentreplay case new'
     )
 
 

@@ -347,7 +347,7 @@ def agree(wanted, there):
 def is_command(words):
     """Whether the command line of ours parses."""
     try:
-        return words[0] in verbs.MODULES and bool(parse_words(words))
+        return verbs.split_verb(words)[0] in verbs.MODULES and bool(parse_words(words))
     except SystemExit as left:
         return left.code == 0
 

@@ -214,7 +214,7 @@ def test_a_stopped_run_is_an_error_at_its_root():
 
 
 def test_the_verb_writes_once_and_over_nothing(project, capsys):
-    words = ["export", "cases/refund-claims-success", "--to", "promptfoo"]
+    words = ["case", "export", "cases/refund-claims-success", "--to", "promptfoo"]
     assert main(words) == 0
     assert "refund_claims_success.promptfoo.yaml: written" in capsys.readouterr().out
     assert main(words) == 0
@@ -239,7 +239,7 @@ EVALS, SAMPLES = "refund_claims_success.evals.jsonl", "refund_claims_success.reg
     [([], [EVALS, SAMPLES]), (["-o", "rows.jsonl"], [SAMPLES, "rows.jsonl"]), (["--out", "cases"], [])],
 )
 def test_the_verb_writes_where_it_is_told_to(project, out, there):
-    assert main(["export", "cases/refund-claims-success/case.yaml", "--to", "openai-evals", *out]) == 0
+    assert main(["case", "export", "cases/refund-claims-success/case.yaml", "--to", "openai-evals", *out]) == 0
     assert sorted(file.name for file in project.glob("*.jsonl")) == there
     assert len([*project.rglob("*.jsonl")]) == 2
 
@@ -247,5 +247,5 @@ def test_the_verb_writes_where_it_is_told_to(project, out, there):
 def test_a_cold_case_cannot_go_out(project, capsys):
     shutil.copytree(ROOT / "cases" / "booking-lost", project / "cases" / "booking-lost")
     (project / "cases" / "booking-lost" / "run.snapshot.json").unlink(missing_ok=True)
-    assert main(["export", "cases/booking-lost", "--to", "otlp"]) == 4
+    assert main(["case", "export", "cases/booking-lost", "--to", "otlp"]) == 4
     assert "is cold, and no run is kept beside it" in capsys.readouterr().err

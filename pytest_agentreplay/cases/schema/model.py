@@ -284,7 +284,7 @@ def model() -> type[BaseModel]:
         """One change of the run of the base."""
 
         model_config = checked
-        operator: word = Field(description="what is done, as agentreplay fuzz names it")
+        operator: word = Field(description="what is done, as agentreplay check fuzz names it")
         at: Annotated[int, Field(ge=1, le=1_000_000)] = maybe("the call that is changed, counted from 1")
         argument: Annotated[str, Field(max_length=500)] | int = maybe("of the operator")
 

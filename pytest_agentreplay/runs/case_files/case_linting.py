@@ -1,4 +1,4 @@
-"""What should have come off any file (`agentreplay scan`), and what else is wrong with a case (`agentreplay lint`).
+"""What should be redacted in any file (`agentreplay redact --dry-run`), and what is wrong with a case (`case lint`).
 
 Nothing is run, written or told of a value, no link is followed, nothing outside of what is named is opened.
 """

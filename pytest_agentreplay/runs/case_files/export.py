@@ -1,4 +1,4 @@
-"""`agentreplay export`: a case in the form of another tool."""
+"""`agentreplay case export`: a case in the form of another tool."""
 
 from __future__ import annotations
 

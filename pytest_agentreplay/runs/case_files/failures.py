@@ -1,10 +1,10 @@
 """The failures that are kept: what those that cannot be replayed lack, and by what signature each is told from others.
 
-`agentreplay stats --cold` counts cases. Events are alike when they show the same signature: the words of `observed`
+`agentreplay ls --cold` counts cases. Events are alike when they show the same signature: the words of `observed`
 with the tools and errors in them. A field is worth capturing when it is missing often, and worth more where no case of
 the same signature can be replayed.
 
-`agentreplay cluster` groups cases that are not fixed, and snapshots and pending runs of tests that failed. Their
+`agentreplay case cluster` groups cases that are not fixed, and snapshots and pending runs of tests that failed. Their
 signature comes from what looks wrong in the run (`check_inference`). Where no tool and no model call failed, a pending
 run is compared with the snapshot of its test, if that is of a run that passed.
 """

@@ -1,4 +1,4 @@
-"""`agentreplay scaffold`: the failing run that a test has just had, as a case of its own."""
+"""`agentreplay case new`: the failing run that a test has just had, as a case of its own."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ def unknown(root: Path, nodeid: str, recorded: list[str]) -> str:
     close = find_near(nodeid, recorded)
     if name and (in_file is None or nodeid.partition("[")[0] in in_file):
         record = f"no run of this test is kept; record it: pytest --snapshot-record {selecting(nodeid)}"
-        return record + (f"; or take one that is near: agentreplay scaffold {selecting(close[0])}" if close else "")
+        return record + (f"; or take one that is near: agentreplay case new {selecting(close[0])}" if close else "")
     if close:
-        return f"there is no such test; near are {', '.join(close)}: agentreplay scaffold {selecting(close[0])}"
+        return f"there is no such test; near are {', '.join(close)}: agentreplay case new {selecting(close[0])}"
     if in_file and (others := find_near(nodeid, in_file)):
         listed = ", ".join(others)
         return (

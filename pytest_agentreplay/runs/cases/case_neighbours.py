@@ -95,7 +95,7 @@ class CaseNeighbours:
     def draw(self, count: int, seed: int) -> list[Trial]:
         """Return drawn neighbours for a fix, with the project's invariants.
 
-        What a model may say wrong is left to `agentreplay fuzz`: a fix is of the agent, and few agents are proof
+        What a model may say wrong is left to `agentreplay check fuzz`: a fix is of the agent, and few agents are proof
         against every reply.
         """
         settings, words = self._evaluator.settings, self.case.input is not None
@@ -170,7 +170,9 @@ def verify_fix(evaluator: CaseEvaluator, case: Case, verdict: Verdict, count: in
     if not broken:
         return replace(verdict, headline=f"{verdict.headline}; {verified}")
     violation = broken[0].violations[0]
-    steps = (("keep the smallest of them as cases", f"agentreplay fuzz {quote_word(case.file)} --budget {count}"),)
+    steps = (
+        ("keep the smallest of them as cases", f"agentreplay check fuzz {quote_word(case.file)} --budget {count}"),
+    )
     return replace(
         verdict,
         outcome="failed",

@@ -61,7 +61,7 @@ class Row(NamedTuple):
 
 
 OPEN = "reproduces|own runner"
-LINT = ". Run agentreplay lint {file}"
+LINT = ". Run agentreplay case lint {file}"
 FIX = ". Set expect: fixed in {file}"
 COMPARE = ". Compare with agentreplay show {run}"
 WHETHER = "cannot tell whether the failure reproduces: {observed}"

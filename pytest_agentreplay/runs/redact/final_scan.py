@@ -80,7 +80,7 @@ def next_step(pending: str) -> str:
     """Return what to do about a refused write whose rest is kept."""
     return (
         "Pass the value as it appears to agentreplay.secret(...) and record again, or take the rest:\n"
-        f"agentreplay accept --recover --policy FILE {quote_word(pending)}"
+        f"agentreplay verify --recover --policy FILE {quote_word(pending)}"
     )
 
 

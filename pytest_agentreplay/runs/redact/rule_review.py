@@ -220,7 +220,7 @@ def review_snapshot(
     """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
     snapshot = codec.loads(data, file=format_path(file))
     if not snapshot.sealed:
-        how = f"agentreplay accept {quote_word(format_path(file))} --edited --reason WHY"
+        how = f"agentreplay verify {quote_word(format_path(file))} --accept-edit --reason WHY"
         raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=format_path(file))
     return snapshot, Review(snapshot.run, data, policy, environ)
 

@@ -150,10 +150,8 @@ def restate(text: str | bytes, test: str, *, file: str) -> str:
     data = parsing.to_bytes(text)
     snapshot = loads(data, file=file)
     if not snapshot.sealed:
-        message = (
-            f"was edited after it was recorded; if the edit is meant: agentreplay accept {file} --edited --reason WHY"
-        )
-        raise SnapshotEdited(message, file=file)
+        command = f"agentreplay verify {file} --accept-edit --reason WHY"
+        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {command}", file=file)
     from pytest_agentreplay.snapshots.codec import seal
 
     return seal.restate(parsing.parse_object(data, file), test, file)

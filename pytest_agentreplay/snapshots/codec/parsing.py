@@ -98,7 +98,7 @@ def parse_object(data: bytes, file: str) -> dict[str, Any]:
 def advise_restoring(file: str) -> str:
     """Return what to do about a damaged snapshot. That of a case is no test's, so no recording writes it."""
     if file.replace("\\", "/").rpartition("/")[2] == RUN_OF_CASE:
-        return f"restore it: git restore {quote_word(file)}, or make the case again with agentreplay scaffold"
+        return f"restore it: git restore {quote_word(file)}, or make the case again with agentreplay case new"
     return "restore the file from git, or record again with --snapshot-record"
 
 

@@ -298,7 +298,7 @@ class Journal:
                 pass
 
     def close(self, *, keep: bool) -> None:
-        """End it: kept for `agentreplay accept --recover`, or removed because the run is sealed or not wanted."""
+        """End it: kept for `agentreplay verify --recover`, or removed because the run is sealed or not wanted."""
         with self._lock:
             self._file.close(keep=keep)
 

@@ -56,7 +56,7 @@ def write_promptfoo(subject: Subject) -> Exported:
         ],
     }
     head = (
-        f"# Made of {subject.folder} by `agentreplay export --to promptfoo`.\n"
+        f"# Made of {subject.folder} by `agentreplay case export --to promptfoo`.\n"
         "# provider.py is yours: it runs the agent on the input, and sends its spans (GenAI conventions).\n"
     )
     return Exported(((f"{subject.name}.promptfoo.yaml", head + "\n".join(block(document)) + "\n"),), tuple(losses))

@@ -22,7 +22,7 @@ MARK = '@pytest.mark.xfail(strict=True, raises=AssertionError, reason="the froze
 BOUNDED = frozenset({"turns", "tokens", "cost", "duration"})
 HEAD = '''"""{title}
 
-Made of {folder} by `agentreplay export --to pytest`; yours to change.
+Made of {folder} by `agentreplay case export --to pytest`; yours to change.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""`agentreplay compare` against a model whose quality depends on its name and its prompt."""
+"""`agentreplay live compare` against a model whose quality depends on its name and its prompt."""
 
 import csv
 import json
@@ -89,7 +89,7 @@ def shop(shared_project):
 def compared(project, code, *words):
     """What a comparison printed as data, and the names of the models that were asked."""
     before = project.server.hits
-    done = project.command("compare", *words, "--json", "test_shop.py")
+    done = project.command("live", "compare", *words, "--json", "test_shop.py")
     assert done.returncode == code, done.stdout + done.stderr
     sent = [request.json["model"] for request in project.server.requests[before:]]
     assert project.ledger == project.ran, "a tool ran"
@@ -133,7 +133,7 @@ def test_settings_that_differ_in_two_things_are_marked_and_few_runs_prove_nothin
     note = "model=m-cheap + temperature=0 differs from model=m-good in 2 things: model, temperature"
     assert data["notes"] == [f"{note}; which of them counts is not shown"]
     assert totals(data)["model=m-cheap + temperature=0"]["verdict"] == "inconclusive"
-    done = shop.command("compare", "--set=model=m-good", "--set=model=m-cheap", "--runs=1", "test_shop.py")
+    done = shop.command("live", "compare", "--set=model=m-good", "--set=model=m-cheap", "--runs=1", "test_shop.py")
     assert done.returncode == 3
     assert all(len(line) <= 80 for line in done.stdout.splitlines())
     assert re.search(r"all tests\n  model=m-good +2/2", done.stdout)
@@ -148,7 +148,7 @@ def test_a_budget_is_shared_and_never_exceeded(shop):
 
 
 def test_what_cannot_be_compared(shop):
-    nothing = shop.command("compare", "--set=model=m-2", "test_shop.py::test_without_a_snapshot")
+    nothing = shop.command("live", "compare", "--set=model=m-2", "test_shop.py::test_without_a_snapshot")
     assert (nothing.returncode, nothing.stdout) == (5, "")
     assert "there is nothing to compare" in nothing.stderr
     for words, why in (
@@ -159,7 +159,7 @@ def test_what_cannot_be_compared(shop):
         (["--set=model=m-2", "--budget=calls=none", "."], "--budget: 'calls=none'"),
         (["."], "the following arguments are required: --set"),
     ):
-        done = shop.command("compare", *words)
+        done = shop.command("live", "compare", *words)
         assert done.returncode == 2, done.stdout + done.stderr
         assert why in done.stderr
         assert "Traceback" not in done.stderr

@@ -1,4 +1,4 @@
-"""`agentreplay lineup NODEID`: one planted fault in each layer, and the layer that is named; what it ran and cost."""
+"""`agentreplay live lineup NODEID`: one planted fault in each layer, and the layer that is named; what it ran and cost."""
 
 import json
 import re
@@ -228,7 +228,7 @@ def test_a_budget_that_is_spent_leaves_cells_undecided(shop):
 def test_the_command_says_what_it_ran_what_it_cost_and_what_to_type(shop):
     """A row for each cell as soon as it was run, then the answer."""
     set_world(shop, model=True)
-    words = ("lineup", "test_shop.py::test_it[world]", "--runs", "1", "--budget", "calls=4 usd=1.5")
+    words = ("live", "lineup", "test_shop.py::test_it[world]", "--runs", "1", "--budget", "calls=4 usd=1.5")
     done = shop.command(
         *words, PYTEST_ADDOPTS=" ".join([*shop.options, "-o", "'agentreplay_prices=m-1 = 1 in, 2 out'"])
     )
@@ -260,7 +260,7 @@ def test_the_command_says_what_it_ran_what_it_cost_and_what_to_type(shop):
 )
 def test_what_cannot_be_lined_up_is_said(shop, words, code, message):
     """With the exit codes of the other commands."""
-    done = shop.command("lineup", *words)
+    done = shop.command("live", "lineup", *words)
     assert (done.returncode, message in done.stderr, done.stdout) == (code, True, ""), done.stdout + done.stderr
 
 
@@ -272,7 +272,7 @@ def test_a_case_is_lined_up_by_the_test_of_its_run_and_the_answer_is_data_too(sh
     snapshot = next(shop.root.rglob("*same*.snapshot.json"))
     (case / "run.snapshot.json").write_bytes(snapshot.read_bytes())
     with edited(shop, "agent.py", "FACTOR = 1", "FACTOR = 2"):
-        done = shop.command("lineup", "cases/kept", "--json")
+        done = shop.command("live", "lineup", "cases/kept", "--json")
     shutil.rmtree(shop.root / "cases")
     data = json.loads(done.stdout)
     assert (done.returncode, data["outcome"], data["guilty"]) == (1, "drifted", [["loop code"]])

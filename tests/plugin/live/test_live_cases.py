@@ -70,7 +70,7 @@ def test_each_run_of_a_case_is_an_item_and_stands_in_the_history(shop):
     assert first["tokens"]["input"] > 0
     assert (first["passed"], first["drifts"], first["stopped"], second["run"]) == (True, [], "", 2)
     assert f"same         {'':11} {'2/2':>7}" in done.stdout
-    shown = shop.project.command("drift", "--test", CASE, "--json")
+    shown = shop.project.command("live", "drift", "--test", CASE, "--json")
     [row] = json.loads(shown.stdout)["rows"]
     assert (row["runs"], row["passes"]) == (2, 2)
 
@@ -117,7 +117,7 @@ def test_on_ci_a_case_needs_permission_and_budget(shop):
 
 
 def test_models_are_compared_by_a_case(shop):
-    words = ("compare", "--set=model=m-1", "--set=model=m-bad", "--runs=6", "--json", "cases")
+    words = ("live", "compare", "--set=model=m-1", "--set=model=m-bad", "--runs=6", "--json", "cases")
     done = shop.project.command(*words, AGENT="fixed")
     assert done.returncode == 1, done.stdout + done.stderr
     rows = {(row["test"], row["setting"]): row for row in json.loads(done.stdout)["rows"]}

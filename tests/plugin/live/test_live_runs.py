@@ -403,7 +403,7 @@ def test_another_served_model_is_a_line_of_a_run_that_is_the_same_and_a_place_of
     done, _ = live(shop, "--replay=live", "-k", "fingerprint")
     passed(done)
     assert f"live  {line}" in done.stdout.splitlines()
-    assert line in shop.command("drift").stdout
+    assert line in shop.command("live", "drift").stdout
     done, _ = live(shop, "--replay=live", "-k", "fingerprint", "-o", "agentreplay_tolerances=$.turns[*].model = exact")
     assert '[AR-DRIFT] the model drifted: $.turns[0].model "m-1-fp-1" -> "m-1-fp-2"' in flat(done)
 

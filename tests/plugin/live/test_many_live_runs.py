@@ -207,10 +207,10 @@ def test_the_runs_of_a_killed_session_are_in_the_history_once_and_those_of_a_run
     with closing(Appending(ledger.with_name("other"))) as running:
         ledger.with_name("running").unlink()
         running.path.rename(ledger.with_name("running"))
-        shop.command("drift")
+        shop.command("live", "drift")
         assert ledger.exists(), "its session runs"
     for _ in range(2):
-        shop.command("drift") if reader == "drift" else verify(shop, "--replay-runs=1")
+        shop.command("live", "drift") if reader == "drift" else verify(shop, "--replay-runs=1")
     runs = [result for result in history(shop)[0] if result["session"] == ledger.parent.name]
     assert [(run["cell"], run["run"]) for run in runs] == [("FF", 1), ("LF", 1), ("LF", 2)]
 

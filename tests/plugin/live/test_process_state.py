@@ -121,14 +121,14 @@ def test_state_outside_of_the_process_is_not_judged_and_nothing_is_asked(project
     assert count_calls(project) == 0
 
 
-def test_fuzz_vacuity_and_lineup_blame_nobody_for_it(project):
+def test_fuzz_assertions_and_lineup_blame_nobody_for_it(project):
     furnish(project, CACHE)
     for words, verdict in {
-        ("fuzz", "--budget", "2"): "2 neighbours, 2 hold",
-        ("vacuity",): "VACUOUS",
-        ("lineup", "--runs", "1"): "no layer is guilty",
+        ("check", "fuzz", "--budget", "2"): "2 neighbours, 2 hold",
+        ("check", "assertions"): "VACUOUS",
+        ("live", "lineup", "--runs", "1"): "no layer is guilty",
     }.items():
-        done = project.command(words[0], "test_shop.py::test_refund", *words[1:])
+        done = project.command(*words[:2], "test_shop.py::test_refund", *words[2:])
         assert LINE in flat(done), done.stdout + done.stderr
         assert verdict in flat(done)
 

@@ -171,7 +171,7 @@ def test_a_changed_prompt_is_the_first_divergent_turn(project):
 def test_a_fork_serves_every_message_and_asks_the_model_for_the_last_turn(project):
     asked, ledger = project.server.hits, project.ledger
     with edited(project, "agent.py", "Be brief.", "Be short."):
-        done = passed(project.record("-k", "order_status", "--replay-until=-1", COLUMNS="250"))
+        done = passed(project.record("-k", "order_status", "--record-from=-1", COLUMNS="250"))
     assert done.stdout.count("forked at turn 3 (") == project.server.hits - asked == 3
     assert project.ledger == ledger
 

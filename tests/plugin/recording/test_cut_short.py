@@ -129,12 +129,12 @@ def test_a_process_that_goes_away_leaves_the_old_snapshot_and_a_journal_that_can
     ((run, torn),) = journals(shop)
     assert (len(run.exchanges), torn) == (calls, 0)
     assert all(x.outcome is not None for x in run.exchanges[:-1])
-    listed = passed(shop.command("accept", "--recover")).stdout
+    listed = passed(shop.command("verify", "--recover")).stdout
     assert f"test_shop.py::test_refund, {calls} call" in listed
-    recovered = passed(shop.command(*re.search(r"agentreplay (accept --recover \S+)", listed)[1].split()))
+    recovered = passed(shop.command(*re.search(r"agentreplay (verify --recover \S+)", listed)[1].split()))
     assert shop.home.read_bytes() == shop.old, "never promoted by itself"
     assert journals(shop) == [], "what it held is pending now"
-    assert shop.command("accept", "--recover").returncode == 5
+    assert shop.command("verify", "--recover").returncode == 5
     passed(shop.command(*re.search(r"agentreplay (accept \S+)", recovered.stdout)[1].split()))
     header = shop.snapshots[0].run.header
     assert header.outcome == {"status": "interrupted"}
@@ -167,7 +167,7 @@ def test_ctrl_c_keeps_the_old_snapshot_and_tells_of_the_journal(shop, fault, cal
     assert "the way to the world is open again" in done.stdout
     assert "recorded  nothing of test_shop.py::test_refund: it was cut short" in done.stdout
     if calls:
-        assert re.search(r"to keep what it saw: +agentreplay accept --recover \S+jsonl", done.stdout)
+        assert re.search(r"to keep what it saw: +agentreplay verify --recover \S+jsonl", done.stdout)
         assert [(len(run.exchanges), torn) for run, torn in journals(shop)] == [(calls, 0)]
 
 
@@ -216,5 +216,5 @@ def test_a_full_disk_leaves_the_old_snapshot_and_a_journal_that_can_be_read(shop
         assert shop.server.hits == hits, "said before the model was asked"
     if left > 1:
         (file,) = shop.root.rglob("*.jsonl")
-        assert f"agentreplay accept --recover {file.relative_to(shop.root)}" in done.stdout
-        assert f"{left - 1} call" in shop.command("accept", "--recover").stdout
+        assert f"agentreplay verify --recover {file.relative_to(shop.root)}" in done.stdout
+        assert f"{left - 1} call" in shop.command("verify", "--recover").stdout

@@ -1,4 +1,4 @@
-"""`--snapshot-record --replay-until=TURN`: recorded turns before TURN, the real model from there on, a pending run."""
+"""`--record-from=TURN`: recorded turns before TURN, the real model from there on, a pending run."""
 
 import json
 
@@ -18,7 +18,7 @@ from tests.support.small_projects import edited, furnished, passed, recorded, su
 def forked(project, *words, **environ):
     """Fork, and return the finished process with how many model calls it made and which tools ran."""
     before, ran = project.server.hits, len(project.ledger)
-    done = project.record(*words, COLUMNS="250", **environ)
+    done = project.run(*words, COLUMNS="250", **environ)
     return done, project.server.hits - before, project.ledger[ran:]
 
 
@@ -40,7 +40,7 @@ def test_a_word_of_the_prompt_costs_the_last_model_call_alone(project, turn):
     recorded(project)
     (before,) = project.snapshots
     project.edit("agent.py", "Be brief.", "Be short.")
-    done, asked, ran = forked(project, f"--replay-until={turn}")
+    done, asked, ran = forked(project, f"--record-from={turn}")
     passed(done)
     assert (asked, ran) == (1, [])
     assert f"model LIVE from turn {turn} on, else frozen" in done.stdout
@@ -157,7 +157,7 @@ def crew(shared_project):
 def test_a_fork_of_streams_in_tasks_and_threads_replays(crew, turn, word, asks):
     before = [file.read_bytes() for file in crew.files]
     with edited(crew, "crew.py", word, f"Please {word.lower()}"):
-        done, asked, ran = forked(crew, f"--replay-until={turn}")
+        done, asked, ran = forked(crew, f"--record-from={turn}")
         passed(done)
         assert (asked, ran) == (asks, []), done.stdout
         assert [file.read_bytes() for file in crew.files] == before
@@ -204,7 +204,7 @@ LOOK_UP, REFUND = Ask("lookup_order", {"order_id": "B-18"}), Ask("refund", {"ord
 def test_a_tool_call_that_is_not_recorded(shop, then, words, ran, code):
     of_shop.then = then
     try:
-        done, _, tools = forked(shop, "--replay-until=2", *words)
+        done, _, tools = forked(shop, "--record-from=2", *words)
     finally:
         of_shop.then = None
     assert tools == ran
@@ -233,13 +233,13 @@ def test_new(agentreplay):
 def test_a_turn_that_a_test_does_not_have_asks_nothing(project):
     project.furnish(TWO)
     recorded(project, "-k", "not new")
-    done, asked, _ = forked(project, "--replay-until=3")
+    done, asked, _ = forked(project, "--record-from=3")
     assert asked == 1
     assert "forked at turn 3" in done.stdout
     told = summary(done)
     assert told["new"].startswith("[AR-NEW] no snapshot is recorded for this test")
     why = "test_shop.py::test_short has no such turn in its recording: it has 1, so give 1 to 1, or -1 to -1"
-    assert told["short"] == f"Failed: --replay-until=3: {why}"
+    assert told["short"] == f"Failed: --record-from=3: {why}"
 
 
 SHARED = """
@@ -266,7 +266,7 @@ def test_what_a_child_asked_is_served_and_a_shared_fixture_is_replayed(project, 
     files = {file: file.read_bytes() for file in project.files}
     assert len(files) == 2
     project.edit("agent.py", "Be brief.", "Be short.")
-    done, asked, _ = forked(project, f"--replay-until={turn}")
+    done, asked, _ = forked(project, f"--record-from={turn}")
     passed(done)
     assert asked == asks
     assert {file: file.read_bytes() for file in project.files} == files
@@ -288,5 +288,5 @@ def test_each_lane_is_cut_at_its_own_turn_and_what_follows_from_that_goes_too():
     assert numbered(-1) == [("main", 1)]
     assert len(numbered(1)) == len(numbered(-5)) == 5
     for until in (3, -6):
-        with pytest.raises(SettingsError, match=f"--replay-until={until}: .* it has 2, so give 1 to 2, or -1 to -5"):
+        with pytest.raises(SettingsError, match=f"--record-from={until}: .* it has 2, so give 1 to 2, or -1 to -5"):
             list_turns_from(run, READER, until)

@@ -240,8 +240,8 @@ def test_a_run_that_was_cut_short_or_killed_tells_none(made):
     stopped = made.record(*made.words, WAY="interrupt")
     assert stopped.returncode == 2
     assert any(name.endswith(".jsonl") for name in searched(made, stopped))
-    listed = made.command("accept", "--recover")
-    taken = passed(made.command(*re.search(r"agentreplay (accept --recover \S+)", listed.stdout)[1].split()))
+    listed = made.command("verify", "--recover")
+    taken = passed(made.command(*re.search(r"agentreplay (verify --recover \S+)", listed.stdout)[1].split()))
     searched(made, listed, taken)
     made.record(*made.words, WAY="killed")
     journals = [*made.root.rglob("*.jsonl")]

@@ -97,7 +97,7 @@ def test_what_leaked_is_cut_out_and_the_rest_is_kept(refused):
     assert "key in the request of call 1" in text
     assert PIN not in text + refused.done.stderr
     assert refused.files == []
-    assert f"agentreplay accept --recover --policy FILE {refused.pending.relative_to(refused.root).as_posix()}" in text
+    assert f"agentreplay verify --recover --policy FILE {refused.pending.relative_to(refused.root).as_posix()}" in text
     run = codec.loads(refused.kept, file="pending").run
     assert run.header.kit["cut"] == ["key in the request of call 1"]
     assert run.exchanges[0].call.name == "[[redacted:opaque:1]]"
@@ -109,14 +109,14 @@ def test_what_leaked_is_cut_out_and_the_rest_is_kept(refused):
 def test_it_is_not_accepted_as_if_it_were_whole_and_a_policy_file_finishes_it(refused):
     done = refused.command("accept", refused.pending)
     assert done.returncode == 2
-    assert "agentreplay accept --recover --policy FILE" in done.stderr
+    assert "agentreplay verify --recover --policy FILE" in done.stderr
     assert refused.pending.exists()
-    listed = refused.command("accept", "--recover").stdout
+    listed = refused.command("verify", "--recover").stdout
     assert (
-        f"agentreplay accept --recover --policy FILE {refused.pending.relative_to(refused.root).as_posix()}" in listed
+        f"agentreplay verify --recover --policy FILE {refused.pending.relative_to(refused.root).as_posix()}" in listed
     )
     (refused.root / "mine.yaml").write_text(POLICY, encoding="utf-8")
-    done = passed(refused.command("accept", "--recover", "--policy", "mine.yaml"))
+    done = passed(refused.command("verify", "--recover", "--policy", "mine.yaml"))
     written = "written for test_shop.py::test_shop; a placeholder stands for key in the request of call 1"
     assert written in " ".join((done.stdout + done.stderr).split())
     (snapshot,) = refused.snapshots

@@ -79,7 +79,7 @@ def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_
         assert "[AR-UNREADABLE]" in done.stdout
         told = flat(done).replace("snapshot cannot be used: ", f"{name}: ")
         assert f"{name}: exchange 5 was edited after it was recorded" in told
-        assert f"agentreplay accept {name} --edited --reason WHY" in told
+        assert f"agentreplay verify {name} --accept-edit --reason WHY" in told
     passed(unlocked.command(*command.split()))
     assert "edited" not in passed(unlocked.run(CI="1")).stdout
     assert [revision["reason"] for file in unlocked.snapshots for revision in file.revisions] == ["WHY"]

@@ -100,8 +100,8 @@ def test_leaving_the_debugger_while_recording_keeps_a_journal_and_no_snapshot(pr
     assert not project.files
     assert "it was cut short" in done.stdout
     (journal,) = journals(project)
-    assert "agentreplay accept --recover" in done.stdout
-    passed(project.command("accept", "--recover", journal))
+    assert "agentreplay verify --recover" in done.stdout
+    passed(project.command("verify", "--recover", journal))
 
 
 def test_leaving_the_debugger_in_a_replay_leaves_everything_closed(recorded):

@@ -78,7 +78,7 @@ def test_a_changed_prompt_is_accepted_in_another_environment(environments):
 
 
 def test_the_rules_are_shown(environments):
-    done = environments.command("audit", "--rules")
+    done = environments.command("check", "audit", "--rules")
     for words in (
         "equal  http             host   127.0.0.*",
         "equal  http             path   /v1/projects/*/locations/*",
@@ -91,7 +91,7 @@ def test_the_rules_are_shown(environments):
 def test_a_line_that_is_invalid_stops_pytest_and_the_command_and_is_named(environments):
     line = "$.model ~ ["
     with edited(environments, "pytest.ini", "agentreplay_ignore =", f"agentreplay_ignore =\n    {line}  # why"):
-        done, command = environments.run(), environments.command("audit", "--rules")
+        done, command = environments.run(), environments.command("check", "audit", "--rules")
     assert done.returncode == 4
     assert command.returncode != 0
     for text in (done.stdout + done.stderr, command.stdout + command.stderr):

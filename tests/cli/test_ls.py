@@ -1,4 +1,4 @@
-"""`agentreplay ls` and `stats`: what a project has recorded, in terminals of any width, and in a broken or empty project."""
+"""`agentreplay ls`: what a project has recorded, in terminals of any width, and in a broken or empty project."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def shop(root, monkeypatch):
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("verb", ["ls", "stats"])
-def test_it_is_readable_in_any_terminal(typed, shop, monkeypatch, verb, width):
+@pytest.mark.parametrize("what", ["list", "totals"])
+def test_it_is_readable_in_any_terminal(typed, shop, monkeypatch, what, width):
     monkeypatch.setenv("COLUMNS", str(width))
-    shown = typed(verb)
+    shown = typed("ls", *["--totals"] * (what == "totals"))
     assert (shown.code, shown.err) == (SAME, "")
     assert max(cell_len(line) for line in shown.out.splitlines() if "__agent_snapshots__" not in line) <= width
-    as_kept(f"{verb}.{width}.txt", shown.out)
+    as_kept(f"{what}.{width}.txt", shown.out)
 
 
 def test_plain_is_an_entry_a_line_in_words(typed, shop):
@@ -78,7 +78,7 @@ def test_paths_choose_and_json_has_every_fact(typed, shop):
     assert data["totals"] | {"bytes": 0} == {
         "snapshot": 0, "pending": 0, "run": 0, "case": 2, "unreadable": 0, "turns": 3, "calls": 5, "bytes": 0, "tokens": 36,
     }  # fmt: skip
-    stats = json.loads(typed("stats", "--json").out)
+    stats = json.loads(typed("ls", "--totals", "--json").out)
     assert [row["model"] for row in stats["by_model"] if row["cost"] is None] == ["m-1"]
     assert (stats["totals"]["cost"], stats["totals"]["seconds"]) == (None, 14.0)
     pending = f".pytest_agentreplay/pending/{FOLDER}/b.snapshot.json"
@@ -94,18 +94,18 @@ def test_a_file_that_cannot_be_read_is_a_row_with_the_reason_and_the_rest_is_lis
     assert "not JSON any more" in row
     assert "test_b" in shown.out
     assert shown.out.endswith("; 1 cannot be read\n")
-    stats = typed("stats")
+    stats = typed("ls", "--totals")
     assert (stats.code, "bad.snapshot.json: " in stats.err, "m-1" in stats.out) == (DAMAGED, True, True)
 
 
-@pytest.mark.parametrize("verb", ["ls", "stats"])
+@pytest.mark.parametrize("verb", [("ls",), ("ls", "--totals")])
 def test_an_empty_project_says_what_to_type_and_a_path_that_is_not_there_is_usage(typed, root, verb):
-    shown = typed(verb)
+    shown = typed(*verb)
     assert (shown.code, shown.out) == (NOTHING, "")
     assert shown.err.endswith("to record its tests: pytest --snapshot-record\n")
-    data = typed(verb, "--json")
+    data = typed(*verb, "--json")
     assert (data.code, data.err, json.loads(data.out)["totals"]["calls"]) == (NOTHING, shown.err, 0)
-    for words in ([verb, "gone"], [verb, "gone", "--json"]):
+    for words in ([*verb, "gone"], [*verb, "gone", "--json"]):
         assert typed(*words) == (USAGE, "", "agentreplay: there is no gone\n")
 
 
@@ -124,9 +124,9 @@ def test_show_takes_the_names_that_ls_prints(typed, shop):
 
 
 def test_cold_is_about_cases_that_cannot_be_replayed(typed, shop):
-    shown = typed("stats", "--cold")
+    shown = typed("ls", "--cold")
     assert (shown.code, shown.out.splitlines()[0]) == (SAME, "1 of 2 cases cannot be replayed")
-    assert json.loads(typed("stats", "--cold", "--by", "tool", "--json").out)["by"]
+    assert json.loads(typed("ls", "--cold", "--by", "tool", "--json").out)["by"]
 
 
 def test_a_thousand_snapshots_take_seconds(typed, root, monkeypatch):
@@ -139,5 +139,5 @@ def test_a_thousand_snapshots_take_seconds(typed, root, monkeypatch):
     monkeypatch.setattr(inventory.projects, "values_of", lambda *words: opened.append("ini") or configured(*words))
     assert typed("ls").code == SAME
     assert (opened.count("file"), opened.count("ini") <= 3) == (50, True)
-    lines = typed("stats").out.splitlines()
+    lines = typed("ls", "--totals").out.splitlines()
     assert (lines[-5], lines[-1]) == ("50 files with the same calls and replies:", "  and 47 more")

@@ -1,4 +1,4 @@
-"""`agentreplay scan PATH...`: what the rules find in any file; by file, place and category, never the value."""
+"""`agentreplay redact --dry-run PATH...`: what the rules find in any file; by file, place and category, never the value."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def scan(typed):
     """Gives the exit code, what was found as (file, place, category), and what was skipped."""
 
     def run(*words):
-        said = typed("scan", *words, "--json")
+        said = typed("redact", "--dry-run", *words, "--json")
         assert CUSTOMER not in said.out + said.err
         told = json.loads(said.out)
         return said.code, [(row["file"], row["place"], row["category"]) for row in told["found"]], told["skipped"]
@@ -57,13 +57,13 @@ def test_what_is_found_is_told_by_its_place(data, scan, kind):
 
 def test_it_is_told_as_people_read_it_secrets_of_the_environment_too(data, typed, monkeypatch):
     (data / "a.log").write_text(f"x\n{CUSTOMER}", encoding="utf-8")
-    assert typed("scan", "data")[:2] == (FOUND, "data/a.log:2:1: customer\n1 found in 1 file\n")
+    assert typed("redact", "--dry-run", "data")[:2] == (FOUND, "data/a.log:2:1: customer\n1 found in 1 file\n")
     (data / "a.log").rename(data / "a\x1b[31m.txt")
-    assert "\x1b" not in typed("scan", "data").out
+    assert "\x1b" not in typed("redact", "--dry-run", "data").out
     value = "pepper-and-salt-77"
     monkeypatch.setenv("SHOP_PASSWORD", value)
     (data / "b.txt").write_text(f"it is {value}", encoding="utf-8")
-    told = typed("scan", "data/b.txt")
+    told = typed("redact", "--dry-run", "data/b.txt")
     assert (told.code, "data/b.txt:1:7:" in told.out, value in told.out) == (FOUND, True, False)
 
 
@@ -74,7 +74,7 @@ def test_a_policy_beside_the_projects_own_and_one_that_cannot_be_read(data, scan
     found = scan("data", "--policy", "more.yaml")[1]
     assert [category for _, _, category in found] == ["customer", "order"]
     (data.parent / "agentreplay-policy.yaml").write_text("pii: true", encoding="utf-8")
-    told = typed("scan", "data")
+    told = typed("redact", "--dry-run", "data")
     assert (told.code, "agentreplay-policy.yaml:1:1" in told.err) == (USAGE, True)
 
 
@@ -100,4 +100,4 @@ def test_where_there_is_nothing_to_scan_a_pipe_does_not_hang(data, typed):
     if hasattr(os, "mkfifo"):
         os.mkfifo(data / "pipe")
     for name in ("data", "missing.txt"):
-        assert typed("scan", name).code == NOTHING
+        assert typed("redact", "--dry-run", name).code == NOTHING
