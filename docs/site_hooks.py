@@ -26,7 +26,7 @@ FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
 API = re.compile(r"^<!-- api: (\S+) -->$", re.MULTILINE)
 LANGUAGES = {".jsonl": "json", ".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
-NOT_SEARCHED = ("decisions/", "project/CHANGELOG", "project/cases/")
+NOT_SEARCHED = ("decisions", "project/CHANGELOG", "project/cases/")
 """Pages that say how things came to be: somebody who searches wants how things are, and first of all what to do."""
 
 pages: dict[str, str] = {}
