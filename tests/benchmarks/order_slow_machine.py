@@ -2,7 +2,7 @@
 
 `python tests/benchmarks/order_slow_machine.py [PROGRAMS] [REPLAYS]` records random programs of each family once at full
 speed, and replays each of them beside busy processes, then in a process that is stopped three quarters of the time.
-Programs that poll are recorded and replayed on the virtual clock, as `docs/how-to/polling-and-retries.md` says.
+Programs that poll are recorded and replayed on the virtual clock, as `docs/how-to/time-and-randomness.md` says.
 """
 
 from __future__ import annotations
