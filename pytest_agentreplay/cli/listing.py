@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.backends.budget import UNPRICED
 from pytest_agentreplay.cli.casework import CASES
 from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn
+from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
-from pytest_agentreplay.snapshots.kit import format_size, plural
+from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 

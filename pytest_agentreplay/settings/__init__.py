@@ -17,7 +17,7 @@ from pytest_agentreplay.settings.parsers import (
     REDACT,
     REPLAY_TOOLS,
     SANDBOXES,
-    UNUSED,
+    checks_of,
     ci_of,
     directory,
     live_by_word,
@@ -280,8 +280,6 @@ def resolve(
     missing = record_missing_of(options, on_ci=on_ci, allowed="record" in allowed_on_ci)
     lives = "record" if missing else mode
     adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and "record" not in allowed_on_ci)
-    unused = str(table["agentreplay_unused"]).strip()
-    refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
     until = until_of(options.get("agentreplay_record_from"))
@@ -317,6 +315,7 @@ def resolve(
             read[FIELDS.get(setting, setting)] = parse(value, where + key)
         elif parse_group := GROUPS.get(setting):
             read |= parse_group(value, where + key)
+    read |= checks_of(options.get("agentreplay_checks") or (), "--agentreplay-checks")
     return Settings(
         mode=mode,
         model=model,
@@ -328,7 +327,6 @@ def resolve(
         timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
         changes=changes,
-        prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
         sandbox=sandbox,
         on_ci=on_ci,
         places=bool(table["agentreplay_places"]),
@@ -336,7 +334,6 @@ def resolve(
         record_missing=missing,
         converts=is_converting(options),
         record_from=until,
-        unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
         fuzz=fuzz_of(options, lives),

@@ -322,7 +322,7 @@ LESS = ("    while True:", "    if question:\n        return 'refund'\n    while
         ("agent.py", MORE, "[AR-EXTRA]"),
         ("agent.py", LESS, "[AR-MISSING]"),
         ("test_shop.py", ('"refund" in', '"never" in'), "accepted  nothing"),
-        (SNAPSHOT, ("Here is your refund", "Here, a refund"), "agentreplay accept"),
+        (SNAPSHOT, ("Here is your refund", "Here, a refund"), "agentreplay verify"),
     ],
     ids=["a call more", "a call less", "a test that fails", "an edited snapshot"],
 )
