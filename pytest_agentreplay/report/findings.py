@@ -132,7 +132,7 @@ def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> F
 
 
 def format_place(divergence: Divergence) -> str:
-    """Return where two runs part, as people count.
+    """Return where two runs differ, as people count.
 
     "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2 (call 7 of 14)", "researcher turn 4 (call 17 of 63)".
     """

@@ -33,7 +33,7 @@ OPTIONS: tuple[Row, ...] = (
     switch("--snapshot-record-missing",
            "run the selected tests that have no snapshot live and write theirs; replay the others"),
     option("--replay", "MODE",
-           "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "
+           "model: every model and tool reply from the snapshot (the default; if typed, edited snapshots are "
            "errors); live: the real model, tools frozen, compared with the snapshot under tolerances; off: run "
            "everything for real, record nothing"),
     option("--agentreplay-mode", "MODE",

@@ -31,7 +31,7 @@ def test_nothing_said_is_replay():
     assert settings == Settings(toml=True)
     assert settings.mode == "replay"
     assert not settings.strict
-    assert settings.headline() == "agentreplay: model frozen, tools frozen, clock stepped, network closed (L1)"
+    assert settings.headline() == "agentreplay: model frozen, tools frozen, clock still between calls, offline"
 
 
 def test_what_is_changed_in_requests_is_for_a_live_model_alone():
@@ -143,7 +143,7 @@ def test_lists():
     assert (settings.headers, settings.matched_headers) == (("X-Feature",), ("x-tenant",))
     assert (settings.env, settings.kept_files) == (("LANG",), ("data/*.json",))
     assert (settings.allow_hosts, settings.allow_subprocess) == (("localhost:8000",), ("git",))
-    assert settings.headline().endswith("network closed (L1), open to localhost:8000")
+    assert settings.headline().endswith("offline, open to localhost:8000")
 
 
 def test_a_tool_is_named_as_the_model_knows_it():
@@ -258,13 +258,15 @@ def test_a_live_model_is_asked_for_by_the_command_line_alone():
         assert (settings.mode, settings.model, settings.axes.cell, settings.strict) == ("replay", "live", "LF", True)
         assert settings.sandbox == "off"
         assert settings.for_test([{"mode": "off"}]).model == "live"
-        assert "model LIVE, tools frozen, clock stepped, network OPEN to the model" in settings.headline()
+        assert "model LIVE, tools frozen, clock still between calls, network OPEN to the model" in settings.headline()
     both = made(agentreplay_replay="live", agentreplay_replay_tools="live")
     assert "model LIVE, read tools LIVE, " in both.headline()
     assert "OPEN to the model and to tools that read" in both.headline()
     tools = made(agentreplay_replay_tools="live")
     assert (tools.axes.cell, tools.model) == ("FL", "frozen")
-    assert "model frozen, read tools LIVE, clock stepped, network OPEN to tools that read" in tools.headline()
+    assert (
+        "model frozen, read tools LIVE, clock still between calls, network OPEN to tools that read" in tools.headline()
+    )
     lines = ["search = live", 'lookup = stub {"status": "shipped"}', "pay = stop"]
     settings = made({"agentreplay_off_script": lines}).for_test([{"off_script": {"search": "stop"}}])
     assert dict(settings.off_script)["lookup"] == 'stub {"status": "shipped"}'
@@ -427,10 +429,10 @@ def test_the_sandbox_is_off_unless_asked_for_and_what_addopts_says_never_hinders
 def test_the_header_shouts_when_something_is_live_and_tells_how_closed_the_network_is(monkeypatch):
     assert "LIVE" in made(agentreplay_record=True).headline()
     assert "OFF" in made(agentreplay_replay="off").headline()
-    assert made(agentreplay_sandbox="require").headline().endswith("network closed (L3)")
-    for system, level in (("linux", "L1, L3 if every test replays"), ("win32", "L1 only"), ("darwin", "L1 only")):
+    assert made(agentreplay_sandbox="require").headline().endswith("offline by the kernel")
+    for system, level in (("linux", "by the kernel if every test replays"), ("win32", "not by the kernel")):
         monkeypatch.setattr(sys, "platform", system)
-        assert made(agentreplay_sandbox="auto").headline().endswith(f"network closed ({level})")
+        assert made(agentreplay_sandbox="auto").headline().endswith(f"offline, {level}")
 
 
 def test_tolerances_are_read_where_they_stand_and_a_marker_is_over_the_ini_file():
