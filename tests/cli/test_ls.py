@@ -63,7 +63,7 @@ def test_plain_is_an_entry_a_line_in_words(typed, shop):
     assert shown.splitlines()[1:] == [
         f"tests/test_shop.py::test_b: kind snapshot, {facts}, age 30 days",
         f"tests/test_shop.py::test_b: kind pending, {facts}, age 8 days",
-        "cases/lost: kind case cold, grade cold, size 117 bytes",
+        "cases/lost: kind case cold, replays no, size 117 bytes",
         "cases/refund: kind case reproduces, models gpt-5, replays unknown, turns 3, calls 5, tokens 36, size 4.6 kB, age 372 days",
         "2 snapshots, 1 pending run, 2 cases: 10 turns, 14 calls, 120 tokens, 14.7 kB",
     ]
