@@ -26,8 +26,8 @@ Label: TypeAlias = Literal["transparent", "robust", "opaque", "request"]
 
 SERVED: Mapping[Label, str] = {
     "transparent": "strict",
-    "robust": "by position",
-    "opaque": "by position, judged up to the next request",
+    "robust": "in recorded order",
+    "opaque": "in recorded order, judged up to the next request",
     "request": "nothing after the first request",
 }
 """How the recorded calls are served under a label."""
@@ -99,7 +99,7 @@ OPERATORS: Mapping[str, Operator] = {
 """The operators by name."""
 
 OTHER_REPLIES = ("other-answer", "other-arguments", "other-tool", "refusal", "empty-answer")
-"""Those that replace a reply of a model by another valid one: what a vacuity check tries."""
+"""Those that replace a reply of a model by another valid one: what `check assertions` tries."""
 LASTING = frozenset({"outage", "endless-loop"})
 """Those after which no model says anything else: a change of a later call has no place beside them."""
 ALONE = frozenset({"completion-order"})

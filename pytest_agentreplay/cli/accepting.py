@@ -19,8 +19,6 @@ from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 
-WANTED = 'agentreplay accept FILE --requests --reason "why every reply still holds"'
-
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `accept`."""
@@ -99,7 +97,9 @@ def accept_requests(options: argparse.Namespace) -> int:
     from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
-        return complain(f"say of which snapshot, and why its replies still hold: {WANTED}", USAGE)
+        what = "--all" if options.all else " ".join(map(quote_word, options.what))
+        wanted = f'agentreplay accept {what or "FILE"} --requests --reason "why every reply still holds"'
+        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {wanted}", USAGE)
     files = select_snapshots(options.what, Path.cwd())
     if not files:
         return complain("there is no snapshot there", NOTHING)

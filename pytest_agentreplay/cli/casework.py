@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.trace import Trace
 
 CASES = "cases"
+FIDELITY = {
+    "bytes": "exact bytes",
+    "body-json": "requests as JSON",
+    "semantic": "messages and tool calls, not the bytes",
+}
+"""What the source of a case holds, in words."""
 MANY = 20
 """Files of one folder that are read together where one of them alone is not enough."""
 
@@ -55,7 +61,7 @@ def add_verbs(verbs: Verbs) -> None:
         "--all", "take every run of every file, each into a folder below DIR; of a store, one of each new failure"
     )
     verb.value("--since", "WHEN", "of a store: runs since 1d, 2w or a date", type=first_day)
-    verb.flag("--cold", "keep as a cold case what was not captured")
+    verb.flag("--cold", "keep a run that was not captured whole, as a case that cannot be replayed yet")
     verb.value("--out", "DIR", "the case's folder (default: cases/NAME)", type=Path)
     verb.value("--runner", "KEY", "the runner of the case, by its key", default="")
     verb.flag("--fixed", "expect the fix: the case fails until the failure is gone")
@@ -104,7 +110,7 @@ def scaffold(options: argparse.Namespace) -> int:
     trace_import = import_traces(options.traces, policy, os.environ, options.format)
     if trace_import.refusal is not None:
         if not options.cold:
-            return complain(f"{trace_import.refusal}; to keep it as it is, as a cold case: --cold", USAGE)
+            return complain(f"{trace_import.refusal}; to keep it as a case that cannot be replayed yet: --cold", USAGE)
         return write_case(scaffold_refusal(trace_import, options), options)
     chosen = [trace for trace in trace_import.traces if is_chosen(trace, options.wanted)]
     if len(chosen) != 1:
@@ -336,11 +342,15 @@ def write_case(made: Scaffold, options: argparse.Namespace, *, quiet: bool = Fal
     if quiet:
         return SAME
     source = made.case.source
-    say(f"{where}: {made.case.expect}, from {source.format} {source.id} ({source.fidelity})".replace("  ", " "))
+    say(
+        f"{where}: {made.case.expect}, from {source.format} {source.id} ({FIDELITY[source.fidelity]})".replace(
+            "  ", " "
+        )
+    )
     for sentence in made.sentences:
         say(f"  {sentence}")
     if made.case.expect == "cold":
-        say(f"  cold: {made.case.reason}")
+        say(f"  cannot be replayed: {made.case.reason}")
         for part in made.case.missing:
             say(f"  missing: {part}")
     for loss in source.losses:

@@ -51,10 +51,10 @@ def add_verbs(verbs: Verbs) -> None:
     orders = "only other orders of answers that were waited for at once, up to the first that matters"
     fuzz_verb.flag("--orders", orders)
     fuzz_verb.value("--order", "N", "only this order, as a report has named it", type=int)
-    vacuity_verb = verbs.add(
-        "check assertions", vacuity, "print which replies of the model no assertion depends on", json=True
+    assertions_verb = verbs.add(
+        "check assertions", check_assertions, "print which replies of the model no assertion depends on", json=True
     )
-    for verb in (fuzz_verb, vacuity_verb):
+    for verb in (fuzz_verb, assertions_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
     fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="with --orders: handed to pytest")
 
@@ -89,7 +89,7 @@ def find_target(what: str) -> FuzzTarget:
         if case.base:
             raise SettingsError(f"{case.file}: is a neighbour itself, of {case.base}: name that")
         if case.expect == "cold":
-            raise RunnerError(f"{case.file}: is cold: {case.reason}")
+            raise RunnerError(f"{case.file}: cannot be replayed: {case.reason}")
         run = stored_case.frozen(case, strict=False).run
         return FuzzTarget(run, root, file.absolute().relative_to(root).as_posix(), is_case=True)
     file = find_snapshot(what)
@@ -207,7 +207,7 @@ def format_fuzz(
         yield f"  kept:  pytest {quote_word(format_path(file))}"
 
 
-def vacuity(options: argparse.Namespace) -> int:
+def check_assertions(options: argparse.Namespace) -> int:
     """`agentreplay check assertions NODEID|SNAPSHOT|CASE [--json]`."""
     target = find_target(options.what)
     calls = list_calls(target.run)
@@ -219,19 +219,19 @@ def vacuity(options: argparse.Namespace) -> int:
     ]
     if not changes:
         return complain(f"{options.what}: no reply of a model in it can be replaced by another one", NOTHING)
-    trials = [Trial(0, ()), *(Trial(n, (each,), "vacuity") for n, each in enumerate(changes, 1))]
+    trials = [Trial(0, ()), *(Trial(n, (each,), "assertions") for n, each in enumerate(changes, 1))]
     done = run_trials(target.root, target.test, trials)
     if (why := explain_unfounded(done)) is not None:
         return complain(f"{options.what}: {why}", CANNOT)
     rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
-    vacuous, meaning = explain_rows(rows)
+    unchecked, meaning = explain_rows(rows)
     if options.json:
-        say_data({"vacuous": vacuous, "turns": rows})
+        say_data({"unchecked": unchecked, "turns": rows})
     else:
         if done.state:
             say(done.state)
         say("\n".join([*map(format_row, rows), f"{options.what}: {meaning}"]))
-    return DIVERGED if vacuous else SAME
+    return DIVERGED if unchecked else SAME
 
 
 def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
@@ -261,9 +261,9 @@ def explain_rows(rows: Sequence[dict[str, Any]]) -> tuple[bool, str]:
     tried = {kind for row in rows for word in ("unnoticed", "stopped") for kind in row[word]}
     missed = ", ".join(kind for kind in OTHER_REPLIES if kind in tried - noticed)
     if not noticed:
-        return True, "VACUOUS: whatever the model replies, no assertion of it fails"
+        return True, "NOT CHECKED: whatever the model replies, no assertion of it fails"
     if noticed == {"empty-answer"} and missed:
-        return True, f"VACUOUS: only an empty answer is noticed; no assertion notices {missed}"
+        return True, f"HARDLY CHECKED: only an empty answer is noticed; no assertion notices {missed}"
     idle = ", ".join(row["turn"] for row in rows if not row["noticed"])
     parts = [f"no assertion notices {missed}"] * bool(missed) + [f"no assertion depends on {idle}"] * bool(idle)
     return False, "; ".join(parts) or "assertions notice each kind of reply, and depend on every turn"

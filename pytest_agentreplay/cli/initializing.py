@@ -74,7 +74,9 @@ def describe_plan(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
     from pytest_agentreplay.cli.project_setup.tool_search import suggests_reading
 
-    lines = [f"settings  {format_path(planned.configuration)}"]
+    written = any(change.file == planned.configuration for change in planned.changes)
+    unchanged = " (nothing to add)" if files.exists(planned.configuration) else " (not needed)"
+    lines = [f"settings  {format_path(planned.configuration)}{'' if written else unchanged}"]
     lines += [
         f"tool      {path} ({'new' if path in planned.added else 'has a line'})" for path in planned.tools.functions
     ]

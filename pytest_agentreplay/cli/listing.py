@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.backends.budget import UNPRICED
 from pytest_agentreplay.cli.casework import CASES
 from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn
+from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
-from pytest_agentreplay.snapshots.kit import format_size, plural
+from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 
@@ -37,9 +38,11 @@ def add_verbs(verbs: Verbs) -> None:
     verb.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="with --cold: count by this, too")
 
 
-HEAD = ("name", "kind", "models", "outcome", "grade", "turns", "calls", "tokens", "size", "age")
-SPARE = ("models", "calls", "size", "grade")
+HEAD = ("name", "kind", "models", "outcome", "replays", "turns", "calls", "tokens", "size", "age")
+SPARE = ("models", "calls", "size", "replays")
 """Columns that a narrow terminal does without."""
+REPLAYS = {"A": "yes", "B": "with gaps", "C": "unknown", "cold": "no"}
+"""Whether an entry replays, by its grade."""
 KINDS = {"snapshot": "snapshot", "pending": "pending run", "run": "captured run", "case": "case"}
 
 
@@ -118,7 +121,7 @@ def make_row(entry: Entry) -> list[str]:
     counts = str(entry.turns), str(entry.calls), f"{entry.input_tokens + entry.output_tokens:,}"
     cells = counts if entry.calls else [""] * 3
     outcome = "; runs for real: ".join(filter(None, (entry.outcome, ", ".join(entry.unfrozen))))
-    facts = name, kind, models, outcome, entry.grade, *cells
+    facts = name, kind, models, outcome, REPLAYS.get(entry.grade, entry.grade), *cells
     return [*facts, format_size(entry.bytes), format_age(entry.recorded)]
 
 
@@ -165,7 +168,11 @@ def count_cold(options: argparse.Namespace) -> int:
     else:
         for line in cold_cases.lines():
             say(line)
-    return SAME if cold_cases.cold else complain(f"no case in {', '.join(map(format_path, places))} is cold", NOTHING)
+    return (
+        SAME
+        if cold_cases.cold
+        else complain(f"every case in {', '.join(map(format_path, places))} can be replayed", NOTHING)
+    )
 
 
 def summarize(entries: Sequence[Entry]) -> dict[str, Any]:

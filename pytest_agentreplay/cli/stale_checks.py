@@ -19,7 +19,8 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import normalize_tools
 from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
 from pytest_agentreplay.runs.redact.redaction_setup import find_policy
-from pytest_agentreplay.settings.parsers import stale_of, tools_of
+from pytest_agentreplay.settings import Settings
+from pytest_agentreplay.settings.parsers import checks_of, tools_of
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -49,10 +50,10 @@ def print_stale(options: argparse.Namespace) -> int:
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
-    lines, file = ini_lines(root, "agentreplay_stale")
-    limits = stale_of(lines, f"{file}: agentreplay_stale")
+    lines, file = ini_lines(root, "agentreplay_checks")
+    limits = Settings()._replace(**checks_of(lines, f"{file}: agentreplay_checks"))
     staleness = find_stale_snapshots(
-        root, dict.fromkeys(snapshots), days=limits["stale_days"], retired={**RETIRED, **dict(limits["retired_models"])}
+        root, dict.fromkeys(snapshots), days=limits.stale_days, retired={**RETIRED, **dict(limits.retired_models)}
     )
     facts = staleness.facts | find_dead_fixtures(root, paths)
     if options.json:

@@ -32,7 +32,7 @@ HELP = (  # group, verb, what it does (at most 48 characters), its module; a ver
     ("start", "init", "write the settings that a project needs", "initializing"),
     ("", "demo", "record, replay and diverge, without a key", "runs"),
     ("look at runs", "ls", "what is recorded; its totals; what is out of date", "listing"),
-    ("", "show", "one run: transcript, turn by turn, replay kit", "showing"),
+    ("", "show", "one run: transcript, turns, what a replay needs", "showing"),
     ("", "diff", "where two runs differ: everywhere, or first", "runs"),
     ("", "html", "a page: a run, two runs, or all of a project", "showing"),
     ("review changes", "accept", "take pending runs and changed requests", "accepting"),

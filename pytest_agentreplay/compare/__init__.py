@@ -1,1 +1,1 @@
-"""When two calls are the same, where two runs part, and why."""
+"""When two calls are the same, where two runs differ, and why."""

@@ -4,7 +4,7 @@ A recording that is stale replays as before. What it shows is another question.
 
 Retired models are data, a row a day, from which on requests to them fail. An id that ends in "*" stands for all that
 begin so. Read on 2026-11-27 from the pages named here, or from copies of them; a day that is still to come counts from
-then on. A project adds rows of its own by `agentreplay_stale`.
+then on. A project adds rows of its own by `retired:` in `agentreplay_checks`.
 """
 
 from __future__ import annotations

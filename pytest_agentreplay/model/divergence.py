@@ -1,4 +1,4 @@
-"""The first place where two runs part, as a value: its kind, where, what differs, and why it likely differs."""
+"""The first place where two runs differ, as a value: its kind, where, what differs, and why it likely differs."""
 
 from __future__ import annotations
 

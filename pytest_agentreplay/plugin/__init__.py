@@ -266,7 +266,7 @@ def read_ini_list(config: pytest.Config, key: str) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> list[str] | None:
-    """Say where two runs part; whoever pretty-prints both sides is asked too, and has one line each."""
+    """Say where two runs differ; whoever pretty-prints both sides is asked too, and has one line each."""
     if op != "==" or not type(left).__module__ == type(right).__module__ == "pytest_agentreplay.cases.view":
         return None
     from pytest_agentreplay.cases.assertions import first_divergence, format_divergence

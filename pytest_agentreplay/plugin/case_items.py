@@ -190,7 +190,7 @@ class CaseItem(pytest.Item):
 
 def format_reason(verdict: Verdict) -> str:
     """Return why a case is skipped or xfailed, as one line."""
-    text = f"cold: {verdict.headline}" if verdict.word == "cold" else verdict.headline
+    text = f"cannot be replayed: {verdict.headline}" if verdict.word == "cold" else verdict.headline
     return escape_output(escape_line(text))
 
 

@@ -198,8 +198,8 @@ class SandboxClosing:
         from pytest_agentreplay.intercept.network import sandbox
 
         if self.why:
-            return [f"agentreplay: network closed (L1), not L3: {self.why}"]
-        closed = "network closed (L3): the kernel refuses sockets, to C code and child processes too"
+            return [f"agentreplay: offline, but not by the kernel: {self.why}"]
+        closed = "offline by the kernel, which refuses sockets to C code and child processes too"
         return [f"agentreplay: {closed}"] if sandbox.is_closed() else []
 
 

@@ -132,9 +132,10 @@ def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> F
 
 
 def format_place(divergence: Divergence) -> str:
-    """Return where two runs part, as people count.
+    """Return where two runs differ, as people count.
 
-    "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2 (call 7 of 14)", "researcher turn 4 (call 17 of 63)".
+    "turn 4/7", "after turn 7/7", "turn 2/3 of lane main.2, a parallel task (call 7 of 14)",
+    "researcher turn 4 (call 17 of 63)".
     """
     turn, turns, who = divergence.turn, divergence.turns, divergence.who
     call = f"call {divergence.position}/{divergence.positions}"
@@ -146,7 +147,7 @@ def format_place(divergence: Divergence) -> str:
     of_all = f" ({call.replace('/', ' of ')})" if who else ""
     if divergence.agent and who:
         return f"{after}{who} turn {turn}{of_all}" if turn else f"{who} before turn 1{of_all}"
-    where = f" of {who}" if who else ""
+    where = f" of {who}" + ", a parallel task" * who.startswith("lane main.") if who else ""
     return (f"{after}turn {turn}/{turns}" if turn else f"before turn 1/{turns}") + where + of_all
 
 

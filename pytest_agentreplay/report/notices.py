@@ -156,7 +156,7 @@ def format_recording(summary: SessionSummary, recording: RecordingSummary, here:
     file = relative_path(Path(summary.file), here)
     yield from format_recording_verdict(summary, recording, file, here)
     if recording.large:
-        yield f"large     {file} holds {recording.large:,} bytes, more than agentreplay_max_bytes"
+        yield f"large     {file} holds {recording.large:,} bytes, more than large in agentreplay_checks"
         yield "          give the test smaller inputs, or keep such files in git-lfs"
     if recording.racy:
         times = "once" if recording.racy == 1 else f"{recording.racy} times"
@@ -288,7 +288,7 @@ def make_unused_notices(unused: UnusedSnapshots, *, here: Path, fails: bool) -> 
     if len(unused.possible_moves) < len(unused.files):
         ends.append("          to delete what is not needed:   agentreplay prune")
     if fails:
-        ends.append("          the session fails for it: agentreplay_unused = fail")
+        ends.append("          the session fails for it: agentreplay_checks: unused = fail")
     short, full = (head, *shorten_rows(rows), *moves[:MOST_ROWS], *ends), (head, *rows, *moves[: len(rows)], *ends)
     yield Notice(Severity.ERROR, short, verbose=full)
 

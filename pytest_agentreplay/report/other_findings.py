@@ -64,7 +64,7 @@ def describe_other_end(
 ) -> Finding:
     """Return the finding of a kept failure (`expect="reproduces"`) that did not come back as it was recorded."""
     if now.get("status") == "passed":
-        what, step = "no longer fails", "it is mended: take expect= off the test's marker, then"
+        what, step = "no longer fails", "it is fixed: remove expect= from the test's marker, then"
     else:
         what, step = "fails differently", "keep this failure instead (it waits as a pending run)"
     before, after = format_ending(recorded), format_ending(now)

@@ -121,7 +121,7 @@ def count_replays(replays: Replays) -> str:
         model_calls = format_count(sum(run["calls"] for run in runs if run["cell"].startswith("L")), "model call")
         live = f"{model_calls} and {format_count(verified, 'tool call')} live"
     if all(replay.network == "L3" for _, replay in replays):
-        live += ", network closed (L3)"
+        live += ", offline by the kernel"
     tests = count_tests([summary for summary, _ in replays])
     return f"replayed {tests} ({format_count(turns, 'turn')}, {format_count(calls, 'call')} served, {live})"
 
@@ -291,7 +291,7 @@ def is_credential(value: str) -> bool:
 def make_process_notices(facts: ProcessSummary, *, recording: bool = False) -> Iterator[Notice]:
     """Yield what showed when the tests were over: late calls, crashed workers ..."""
     if facts.open:
-        yield make_error(f"network   closed at L1, not L3: {facts.open}")
+        yield make_error(f"network   closed, but not by the kernel: {facts.open}")
     for test in facts.crashed:
         lines = [f"incomplete: the worker process crashed in {test}, which told nothing"]
         if recording:

@@ -6,6 +6,7 @@ Text must have passed `escape` before it comes here. Nothing in it is taken for 
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 from contextlib import contextmanager
@@ -23,6 +24,8 @@ STYLES = {"passed": "green", "failed": "red", "unreadable": "red", "not known": 
 """Cells that stand out."""
 FIRST = 24
 """Columns that the first column of a table needs."""
+PIECE = re.compile(r"\[?[^/_:.\[ -]*[/_:. -]*")
+"""A part of a name, with the signs that end it: a name is broken behind one."""
 
 
 def open_console(file: IO[str] | None = None, *, width: int | None = None, plain: bool = False) -> Console:
@@ -90,18 +93,32 @@ def make_table(
         parts: list[RenderableType] = []
         for name, *facts in cells:
             text = Text(spell_cells(head[1:], facts), overflow="fold")
-            parts += [Text(name, "bold", overflow="fold"), Padding(text, (0, 0, 0, 2))]
+            parts += [Text(wrap_name(name, width), "bold", overflow="fold"), Padding(text, (0, 0, 0, 2))]
         return Group(*parts)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     columns = [at for at, name in enumerate(head) if at == 0 or name in widths]
     for at in columns:
         table.add_column(head[at], justify="left" if at < left else "right", no_wrap=at > 0, overflow="fold")
-    for row in cells:
+    room = width - sum(widths.values()) - 2 * len(widths)
+    for name, *facts in cells:
+        row = [wrap_name(name, room), *facts]
         table.add_row(*(Text(row[at], STYLES.get(row[at], "")) for at in columns))
     if len(columns) == len(head):
         return table
     omitted = ", ".join(name for at, name in enumerate(head) if at not in columns)
     return Group(table, Text(f"not shown in {width} columns: {omitted}", "dim"))
+
+
+def wrap_name(name: str, width: int) -> str:
+    """Return a name in lines of `width` columns that end behind "/", "_" and the like, as far as it has any."""
+    from rich.cells import cell_len
+
+    lines = [""]
+    for piece in PIECE.findall(name):
+        if lines[-1] and cell_len(lines[-1] + piece) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
 
 
 def draw_rows(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:

@@ -143,7 +143,7 @@ def format_kit(kit: Kit, *, width: int = 80) -> str:
 
 def format_kit_rows(kit: Kit, width: int) -> Iterator[str]:
     """Yield the lines of a kit."""
-    yield f"grade {kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name}: {kit.grade.value}"
+    yield f"{kit.grade.value} (grade {kit.grade.name.lower() if len(kit.grade.name) > 1 else kit.grade.name})"
     for reason in kit.reasons:
         yield from wrap_text(reason, width, "  - ")
     group = ""

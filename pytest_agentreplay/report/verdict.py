@@ -1,7 +1,7 @@
 """The verdict on a case, as plain data, and how it is shown: in a terminal, as a panel, in the footer.
 
 Two rules: how the agent was served is always shown, and what held on replies served by their position says so
-("holds by position"). Checks that people have to read are counted.
+("holds on recorded replies"). Checks that only a person can judge are counted.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Word: TypeAlias = Literal[
 ]  # fmt: skip
 # What the agent does today, as far as it is known.
 State: TypeAlias = Literal[
-    "", "reproduces", "fixed", "fixed by position", "no longer reproduces", "fails differently", "not fixed"
+    "", "reproduces", "fixed", "fixed on recorded replies", "no longer reproduces", "fails differently", "not fixed"
 ]  # fmt: skip
 # As pytest's passed, failed, xfailed and skipped.
 Outcome: TypeAlias = Literal["passed", "failed", "expected", "skipped"]
@@ -37,6 +37,10 @@ WORDS: tuple[Word, ...] = (
     "cold", "changed", "cannot tell", "broken", "no runner", "not fixed yet", "to read", "asks live"
 )  # fmt: skip
 
+SHOWN = {"cold": "cannot be replayed", "reproduces": "reproduces the failure"}
+"""How words and states are shown where they need more than themselves."""
+ON_RECORDED = " on recorded replies"
+"""The end of a state: the model's recorded replies were served in their order, whatever was asked."""
 FROZEN = "the frozen run"
 NARROW = 40
 PANEL_LABEL = 16
@@ -157,7 +161,7 @@ def format_verdict(verdict: Verdict, *, width: int = 80, verbosity: int = 0) -> 
         _, _, course = format_finding(decisive.finding, width=width - 2).partition("\n\n")  # its headline is in ours
         blocks.append(["  " + row if row else "" for row in course.splitlines()])
     rows = [row for note in list_notes(verdict) for row in wrap_text(note, width, "  note  ")]
-    rows += [row for check in verdict.to_read for row in wrap_text(check, width, "  for people to read  ")]
+    rows += [row for check in verdict.to_read for row in wrap_text(check, width, "  only a person can judge  ")]
     rows += wrap_text(format_served(verdict), width, "  served  ")
     blocks.append(rows)
     blocks.append([f"  {label}:  {escape_line(command)}" for label, command in verdict.next])
@@ -187,8 +191,8 @@ def check_rows(check: Checked, file: str, width: int) -> list[str]:
 
 
 def format_to_read(count: int) -> str:
-    """Return how many checks are for people: "1 check is for people to read"."""
-    return f"{format_count(count, 'check')} {'is' if count == 1 else 'are'} for people to read"
+    """Return how many checks are for people: "1 check only a person can judge"."""
+    return f"{format_count(count, 'check')} only a person can judge"
 
 
 def format_panel(verdict: Verdict, *, title: str, width: int = 80, network: str = "", evidence: str = "") -> str:
@@ -199,7 +203,7 @@ def format_panel(verdict: Verdict, *, title: str, width: int = 80, network: str 
     for name, result in verdict.lists.items():
         rows += label_rows(f"{name} checks", result.text.replace(f" {name} checks hold", " hold"), width)
     if verdict.to_read:
-        rows += label_rows("to read", format_to_read(len(verdict.to_read)), width)
+        rows += label_rows("to judge", format_to_read(len(verdict.to_read)), width)
         rows += [row for text in verdict.to_read for row in label_rows("", text, width)]
     if verdict.word != "cold":
         rows += label_rows("served", format_served(verdict), width)
@@ -211,12 +215,12 @@ def format_panel(verdict: Verdict, *, title: str, width: int = 80, network: str 
 
 
 def format_word(verdict: Verdict) -> str:
-    """Return whether a case holds, and the state that says so: "holds by position: fixed (expect: fixed)"."""
+    """Return whether a case holds, and the state that says so: "holds on recorded replies: fixed (expect: fixed)"."""
     if verdict.word == "cold" or not verdict.lists:
-        return f"{verdict.word}: {verdict.headline}"
+        return f"{SHOWN.get(verdict.word, verdict.word)}: {verdict.headline}"
     if verdict.outcome in {"skipped", "expected"}:
         return verdict.headline
-    by = " by position" if verdict.word == "holds" and "by position" in verdict.state else ""
+    by = ON_RECORDED if verdict.word == "holds" and verdict.state.endswith(ON_RECORDED) else ""
     state = f": {verdict.state.removesuffix(by)}" if verdict.state else ""
     return f"{verdict.word}{by}{state} (expect: {verdict.expect})"
 
@@ -227,11 +231,13 @@ def label_rows(label: str, text: str, width: int) -> list[str]:
 
 
 def count_cases(cases: Sequence[CaseSummary]) -> str:
-    """Return the line at the end of a session: "cases: 5 hold (3 reproduce, 2 fixed), 1 cold, 2 changed"."""
+    """Return the line at the end of a session: "cases: 5 as expected (3 reproduce the failure, 2 fixed), 2 changed"."""
     words, states = Counter(case.word for case in cases), Counter(case.state for case in cases if case.word == "holds")
-    kinds = ", ".join(f"{count} {state}" for state, count in sorted(states.items(), reverse=True))
-    counts = [re.sub(r"(?<!\b1 )\b(hold|reproduce)s\b", r"\1", f"{words['holds']} holds ({kinds})")] if kinds else []
-    counts += [f"{words[word]} {word}" for word in WORDS if words[word]]
+    kinds = ", ".join(f"{count} {SHOWN.get(state, state)}" for state, count in sorted(states.items(), reverse=True))
+    counts = (
+        [re.sub(r"(?<!\b1 )\breproduces\b", "reproduce", f"{words['holds']} as expected ({kinds})")] if kinds else []
+    )
+    counts += [f"{words[word]} {SHOWN.get(word, word)}" for word in WORDS if words[word]]
     counts += [format_to_read(count)] if (count := sum(case.to_read for case in cases)) else []
     tried, holding = (sum(case.neighbours[place] for case in cases) for place in (0, 1))
     counts += [f"{format_count(tried, 'neighbour')} of fixes, {holding} hold"] if tried else []

@@ -73,7 +73,11 @@ class ReviewedRun:
         if self.run is not None:
             parts.append(f"test {self.run.header.outcome.get('status', 'unknown')}")
             parts.append(
-                f"changes: {', '.join(codes)}" if codes else "no readable snapshot" if self.is_new else "no change"
+                f"changes: {', '.join(codes)}"
+                if codes
+                else "no snapshot to compare with"
+                if self.is_new
+                else "no change"
             )
         return f"{self.state:8}  {format_path(self.home)}: {', '.join(parts)}"
 
@@ -153,7 +157,7 @@ def read_changed(file: Path, before: bytes | None) -> ReviewedRun:
 
 
 def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
-    """Return a finding for each turn in which two runs part; `ReviewWalk` says what to type."""
+    """Return a finding for each turn in which two runs differ; `ReviewWalk` says what to type."""
     differing = list_divergences(old, new, root_above(home.parent))
     findings = [describe_comparison(divergence, "", "") for divergence in differing]
     return tuple(replace(each, test=new.header.test or format_path(home)) for each in findings)

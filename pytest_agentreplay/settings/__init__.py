@@ -17,7 +17,7 @@ from pytest_agentreplay.settings.parsers import (
     REDACT,
     REPLAY_TOOLS,
     SANDBOXES,
-    UNUSED,
+    checks_of,
     ci_of,
     directory,
     live_by_word,
@@ -58,7 +58,7 @@ MISSING_NOT_ON_CI = (
     "Record on your machine and commit the snapshot."
 )
 NOT_ON_CI = (
-    "recording is refused because CI is set: a job that records blesses whatever it got.\n"
+    "recording is refused because CI is set: a job that records accepts any answer, a wrong one too.\n"
     "Record on your machine and commit the snapshot; a job that is meant to record sets agentreplay_ci = record"
 )
 
@@ -226,7 +226,7 @@ class Settings(NamedTuple):
 
     def headline(self) -> str:
         """Return the session's header line: what is frozen, and in capitals what is not."""
-        clock = "paced" if self.waits else self.clock
+        clock = "paced" if self.waits else "still between calls" if self.clock == "stepped" else self.clock
         match self.mode:
             case "record" if self.record_from:
                 parts = f"model LIVE from turn {self.record_from} on" + ", reads LIVE" * (self.replay_tools == "live")
@@ -242,13 +242,13 @@ class Settings(NamedTuple):
                 )
                 live = sum(how.partition(" ")[0] == "live" for _, how in self.tools)
                 tools += f" but {live} LIVE" if live else ""
-                auto = "L1, L3 if every test replays" if sys.platform == "linux" else "L1 only"
                 if reached := self.live_parts():
                     model = "LIVE" if self.model == "live" else "frozen"
                     opened = f"network OPEN to {' and to '.join(reached)}"
                     return f"agentreplay: model {model}, {tools}, clock {clock}, {opened}{hosts}"
-                level = {"off": "L1", "require": "L3"}.get(self.sandbox, auto)
-                frozen = f"model frozen, {tools}, clock {clock}, network closed ({level}){hosts}"
+                auto = ", by the kernel if every test replays" if sys.platform == "linux" else ", not by the kernel"
+                level = {"off": "", "require": " by the kernel"}.get(self.sandbox, auto)
+                frozen = f"model frozen, {tools}, clock {clock}, offline{level}{hosts}"
                 missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
                 return f"agentreplay: {frozen}{missing}"
 
@@ -280,8 +280,6 @@ def resolve(
     missing = record_missing_of(options, on_ci=on_ci, allowed="record" in allowed_on_ci)
     lives = "record" if missing else mode
     adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and "record" not in allowed_on_ci)
-    unused = str(table["agentreplay_unused"]).strip()
-    refuse_unknown(f"{where}agentreplay_unused", unused, UNUSED)
     replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
     until = until_of(options.get("agentreplay_record_from"))
@@ -317,6 +315,7 @@ def resolve(
             read[FIELDS.get(setting, setting)] = parse(value, where + key)
         elif parse_group := GROUPS.get(setting):
             read |= parse_group(value, where + key)
+    read |= checks_of(options.get("agentreplay_checks") or (), "--agentreplay-checks")
     return Settings(
         mode=mode,
         model=model,
@@ -328,7 +327,6 @@ def resolve(
         timeout=number(table["agentreplay_timeout"], f"{where}agentreplay_timeout") or 0,
         replay_tools=replay_tools,
         changes=changes,
-        prove=bool(table["agentreplay_prove"]) and not options.get("agentreplay_no_prove"),
         sandbox=sandbox,
         on_ci=on_ci,
         places=bool(table["agentreplay_places"]),
@@ -336,7 +334,6 @@ def resolve(
         record_missing=missing,
         converts=is_converting(options),
         record_from=until,
-        unused=unused,
         redact=redact_of(options.get("agentreplay_redact") or (), table["agentreplay_redact"], file),
         toml=file.endswith(".toml"),
         fuzz=fuzz_of(options, lives),
@@ -452,7 +449,7 @@ def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
         return ""
     if refused:
         raise SettingsError(
-            "accepting changed requests is refused because CI is set: nobody looks at what is blessed there.\n"
+            "accepting changed requests is refused because CI is set: nobody looks at what is accepted there.\n"
             "Accept on your machine and commit the snapshot."
         )
     if word != "model":

@@ -30,7 +30,10 @@ REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
 SANDBOXES = ("auto", "require", "off")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
-UNUSED = ("warn", "fail", "ignore")
+CHECKS = {"unused": ("warn", "fail", "ignore"), "unproved": ("warn", "ignore")}
+"""Words of `agentreplay_checks` that take one of several words."""
+LIMITS = {"old": "180d", "large": "1MB", "largest": "32MB"}
+"""Words of `agentreplay_checks` that take an amount, with an example."""
 
 
 def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = "") -> None:
@@ -268,24 +271,36 @@ def number(value: object, name: str) -> int | None:
     return int(text)
 
 
-def sizes_of(value: object, name: str) -> dict[str, Any]:
-    """Return the size in bytes above which a snapshot is reported, and the one above which it is refused."""
-    words = str(value).split()
-    if len(words) > 2:
-        raise SettingsError(f"{name} takes one or two numbers, not {value!r}: 1000000, or 1000000 33554432")
-    reported, refused = (number(word, name) or 0 for word in (*words, "", "")[:2])
-    return {"max_bytes": reported, "largest": refused or 32 * 1024 * 1024}
+def checks_of(value: object, name: str) -> dict[str, Any]:
+    """Return what is reported of snapshots, by field of the settings; only what the lines name.
 
+    `unused = fail`, `unproved = ignore`, `old = 90d`, `retired:MODEL = DATE`, `large = 2MB`, `largest = 64MB`.
+    """
+    fields: dict[str, Any] = {}
+    lines = texts(value, name)
+    if not lines:
+        return fields
+    from pytest_agentreplay.model.sizes import parse_size
 
-def stale_of(value: object, name: str) -> dict[str, Any]:
-    """The age in days from which on a snapshot is stale (0: none is), and (id, day) of models that are retired."""
-    rows = dict(pairs(value, name))
-    days = number(rows.pop("days", "180"), f"{name}: days")
-    for model, day in rows.items():
-        if not DAY.fullmatch(day):
-            line = f"{model} = {day}" if day else model
-            raise SettingsError(f"{name}: {line!r}: write days = 180, or the day of a model like my-model = 2026-01-31")
-    return {"stale_days": days or 0, "retired_models": tuple(rows.items())}
+    for line in lines:
+        word, _, amount = map(str.strip, line.partition("="))
+        kind, _, model = word.partition(":")
+        if kind == "retired" and model and DAY.fullmatch(amount):
+            fields["retired_models"] = (*fields.get("retired_models", ()), (model.strip(), amount))
+        elif kind == "retired":
+            raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")
+        elif word in CHECKS:
+            refuse_unknown(f"{name}: {word}", amount, CHECKS[word])
+            fields |= {"unused": amount} if word == "unused" else {"prove": amount == "warn"}
+        elif word == "old" and (days := amount.removesuffix("d")).isdecimal():
+            fields["stale_days"] = int(days)
+        elif word in {"large", "largest"} and (size := parse_size(amount)) is not None:
+            fields["max_bytes" if word == "large" else "largest"] = size
+        elif word in LIMITS:
+            raise SettingsError(f"{name}: {line!r}: write {word} = {LIMITS[word]}")
+        else:
+            refuse_unknown(name, word, (*CHECKS, *LIMITS, "retired:MODEL"))
+    return fields
 
 
 def directory(value: object, where: str) -> str:
@@ -311,7 +326,7 @@ PARSERS: Mapping[str, Callable[[object, str], Any]] = {
 }  # fmt: skip
 """Ini key or keyword of a marker -> what its value is."""
 GROUPS: Mapping[str, Callable[[object, str], dict[str, Any]]] = {
-    "allow": allow_of, "keep": keep_of, "clock": clock_of, "max_bytes": sizes_of, "stale": stale_of,
+    "allow": allow_of, "keep": keep_of, "clock": clock_of, "checks": checks_of,
 }  # fmt: skip
 """Ini key or keyword -> its values by field, for those that stand for several fields."""
 FIELDS = {"ignore": "ignored"}

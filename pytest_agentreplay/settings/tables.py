@@ -33,7 +33,7 @@ OPTIONS: tuple[Row, ...] = (
     switch("--snapshot-record-missing",
            "run the selected tests that have no snapshot live and write theirs; replay the others"),
     option("--replay", "MODE",
-           "model: every model and tool reply from the snapshot (the default, said aloud: edited snapshots are "
+           "model: every model and tool reply from the snapshot (the default; if typed, edited snapshots are "
            "errors); live: the real model, tools frozen, compared with the snapshot under tolerances; off: run "
            "everything for real, record nothing"),
     option("--agentreplay-mode", "MODE",
@@ -60,7 +60,9 @@ OPTIONS: tuple[Row, ...] = (
     option("--agentreplay-sandbox", "HOW",
            "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
            "auto: where every selected test replays; off (the default)"),
-    switch("--agentreplay-no-prove", "do not replay new recordings at the end of the session"),
+    option("--agentreplay-checks", "WORD=VALUE",
+           "goes before the setting: unused=warn|fail|ignore, unproved=warn|ignore, old=180d, large=1MB, largest=32MB",
+           action="append"),
     option("--agentreplay-html", "DIR",
            "write pages into a folder: one for each test that diverges, one over all snapshots and cases"),
     option("--agentreplay-runs", "STORE",
@@ -110,10 +112,8 @@ INI: tuple[Row, ...] = tuple((key, {"type": kind, "default": default, "help": ab
     ("agentreplay_neighbours", "string", "", "neighbours on which fixed cases are tried; 12 where CI is set, else 0"),
     ("agentreplay_invariants", "linelist", [], "functions that hold in every neighbour: shop.checks:refunds_once"),
     ("agentreplay_dir", "string", "__agent_snapshots__", "snapshot folder, beside tests"),
-    ("agentreplay_prove", "bool", True, "replay new recordings offline, at the end"),
-    ("agentreplay_unused", "string", "warn", "unused snapshots: warn, fail or ignore"),
-    ("agentreplay_stale", "linelist", [], "when a snapshot is stale: days = 180; models that are retired: ID = DATE"),
-    ("agentreplay_max_bytes", "string", "1000000", "report larger snapshots; a second number: refuse larger ones"),
+    ("agentreplay_checks", "linelist", [],
+     "what is reported of snapshots: unused = fail, unproved = ignore, old = 90d, retired:MODEL = DATE, large = 2MB"),
 ))  # fmt: skip
 """Key and the keywords of its `addini`, in the order of the settings page."""
 INI_TYPES: dict[str, str] = {key: options["type"] for key, options in INI}

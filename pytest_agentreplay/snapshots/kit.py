@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import HttpReply, ToolCall
+from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.model.turns import top_level
 
 if TYPE_CHECKING:
@@ -326,11 +327,6 @@ def pairs(values: JsonObject) -> str:
 def plural(count: int, noun: str, more: str = "") -> str:
     """Return a count with its noun."""
     return f"{count} {noun}" if count == 1 else f"{count} {more or noun + 's'}"
-
-
-def format_size(size: int) -> str:
-    """Return bytes as people read them."""
-    return f"{size} bytes" if size < 1000 else f"{size / 1000:.1f} kB" if size < 1e6 else f"{size / 1e6:.1f} MB"
 
 
 def hours(offset: Json) -> str:

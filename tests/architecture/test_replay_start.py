@@ -121,7 +121,7 @@ def replayed(tmp_path_factory):
     with ModelServer(lambda _, number: f"hello {number}") as server:
         ours = ("-p", "pytest_agentreplay.plugin", "-o", "agentreplay_paths=.")
         bare = modules_of_a_session(folder, server.url)
-        words = ("-p", "no:cacheprovider", "-q", *ours, "--snapshot-record", "-o", "agentreplay_prove=false")
+        words = ("-p", "no:cacheprovider", "-q", *ours, "--snapshot-record", "--agentreplay-checks=unproved=ignore")
         recorded = forking.run("pytest", *words, cwd=folder, env=surroundings(server.url))
         assert recorded.returncode == 0, recorded.stdout + recorded.stderr
         return modules_of_a_session(folder, server.url, *ours, "--replay=model"), bare

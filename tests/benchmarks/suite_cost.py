@@ -50,7 +50,7 @@ WAYS = {
     "bare SDK": BARE,
     "vcrpy, recording": (*VCRPY, "--record-mode=rewrite"),
     "vcrpy, replay": (*VCRPY, "--record-mode=none"),
-    "ours, recording without proof": (*OURS, "--snapshot-record", "--agentreplay-no-prove"),
+    "ours, recording without proof": (*OURS, "--snapshot-record", "--agentreplay-checks=unproved=ignore"),
     "ours, recording with proof": (*OURS, "--snapshot-record"),
     "ours, replay": (*OURS, "--replay=model"),
 }

@@ -77,9 +77,9 @@ def test_a_failing_test_and_an_export_of_it_become_cases_that_fail_and_then_hold
     ):
         done = support.command(*made, "--runner", "refunds")
         assert done.returncode == 0, done.stdout + done.stderr
-    assert "cases: 2 hold (2 reproduce)" in run_cases(support)
+    assert "cases: 2 as expected (2 reproduce the failure)" in run_cases(support)
     put(support, "fixed")
     for file in support.root.glob("cases/*/case.yaml"):
         support.edit(file, "expect: reproduces", "expect: fixed")
-    assert "cases: 2 hold (2 fixed" in run_cases(support)
+    assert "cases: 2 as expected (2 fixed" in run_cases(support)
     assert support.server.hits == hits

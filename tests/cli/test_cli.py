@@ -322,7 +322,7 @@ LESS = ("    while True:", "    if question:\n        return 'refund'\n    while
         ("agent.py", MORE, "[AR-EXTRA]"),
         ("agent.py", LESS, "[AR-MISSING]"),
         ("test_shop.py", ('"refund" in', '"never" in'), "accepted  nothing"),
-        (SNAPSHOT, ("Here is your refund", "Here, a refund"), "agentreplay accept"),
+        (SNAPSHOT, ("Here is your refund", "Here, a refund"), "agentreplay verify"),
     ],
     ids=["a call more", "a call less", "a test that fails", "an edited snapshot"],
 )
@@ -348,7 +348,8 @@ def test_the_test_sees_a_replay_and_where_nothing_has_changed_nothing_is_written
 def test_accepting_requests_needs_a_snapshot_and_a_reason_and_is_refused_on_ci(typed, recorded):
     for words in ([SNAPSHOT, "--requests"], [SNAPSHOT, "--requests", "--reason", " "], REQUESTS[2:]):
         told = typed("accept", *words)
-        assert (told.code, "agentreplay accept FILE --requests --reason" in told.err) == (USAGE, True)
+        what = SNAPSHOT if SNAPSHOT in words else "FILE"
+        assert (told.code, f"agentreplay accept {what} --requests --reason" in told.err) == (USAGE, True)
     _, said = ended(recorded.command(*REQUESTS, CI="true"), USAGE)
     assert "accepting changed requests is refused because CI is set" in said
     assert untouched(recorded)

@@ -136,5 +136,5 @@ def test_an_edited_snapshot_is_no_evidence(project, typed):
     file = next(project.root.rglob("test_sorry.snapshot.json"))
     file.write_text(file.read_text(encoding="utf-8").replace("18.5", "81.5"), encoding="utf-8")
     done = typed("case", "new", SORRY)
-    assert (done.code, "agentreplay accept" in done.err) == (4, True)
+    assert (done.code, "agentreplay verify" in done.err) == (4, True)
     assert not (project.root / "cases").exists()

@@ -31,7 +31,7 @@ def test_it_fits_the_terminal_and_gives_plain_data(file, typed, monkeypatch):
         monkeypatch.setenv("COLUMNS", str(columns))
         told = typed("show", "--kit", file)
         rows = told.out.splitlines()
-        assert (told.code, rows[1]) == (0, "grade A: replays as it was recorded")
+        assert (told.code, rows[1]) == (0, "replays as it was recorded (grade A)")
         assert max(map(len, rows)) <= columns
         heads = [row for row in rows if row and not row.startswith(" ")]
         assert heads[2:] == ["calls", "model", "scene", "code", "run"]
@@ -52,6 +52,6 @@ def test_the_exit_code_says_whether_it_replays(file, typed):
     assert (told.code, "grade C" in told.out) == (125, True)
     file.write_text(json.dumps(stored | {"exchanges": []}), encoding="utf-8")
     told = typed("show", "--kit", file)
-    assert (told.code, "grade cold: cannot be replayed" in told.out) == (125, True)
+    assert (told.code, "cannot be replayed: there is nothing to serve (grade cold)" in told.out) == (125, True)
     file.write_text("{", encoding="utf-8")
     assert (typed("show", "--kit", file).code, typed("show", "--kit", "nothing.snapshot.json").code) == (4, 2)

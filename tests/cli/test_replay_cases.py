@@ -106,7 +106,7 @@ def test_what_an_agent_in_a_process_of_its_own_comes_to(docket):
         ),
         ("broken", "fixed", STRICT, 1, r"\Arefund: FAILURE REPRODUCED: 2 of 2 observed checks hold"),
         ("other", "reproduces", STRICT, 1, r"cannot tell whether .* today's run left its recording: \[AR-PROMPT\]"),
-        ("rewritten", "fixed", "", 0, r"holds by position: fixed (.*\n)*.*\(model 3 position\)"),
+        ("rewritten", "fixed", "", 0, r"holds on recorded replies: fixed (.*\n)*.*\(model 3 position\)"),
     ):
         docket.case(expect=expect, more=more)
         done = ended(docket.replay("cases/refund", "--runner-cmd", COMMAND, agent=agent, COLUMNS="200"), code)
@@ -201,7 +201,7 @@ def test_the_real_model_on_frozen_tools(docket):
     server._replies = live
     try:
         done = ended(docket.project.command("replay", "cases/refund", "--live", AGENT="fixed"), 0)
-        assert re.search(r"holds: fixed \(expect: fixed\)\n", done.stdout), "a live pass is none by position"
+        assert re.search(r"holds: fixed \(expect: fixed\)\n", done.stdout), "a live pass is not one on recorded replies"
         counted = "(model 3 live, tools 1 arguments (recorded), tools 1 arguments (within the tolerance))"
         assert counted in " ".join(done.stdout.split())
         assert server.hits == before + 3
@@ -299,7 +299,7 @@ def test_the_kernel_closes_the_network_of_a_runner_where_the_ini_file_asks_for_i
     lines = f"addopts = --agentreplay-sandbox=require\n{runners}    raw = raw:run\n"
     with edited(docket.project, "pytest.ini", runners, lines):
         done = ended(docket.replay("cases/refund", "--runner", "raw"), 0)
-        assert re.search(r"network +closed \(L3\)\n", done.stdout)
+        assert re.search(r"network +closed by the kernel\n", done.stdout)
         done = ended(docket.replay("cases/refund", "--runner-cmd", COMMAND), 125)
     said = "agentreplay: --agentreplay-sandbox=require: a command reaches its gateway by loopback\n"
     assert (done.stdout, done.stderr) == ("", said)
@@ -339,8 +339,10 @@ def test_several_cases_are_summed_up_cold_ones_say_nothing_and_damaged_ones_are_
     docket.case("one")
     docket.case("two", more=STRICT + 'semantic: ["kindly"]\n')
     done = ended(docket.replay("cases/one", "cases/two", "cases/cold"), 0)
-    assert done.stdout.splitlines()[-1].startswith("cases: 2 hold (2 reproduce), 1 cold")
-    assert done.stdout.splitlines()[-1].endswith("1 check is for people to read")
+    assert done.stdout.splitlines()[-1].startswith(
+        "cases: 2 as expected (2 reproduce the failure), 1 cannot be replayed"
+    )
+    assert done.stdout.splitlines()[-1].endswith("1 check only a person can judge")
     ended(docket.replay("cases/one", "cases/two", agent="fixed"), 1)
     docket.case("odd", edit=lambda text: "id: [\n")
     docket.case("empty")

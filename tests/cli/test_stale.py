@@ -93,17 +93,17 @@ def test_age_and_models_of_the_project(shop):
     assert "recorded more than 180 days ago: 2 files" in stale(shop, code=1)
     ini = shop.root / "pytest.ini"
     text = ini.read_text(encoding="utf-8")
-    more = "agentreplay_stale =\n    days = 300\n    m-* = 2026-01-31\n    gpt-4-32k = 2999-01-01\n"
+    more = "agentreplay_checks =\n    old = 300d\n    retired:m-* = 2026-01-31\n    retired:gpt-4-32k = 2999-01-01\n"
     ini.write_text(text + more, encoding="utf-8")
     said = stale(shop, code=1)
     assert "asks m-1, retired 2026-01-31: 1 file" in said
     assert "gpt-4-32k" not in said
     assert "days ago" not in said
-    ini.write_text(text + "agentreplay_stale = m-1 = soon\n", encoding="utf-8")
+    ini.write_text(text + "agentreplay_checks = retired:m-1 = soon\n", encoding="utf-8")
     done = shop.command("ls", "--stale")
     assert done.returncode == 2
     assert (
-        "agentreplay_stale: 'm-1 = soon': write days = 180, or the day of a model like my-model = 2026-01-31"
+        "agentreplay_checks: 'retired:m-1 = soon': write the day of a model like retired:my-model = 2026-01-31"
         in done.stderr
     )
 
@@ -118,10 +118,10 @@ def test_the_footer_tells_of_old_recordings_and_of_changed_tools(shop):
         in said
     )
     make_older(shop, 200)
-    said = " ".join(passed(shop.offline("-o", "agentreplay_stale=days = 100", COLUMNS="200")).stdout.split())
+    said = " ".join(passed(shop.offline("-o", "agentreplay_checks=old=100", COLUMNS="200")).stdout.split())
     assert "2 tests: recorded more than 100 days ago" in said
     assert "1 test: asks gpt-4-32k, retired 2025-06-06" in said
-    assert "stale" not in passed(shop.offline("-o", "agentreplay_stale=days = 0")).stdout
+    assert "stale" not in passed(shop.offline("-o", "agentreplay_checks=old=0")).stdout
     # A new recording that says the same leaves a snapshot as it is, but for one that is stale by its day.
     assert passed(shop.record()).stdout.count("(replaced, ") == 2
     assert passed(shop.record()).stdout.count("unchanged") == 2

@@ -92,7 +92,7 @@ PIRATE = "Speak like a pirate."
 OTHER_URL = "https://api.other.test/v1/chat/completions"
 BETA = (*JSON, ("openai-beta", "x"))
 DELAYED = '{"status": "delayed", "eta": "Tuesday"}'
-OTHER_WORDS = "the agent tells a tool result otherwise"
+OTHER_WORDS = "the agent reports a tool result in other words"
 EXTRA = "called, which is not recorded here"
 
 

@@ -10,7 +10,7 @@ from tests.support.finished import ended
 pytestmark = [pytest.mark.env("main"), pytest.mark.proves]
 SIGNAL = pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="the method needs SIGALRM")
 
-UNPROVED = ("-o", "agentreplay_prove=false")
+UNPROVED = ("--agentreplay-checks=unproved=ignore",)
 
 TESTS = """
 import os, time

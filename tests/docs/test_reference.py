@@ -200,7 +200,7 @@ def test_every_model_api():
 
 
 def test_every_operator_of_fuzzing_under_its_label():
-    labels = {"transparent": "transparent", "by position": "robust", "opaque": "opaque", "request": "request"}
+    labels = {"transparent": "transparent", "in recorded order": "robust", "opaque": "opaque", "request": "request"}
     rows = {labels[row[0]]: row[1] for row in table("../how-to/fuzz-a-fix.md", "What is tried")}
     drawn = {name: operator.label for name, operator in OPERATORS.items() if name not in NOT_DRAWN}
     assert {name: label for label, cell in rows.items() for name in re.findall(r"`(.*?)`", cell)} == drawn

@@ -96,14 +96,14 @@ def test_a_sound_test_has_no_failure_and_a_failure_names_the_smallest_neighbour_
     loaded = " ".join(shop.options)
     done = shop.run("kept", "-rp", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
     assert f"PASSED kept/{file.parent.name}/case.yaml::{file.parent.name}" in done.stdout
-    assert "cases: 1 holds (1 reproduces)" in done.stdout
+    assert "cases: 1 as expected (1 reproduces the failure)" in done.stdout
     shop.edit("agent.py", "            refund(order)\n", "            attempt or refund(order)\n")
     try:
         done = shop.run("kept", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
         assert "the invariants hold. Set expect: fixed in kept/" in " ".join(done.stdout.split())
         file.write_text(text.replace("expect: reproduces", "expect: fixed"), encoding="utf-8")
         done = shop.run("kept", MODEL_URL=NOBODY, PYTEST_ADDOPTS=loaded)
-        assert "cases: 1 holds (1 fixed)" in done.stdout
+        assert "cases: 1 as expected (1 fixed)" in done.stdout
         assert done.returncode == 0
     finally:
         shop.edit("agent.py", "            attempt or refund(order)\n", "            refund(order)\n")
@@ -169,17 +169,17 @@ def test_an_invariant_that_is_no_function_is_refused_before_any_trial_and_no_fau
 def test_a_vacuous_test_is_told_from_one_that_looks_at_the_reply(shop):
     said = command(shop, "check", "assertions", "test_shop.py::test_vacuous[A-2]", code=1)
     assert "turn 1 unnoticed other-answer, refusal, empty-answer" in said
-    assert "VACUOUS: whatever the model replies, no assertion of it fails" in said
+    assert "NOT CHECKED: whatever the model replies, no assertion of it fails" in said
     said = command(shop, "check", "assertions", "test_shop.py::test_answer", code=0)
     assert "turn 1 noticed other-answer, refusal, empty-answer" in said
     assert "assertions notice each kind of reply, and depend on every turn" in said
     said = command(shop, "check", "assertions", "test_shop.py::test_something", code=1)
     assert "turn 1 noticed empty-answer; unnoticed other-answer, refusal" in said
-    assert "VACUOUS: only an empty answer is noticed; no assertion notices other-answer, refusal" in said
+    assert "HARDLY CHECKED: only an empty answer is noticed; no assertion notices other-answer, refusal" in said
     done = shop.command("check", "assertions", "test_shop.py::test_settle", "--json", MODEL_URL=NOBODY)
     data = json.loads(done.stdout)
     assert [row["turn"] for row in data["turns"]] == ["turn 1", "turn 2"]
-    assert data["vacuous"] is True
+    assert data["unchecked"] is True
     assert "no reply of a model in it can be replaced" in command(
         shop, "check", "assertions", "test_shop.py::test_tool", code=5
     )

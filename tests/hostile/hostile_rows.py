@@ -311,7 +311,7 @@ def b64_bomb(row: Row, folder: Path) -> None:
         sparse.truncate(1 << 30)
     said = in_child("try: reading.load(sys.argv[1])\nexcept SnapshotError as error: print(error)", file, "")
     assert "larger than 33,554,432 bytes" in said
-    assert "agentreplay_max_bytes" in said
+    assert "raise largest in agentreplay_checks" in said
 
 
 def terminal(row: Row, folder: Path) -> None:

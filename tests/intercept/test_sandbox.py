@@ -61,7 +61,7 @@ def test_the_filter_refuses_sockets_that_lead_away_and_nothing_else(name):
 
 def test_a_system_without_such_a_filter_says_so(monkeypatch):
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
-    assert sandbox.missing() == sandbox.close() == "darwin has no such filter, the network is closed at L1 only"
+    assert sandbox.missing() == sandbox.close() == "darwin has no such filter, the network is not closed by the kernel"
     assert not sandbox.is_closed()
 
 

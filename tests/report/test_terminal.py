@@ -327,7 +327,7 @@ PLACES = [
     (Kind.EXTRA, {"turn": 7, "turns": 7}, "after turn 7/7"),
     (Kind.EXTRA, {}, ""),
     (Kind.ARGS, {"turn": 4, "turns": 9, "agent": "r", "who": "researcher", **LONG}, "researcher turn 4 (call 17 of 63)"),
-    (Kind.EXTRA, {"turn": 4, "turns": 4, "who": "lane main.2", **LONG}, "after turn 4/4 of lane main.2 (call 17 of 63)"),
+    (Kind.EXTRA, {"turn": 4, "turns": 4, "who": "lane main.2", **LONG}, "after turn 4/4 of lane main.2, a parallel task (call 17 of 63)"),
     (Kind.ARGS, {"turn": 0, "turns": 4, "agent": "r", "who": "r.", **SIXTY}, "r. before turn 1 (call 2 of 63)"),
     (Kind.ARGS, {"turn": 0, "turns": 0, "agent": "r", "who": "r. main.1", **SIXTY}, "call 2/63 of r. main.1"),
 ]  # fmt: skip

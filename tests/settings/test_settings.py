@@ -31,7 +31,7 @@ def test_nothing_said_is_replay():
     assert settings == Settings(toml=True)
     assert settings.mode == "replay"
     assert not settings.strict
-    assert settings.headline() == "agentreplay: model frozen, tools frozen, clock stepped, network closed (L1)"
+    assert settings.headline() == "agentreplay: model frozen, tools frozen, clock still between calls, offline"
 
 
 def test_what_is_changed_in_requests_is_for_a_live_model_alone():
@@ -124,7 +124,7 @@ def test_lists():
                 "$.a # x",
             ],
             "agentreplay_seed": "42",
-            "agentreplay_max_bytes": "2_000 3_000",
+            "agentreplay_checks": ["large = 2_000", "largest=3kB"],
             "agentreplay_keep": ["header:X-Feature", "header:X-Tenant = match", "env:LANG", "file:data/*.json"],
             "agentreplay_allow": ["host:localhost:8000", "program:git"],
         }
@@ -143,7 +143,7 @@ def test_lists():
     assert (settings.headers, settings.matched_headers) == (("X-Feature",), ("x-tenant",))
     assert (settings.env, settings.kept_files) == (("LANG",), ("data/*.json",))
     assert (settings.allow_hosts, settings.allow_subprocess) == (("localhost:8000",), ("git",))
-    assert settings.headline().endswith("network closed (L1), open to localhost:8000")
+    assert settings.headline().endswith("offline, open to localhost:8000")
 
 
 def test_a_tool_is_named_as_the_model_knows_it():
@@ -188,8 +188,17 @@ def test_a_paced_clock_is_stepped_and_answers_take_their_time():
 
 def test_one_key_says_when_a_snapshot_is_stale():
     assert made().stale_days == 180
-    settings = made({"agentreplay_stale": ["days = 30", "my-model = 2026-01-31"]})
-    assert (settings.stale_days, settings.retired_models) == (30, (("my-model", "2026-01-31"),))
+    settings = made({"agentreplay_checks": ["old = 30d", "retired:my:model = 2026-01-31"]})
+    assert (settings.stale_days, settings.retired_models) == (30, (("my:model", "2026-01-31"),))
+
+
+def test_the_flag_of_checks_goes_before_the_key_word_by_word():
+    settings = made(
+        {"agentreplay_checks": ["unused = fail", "large = 2MB", "unproved = ignore"]},
+        agentreplay_checks=["unproved=warn", "unused=ignore"],
+    )
+    assert (settings.unused, settings.max_bytes, settings.prove) == ("ignore", 2_000_000, True)
+    refused("--agentreplay-checks does not take 'unsued': did you mean unused?", agentreplay_checks=["unsued=fail"])
 
 
 def test_values_that_cannot_be_meant():
@@ -207,9 +216,16 @@ def test_values_that_cannot_be_meant():
         ("keep", ["header:x = mtach"], "header:x = mtach", "write header:x, or header:x = match"),
         ("ci", ["recrod"], "agentreplay_ci", "did you mean record?"),
         ("clock", "pased", "agentreplay_clock", "did you mean paced?"),
-        ("stale", ["day = 3"], "'day = 3'", "days = 180"),
-        ("stale", ["days = old"], "agentreplay_stale: days", "'old'"),
-        ("max_bytes", "1 2 3", "agentreplay_max_bytes", "one or two numbers"),
+        ("checks", ["odl = 3d"], "agentreplay_checks does not take 'odl': did you mean old?"),
+        ("checks", ["days = 3"], "'days': it is one of unused, unproved, old, large, largest, retired:MODEL"),
+        ("checks", ["old = soon"], "agentreplay_checks: 'old = soon': write old = 180d"),
+        ("checks", ["large = much"], "agentreplay_checks: 'large = much': write large = 1MB"),
+        ("checks", ["unused = wran"], "agentreplay_checks: unused does not take 'wran': did you mean warn?"),
+        (
+            "checks",
+            ["retired:m-1 = soon"],
+            "'retired:m-1 = soon': write the day of a model like retired:my-model = 2026",
+        ),
         ("ignore", ["$.user"], "$.user = the reason"),
         ("seed", "x", "agentreplay_seed", "'x'"),
         ("dir", "__snapshots__", "syrupy", "__agent_snapshots__"),
@@ -242,13 +258,15 @@ def test_a_live_model_is_asked_for_by_the_command_line_alone():
         assert (settings.mode, settings.model, settings.axes.cell, settings.strict) == ("replay", "live", "LF", True)
         assert settings.sandbox == "off"
         assert settings.for_test([{"mode": "off"}]).model == "live"
-        assert "model LIVE, tools frozen, clock stepped, network OPEN to the model" in settings.headline()
+        assert "model LIVE, tools frozen, clock still between calls, network OPEN to the model" in settings.headline()
     both = made(agentreplay_replay="live", agentreplay_replay_tools="live")
     assert "model LIVE, read tools LIVE, " in both.headline()
     assert "OPEN to the model and to tools that read" in both.headline()
     tools = made(agentreplay_replay_tools="live")
     assert (tools.axes.cell, tools.model) == ("FL", "frozen")
-    assert "model frozen, read tools LIVE, clock stepped, network OPEN to tools that read" in tools.headline()
+    assert (
+        "model frozen, read tools LIVE, clock still between calls, network OPEN to tools that read" in tools.headline()
+    )
     lines = ["search = live", 'lookup = stub {"status": "shipped"}', "pay = stop"]
     settings = made({"agentreplay_off_script": lines}).for_test([{"off_script": {"search": "stop"}}])
     assert dict(settings.off_script)["lookup"] == 'stub {"status": "shipped"}'
@@ -380,7 +398,7 @@ def test_a_setting_in_a_message_is_written_as_the_projects_file_has_it():
     for ini, toml in (
         ('agentreplay_ignore = $.at = a "clock"', 'agentreplay_ignore = ["$.at = a \\"clock\\""]'),
         ("or: agentreplay_allow = host:db:5432", 'or: agentreplay_allow = ["host:db:5432"]'),
-        ("the session fails: agentreplay_unused = fail", 'the session fails: agentreplay_unused = "fail"'),
+        ("it fails for it: agentreplay_checks: unused = fail", 'it fails for it: agentreplay_checks: "unused = fail"'),
         ("agentreplay_places = true", "agentreplay_places = true"),
         ("freeze it: add to agentreplay_tools: a.b = read", 'freeze it: add to agentreplay_tools: "a.b = read"'),
         ("give it the fixture agentreplay, or see agentreplay_paths", None),
@@ -411,10 +429,10 @@ def test_the_sandbox_is_off_unless_asked_for_and_what_addopts_says_never_hinders
 def test_the_header_shouts_when_something_is_live_and_tells_how_closed_the_network_is(monkeypatch):
     assert "LIVE" in made(agentreplay_record=True).headline()
     assert "OFF" in made(agentreplay_replay="off").headline()
-    assert made(agentreplay_sandbox="require").headline().endswith("network closed (L3)")
-    for system, level in (("linux", "L1, L3 if every test replays"), ("win32", "L1 only"), ("darwin", "L1 only")):
+    assert made(agentreplay_sandbox="require").headline().endswith("offline by the kernel")
+    for system, level in (("linux", "by the kernel if every test replays"), ("win32", "not by the kernel")):
         monkeypatch.setattr(sys, "platform", system)
-        assert made(agentreplay_sandbox="auto").headline().endswith(f"network closed ({level})")
+        assert made(agentreplay_sandbox="auto").headline().endswith(f"offline, {level}")
 
 
 def test_tolerances_are_read_where_they_stand_and_a_marker_is_over_the_ini_file():

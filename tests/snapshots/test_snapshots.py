@@ -144,15 +144,19 @@ def test_what_would_be_too_large_to_be_read_is_not_written(store, path):
     small = Store(store.root, largest=len(text.encode()) - 1)
     for write in (small.save, small.save_pending):
         with pytest.raises(
-            CannotWrite, match="record less in one test, or raise the second number of agentreplay_max_bytes"
+            CannotWrite, match="record less in one test, or raise largest in agentreplay_checks"
         ) as caught:
             write(path, text)
         assert f"{len(text.encode()):,} bytes" in str(caught.value)
     assert path.read_text(encoding="utf-8") == text
 
 
-def test_a_command_reads_no_file_above_the_second_number(tmp_path):
-    (tmp_path / "pytest.ini").write_text("[pytest]\nagentreplay_max_bytes = 1 9\n", encoding="utf-8")
+def test_a_command_reads_no_file_above_the_largest(tmp_path):
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nagentreplay_checks =\n    large = 1\n    largest = 9\n", encoding="utf-8"
+    )
     (tmp_path / "x.snapshot.json").write_bytes(b" " * 10)
-    with pytest.raises(SnapshotUnreadable, match="larger than 9 bytes; to allow it, raise the second number"):
+    with pytest.raises(
+        SnapshotUnreadable, match="larger than 9 bytes; to allow it, raise largest in agentreplay_checks"
+    ):
         reading.data(tmp_path / "x.snapshot.json")

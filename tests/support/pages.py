@@ -61,7 +61,7 @@ MODULES = {"pytest": "pytest", "agentreplay": "pytest_agentreplay"}
 """Programs that are forked, where nothing in the command needs a shell."""
 VERDICT = re.compile(r"^recorded .*\)   \S", re.MULTILINE)
 """What a recording says of its proof. Where `-q` says "all replay", `PlayedPage.plain` leaves it out."""
-LIVE = ("--snapshot-record", "--record-mode", "--replay=off", "--replay=live", "AGENTREPLAY=record")
+LIVE = ("--snapshot-record", "--record-from", "--record-mode", "--replay=off", "--replay=live", "AGENTREPLAY=record")
 
 
 @dataclass(frozen=True)
@@ -249,7 +249,7 @@ class PlayedPage:
         if " cluster " in command:  # starts pytest without addopts, which choose the plugins of the copy
             environ = self.environ
         if not proves:
-            environ = environ | {"PYTEST_ADDOPTS": f"{environ['PYTEST_ADDOPTS']} -o agentreplay_prove=false"}
+            environ = environ | {"PYTEST_ADDOPTS": f"{environ['PYTEST_ADDOPTS']} --agentreplay-checks=unproved=ignore"}
         program, *arguments = [""] if re.search(r"[|<>;&$*]", command) else shlex.split(command)
         if program in MODULES and not checkout:
             done = forking.run(MODULES[program], *arguments, cwd=folder, env=environ)

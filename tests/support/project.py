@@ -132,7 +132,7 @@ class Project:
     @property
     def options(self):
         loaded = [word for name in self.plugins for word in ("-p", name)]
-        return ["-W", "error", *loaded, *([] if self.proves else ["-o", "agentreplay_prove=false"])]
+        return ["-W", "error", *loaded, *([] if self.proves else ["--agentreplay-checks=unproved=ignore"])]
 
     def child(self, module, *words, cwd=None, given=None, **environ):
         """The finished process of `python -m module`; `given` is what somebody typed."""

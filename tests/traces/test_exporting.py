@@ -248,4 +248,4 @@ def test_a_cold_case_cannot_go_out(project, capsys):
     shutil.copytree(ROOT / "cases" / "booking-lost", project / "cases" / "booking-lost")
     (project / "cases" / "booking-lost" / "run.snapshot.json").unlink(missing_ok=True)
     assert main(["case", "export", "cases/booking-lost", "--to", "otlp"]) == 4
-    assert "is cold, and no run is kept beside it" in capsys.readouterr().err
+    assert "cannot be replayed, and no run is kept beside it" in capsys.readouterr().err

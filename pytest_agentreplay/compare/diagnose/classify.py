@@ -231,7 +231,7 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
             whose = sections.find_owner(first, readings)
             kind, what, cause = Kind.PROMPT, f"{whose} text {what}", _explain_prompt(first, batched=whose == "user")
         case ReportSection.RESULT if frozen(sections.find_message(first, readings)):
-            kind, what, cause = Kind.HISTORY, f"the agent tells a tool result otherwise: {what}", _RENDER_CAUSE
+            kind, what, cause = Kind.HISTORY, f"the agent reports a tool result in other words: {what}", _RENDER_CAUSE
         case ReportSection.RESULT:
             kind, what = Kind.RESULT, f"the tool result that it is told changed: {what}"
             cause, hints = _RESULT_CAUSE, (_FREEZE,)
@@ -350,7 +350,7 @@ def _sort_noise_last(differences: Differences, names: Collection[str]) -> Differ
 
 _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
 _REQUEST_CAUSE = "your code now sends another request here"
-_MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
+_MODEL_CAUSE = "the model, its address or a parameter has another value in your code or configuration"
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _SCHEMA_ORDER_CAUSE = (
     "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "

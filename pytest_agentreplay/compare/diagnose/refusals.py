@@ -91,7 +91,7 @@ def explain_exhausted(progress: ReplayProgress, call: Call, lane: str, had: int)
         more = f"each once; it has {had} repl{'ies' if had > 1 else 'y'}, and all were given"
     else:
         summary, more = f"the case has no reply of {name}", "each once, and none is recorded in this lane"
-    cause = f"replies are served by position, {more}"
+    cause = f"replies are served in recorded order, {more}"
     return progress.make_divergence(Kind.EXTRA, summary, None, call, at=at, lane=lane, cause=cause, hints=hints)
 
 

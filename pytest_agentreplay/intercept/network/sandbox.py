@@ -60,7 +60,7 @@ def is_closed() -> bool:
 def missing() -> str:
     """Why this system has no such filter; "" where it should have one."""
     if sys.platform != "linux":
-        return f"{sys.platform} has no such filter, the network is closed at L1 only"
+        return f"{sys.platform} has no such filter, the network is not closed by the kernel"
     machine = os.uname().machine
     if machine not in MACHINES or sys.maxsize < 2**32 or sys.byteorder != "little":
         return f"the filter is written for {' and '.join(MACHINES)} of 64 bits, and this is {machine}"

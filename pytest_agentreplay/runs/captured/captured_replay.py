@@ -114,7 +114,7 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
     """
     capture, given = table(run.header.kit, "capture"), run.header.kit.get("input")
     if cold := capture.get("cold"):
-        return CapturedResult(refused=f"cold: {cold}", fails=False)
+        return CapturedResult(refused=f"cannot be replayed: {cold}", fails=False)
     runner = evaluator.runners[text_of(capture, "name") or run.header.test.partition("/")[0]]
     if not isinstance(given, dict):
         return CapturedResult(refused="the service gave capture.run no input that names the runner's arguments")

@@ -108,7 +108,7 @@ class Survey:
         """Yield the survey for people."""
         yield f"{len(self.cold)} of {plural(len(self.rows), 'case')} cannot be replayed"
         for row in self.cold:
-            yield f"  {row.place}  grade {row.grade.name.lower() if len(row.grade.name) > 1 else row.grade.name}"
+            yield f"  {row.place}: {row.grade.value}"
         if self.wants:
             yield "\ncapture next"
         for nth, want in enumerate(self.wants, 1):
@@ -118,7 +118,7 @@ class Survey:
         if self.by:
             yield f"\nby {self.by}"
             for value, count, cold in self.groups:
-                yield f"  {value}: {cold} of {plural(count, 'case')} cold"
+                yield f"  {value}: {cold} of {plural(count, 'case')} cannot be replayed"
 
     def plain(self) -> JsonObject:
         """Return the survey as data."""

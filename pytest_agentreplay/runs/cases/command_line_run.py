@@ -65,14 +65,14 @@ class CommandLineRun:
 
     def _close_network(self, command: str) -> str:
         """Close the network as far as `addopts` asks for; returns the level that was reached, in words."""
-        level, why = "open to the command, which variables lead to its gateway" if command else "closed (L1)", ""
+        level, why = "open to the command, which variables lead to its gateway" if command else "closed", ""
         if self.settings.sandbox != "off":
             why = next(self._hindrances(command), "") or sandbox.close()
             if why and self.settings.sandbox == "require":
                 raise SettingsError(f"--agentreplay-sandbox=require: {why}")
         if sandbox.is_closed():
-            return "closed (L3)"
-        return f"{level}, not L3: {why}" if why else level
+            return "closed by the kernel"
+        return f"{level}, not by the kernel: {why}" if why else level
 
     def _hindrances(self, command: str) -> Iterator[str]:
         if command:

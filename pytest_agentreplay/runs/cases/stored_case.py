@@ -65,7 +65,7 @@ def frozen(case: Case, *, strict: bool, largest: int = files.LARGEST) -> codec.S
     except SnapshotMissing:
         advice = f"{RUN} is missing beside it; restore it from git, or set expect: cold"
         if case.expect == "cold":
-            advice = "is cold, and no run is kept beside it; agentreplay ls --cold says what to capture"
+            advice = "cannot be replayed, and no run is kept beside it; agentreplay ls --cold says what to capture"
         raise CaseError(advice, file=case.file) from None
     snapshot = codec.loads(content, file=format_path(file))
     if strict and not snapshot.sealed:

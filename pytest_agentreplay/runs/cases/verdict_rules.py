@@ -34,7 +34,7 @@ from pytest_agentreplay.errors import LiveRefused
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report import findings
-from pytest_agentreplay.report.verdict import FROZEN, Checked, ListResult, Verdict, format_to_read
+from pytest_agentreplay.report.verdict import FROZEN, ON_RECORDED, Checked, ListResult, Verdict, format_to_read
 from pytest_agentreplay.runs.cases.runners import DECLARED, EXAMPLE
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class VerdictRules:
             observed=observed.text if observed is not None else "",
             desired=desired.text if desired is not None else "there are no desired checks",
             served=decisive.served if decisive is not None else "",
-            by=" by position" if by_position else "",
+            by=ON_RECORDED if by_position else "",
             file=quote_word(case.file),
             folder=folder,
             run=quote_word(sibling(case.file, "run.snapshot.json")),
@@ -187,7 +187,7 @@ class VerdictRules:
             file=case.file,
             expect=case.expect,
             word=row.word,
-            state="fixed by position" if by_position else row.state,
+            state="fixed on recorded replies" if by_position else row.state,
             outcome=row.outcome,
             headline=headline,
             place=(decisive.place if decisive is not None else "") or case.places.get((row.by,), ""),

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.runs.fuzz.neighbours import Neighbour
 
-Kind: TypeAlias = Literal["fuzz", "vacuity"]
+Kind: TypeAlias = Literal["fuzz", "assertions"]
 
 
 class Trial(NamedTuple):
     """What an item tries: its number, what it looks for, the neighbour, and the user's invariants ("module:function").
 
-    A trial of "fuzz" fails where an invariant does not hold. One of "vacuity" never fails: it tells whether the test
+    A trial of "fuzz" fails where an invariant does not hold. One of "assertions" never fails: it tells whether the test
     has noticed that a reply is another one.
     """
 
@@ -55,7 +55,7 @@ def read_trial(plain: Any) -> Trial:
 
 
 class TrialResult(NamedTuple):
-    """What came of a trial: violations of a fuzz trial, in "fuzz"; how the test noticed a changed reply, in "vacuity".
+    """What came of a trial: violations in one of "fuzz", how the test noticed a changed reply in one of "assertions".
 
     `end` says how the test ended: "passed", "stopped" by a call that nothing answers, or the type of its error.
     """

@@ -109,7 +109,7 @@ def read_bounded(handle: int, path: Path, largest: int) -> bytes:
     while part := os.read(handle, 1 << 20):
         size += len(part)
         if size > largest:
-            message = f"is larger than {largest:,} bytes; to allow it, raise the second number of agentreplay_max_bytes"
+            message = f"is larger than {largest:,} bytes; to allow it, raise largest in agentreplay_checks"
             raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {largest}")
         parts.append(part)
     return b"".join(parts)

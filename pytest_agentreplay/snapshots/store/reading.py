@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.model.sizes import parse_size
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_value, root_above
+from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
     from pytest_agentreplay.snapshots.codec import Snapshot
@@ -37,5 +38,5 @@ def data(path: str | Path) -> bytes:
 
 def find_limit(root: Path) -> int | None:
     """Return the size of the largest snapshot that the project at `root` reads; None for the default."""
-    _, _, limit = (ini_value(root, "agentreplay_max_bytes") or "").strip().partition(" ")
-    return int(limit) if (limit := limit.strip()).isdecimal() else None
+    lines = (line.partition("=") for line in ini_lines(root, "agentreplay_checks")[0])
+    return next((parse_size(size) for word, _, size in lines if word.strip() == "largest"), None)

@@ -257,7 +257,7 @@ class Store:
         if size > self.largest:
             msg = (
                 f"{format_path(path)}: {size:,} bytes are more than the {self.largest:,} that are read again; "
-                "record less in one test, or raise the second number of agentreplay_max_bytes"
+                "record less in one test, or raise largest in agentreplay_checks"
             )
             raise CannotWrite(msg)
 

@@ -95,7 +95,10 @@ def test_what_each_case_comes_to_with_the_agent_as_it_was(docket):
     done = docket.pytest("-rA", COLUMNS="300")
     assert missing(done, CASES_TOLD) == [], done.stdout
     assert done.returncode == 1
-    assert "cases: 3 hold (3 reproduce), 1 cold, 2 changed, 1 broken, 1 no runner\n" in done.stdout
+    assert (
+        "cases: 3 as expected (3 reproduce the failure), 1 cannot be replayed, 2 changed, 1 broken, 1 no runner\n"
+        in done.stdout
+    )
     assert "agentreplay_runners = refund = shop.cases:run_refund" in done.stdout
     assert "agentreplay_runners = KEY = shop.cases:run_refund" in done.stdout
     assert '--runner-cmd "python agent.py"' in done.stdout
@@ -154,7 +157,7 @@ def test_what_each_case_comes_to_with_a_fixed_agent_and_hooks(docket):
     assert missing(done, FIXED_TOLD) == [], done.stdout
     assert done.returncode == 1
     assert "cases/untrue/case.yaml:11:5" in done.stdout
-    assert "4 checks are for people to read" in done.stdout
+    assert "4 checks only a person can judge" in done.stdout
 
 
 OTHER_TOLD = """
@@ -172,7 +175,7 @@ def test_a_run_that_left_the_frozen_one_shows_nothing_and_one_by_position_no_pro
     assert "--snapshot-record" not in done.stdout, "a case is not recorded anew"
     done = docket.pytest("cases/lax", "-v", agent="rewritten")
     assert done.returncode == 0, done.stdout
-    assert "cases: 1 holds (1 fixed by position)" in done.stdout
+    assert "cases: 1 as expected (1 fixed on recorded replies)" in done.stdout
 
 
 DEAD_TOLD = """
@@ -275,7 +278,7 @@ def test_xdist_brings_the_verdicts_together(docket, dist):
     for name in ("a", "b", "c"):
         docket.case(name)
     done = passed(docket.pytest("-p", "xdist.plugin", "-n", "2", "--dist", dist, "-q"))
-    assert "cases: 3 hold (3 reproduce)" in done.stdout
+    assert "cases: 3 as expected (3 reproduce the failure)" in done.stdout
 
 
 ANNOTATING = """

@@ -127,9 +127,9 @@ def level(project):
 def test_a_session_of_replays_is_closed_by_the_kernel(recorded, how, workers):
     project = recorded(TWICE)
     said = flat(passed(project.offline(how, "--junitxml=junit.xml", *workers, L3="closed")))
-    assert "replayed 2 tests (6 turns, 10 calls served, 0 live, network closed (L3)" in said, said
-    assert ("agentreplay: network closed (L3): the kernel refuses" in said) is not workers
-    assert f"network closed ({'L3' if how == REQUIRE else 'L1, L3 if every test replays'})" in said
+    assert "replayed 2 tests (6 turns, 10 calls served, 0 live, offline by the kernel" in said, said
+    assert ("agentreplay: offline by the kernel, which refuses" in said) is not workers
+    assert f"offline{' by the kernel' if how == REQUIRE else ', by the kernel if every test replays'}" in said
     assert level(project) == ["L3"]
 
 
@@ -176,7 +176,7 @@ def test_a_mixed_suite_keeps_its_network(recorded, workers):
     project = recorded(MIXED)
     done = passed(project.offline(AUTO, *workers))
     assert "2 passed" in done.stdout
-    assert "network closed at L1, not L3: test_shop.py::test_plain is not replayed" in flat(done)
+    assert "network closed, but not by the kernel: test_shop.py::test_plain is not replayed" in flat(done)
     required = project.offline(REQUIRE, *workers)
     assert required.returncode == 4, required.stdout + required.stderr
     assert f"{REQUIRE}: test_shop.py::test_plain is not replayed" in flat(required) + required.stderr
@@ -201,7 +201,7 @@ def test_what_a_test_declares_keeps_the_sandbox_off(recorded, marker, why):
     project = recorded(SWALLOWS)
     marked = f"import pytest\n@pytest.mark.agentreplay({marker})\ndef test_refund("
     with edited(project, "test_shop.py", "def test_refund(", marked):
-        assert f"agentreplay: network closed (L1), not L3: {why}" in flat(project.run(AUTO))
+        assert f"agentreplay: offline, but not by the kernel: {why}" in flat(project.run(AUTO))
 
 
 def test_a_socket_from_before_keeps_it_off(recorded):
@@ -209,7 +209,7 @@ def test_a_socket_from_before_keeps_it_off(recorded):
     project.write(conftest="import socket\nopened = socket.create_server(('127.0.0.1', 0))\n")
     done = project.run(AUTO, "-W", "ignore::ResourceWarning")
     (project.root / "conftest.py").unlink()
-    assert "not L3: a socket is open already, to 127.0.0.1:" in flat(passed(done))
+    assert "not by the kernel: a socket is open already, to 127.0.0.1:" in flat(passed(done))
 
 
 def test_a_gateway_that_nobody_has_declared_says_what_it_needs(recorded):
@@ -223,8 +223,8 @@ def test_a_gateway_that_nobody_has_declared_says_what_it_needs(recorded):
 def test_what_addopts_says_holds_for_replays_and_what_is_typed_for_this_run(recorded):
     project = recorded(SWALLOWS)
     with edited(project, "pytest.ini", "agentreplay_tools", f"addopts = {REQUIRE}\nagentreplay_tools"):
-        assert "network closed (L3)" in project.run().stdout
-        assert "network closed (L1)" in project.run("--agentreplay-sandbox=off").stdout
+        assert "offline by the kernel" in project.run().stdout
+        assert "offline by the kernel" not in project.run("--agentreplay-sandbox=off").stdout
         passed(project.record())
     typed = project.record(REQUIRE)
     assert typed.returncode == 4

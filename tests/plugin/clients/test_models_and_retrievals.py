@@ -165,7 +165,7 @@ TOLD = {
     "prompt": ("[AR-PROMPT]", "model qwen: prompt text $.prompt"),
     "parameter": ("[AR-MODEL]", "$.temperature changed"),
     "system": ("[AR-PROMPT]", "system text $.system"),
-    "tool_result": ("[AR-HISTORY]", "tells a tool result otherwise"),
+    "tool_result": ("[AR-HISTORY]", "reports a tool result in other words"),
     "left_out": ("[AR-MISSING]", "retrieval recall"),
 }
 

@@ -184,7 +184,7 @@ def of_shop(body, number):
 def shop(shared_project):
     of_shop.then = None
     made = shared_project(of_shop)
-    made.furnish(ini="agentreplay_prove = false\n")
+    made.furnish(ini="agentreplay_checks = unproved = ignore\n")
     made.server._replies = of_shop
     return recorded(made)
 

@@ -167,7 +167,7 @@ def searched(project, *done, but=()):
     return [file.name for file in files]
 
 
-PROVED = ("-o", "agentreplay_prove=true")
+PROVED = ("--agentreplay-checks=unproved=warn",)
 LONG = ("-vv", "-l", "--tb=long")
 
 

@@ -91,7 +91,7 @@ def test_a_failing_run_is_recorded_and_a_kept_failure_is_green_while_it_recurs_a
     assert [name for name in summary(again) if "kept" in name] == ["kept[KeyError]", "kept[]"]
     assert "fails differently" in sections(again)["kept[KeyError]"]
     assert "fails as recorded" in again.stdout
-    second = project.record("-o", "agentreplay_prove=false", PROGRAM="changed")
+    second = project.record("--agentreplay-checks=unproved=ignore", PROGRAM="changed")
     assert "agentreplay accept" in second.stdout
     replaced = [file.name for file, data in kept.items() if file.read_bytes() != data]
     assert replaced == ["test_fails_no_longer.snapshot.json"], (

@@ -148,7 +148,7 @@ CALLS = {
     "test_async.py::@by_anyio": ["anyio", "anyio after"],
 }
 
-PROVED = ("-o", "agentreplay_prove=true")
+PROVED = ("--agentreplay-checks=unproved=warn",)
 
 
 def of_fixtures(made):

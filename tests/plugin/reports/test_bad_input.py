@@ -121,8 +121,6 @@ def test_settings_that_cannot_be_meant_stop_pytest_with_exit_code_4(project, wor
         ({}, {}, {"mode": "modell"}, ["agentreplay_mode", "modell", "did you mean model?"]),
         ({}, {}, {"clock": "vritual"}, ["agentreplay_clock", "did you mean virtual?"]),
         ({}, {}, {"order": "recoded"}, ["agentreplay_order", "did you mean recorded?"]),
-        ({}, {}, {"max_bytes": "much"}, ["agentreplay_max_bytes", "whole number"]),
-        ({}, {}, {"unused": "wran"}, ["agentreplay_unused does not take 'wran': did you mean warn?"]),
     ],
 )
 def test_the_message_names_the_setting_and_what_it_takes(options, environ, ini, wanted):

@@ -22,11 +22,11 @@ from tests.support.small_projects import passed, recorded, summary
 
 
 def test_a_snapshot_larger_than_wanted_is_told(project):
-    told = project.record("-o", "agentreplay_max_bytes=500").stdout
+    told = project.record("-o", "agentreplay_checks=large=500").stdout
     size = project.files[0].stat().st_size
-    assert f"test_refund.snapshot.json holds {size:,} bytes, more than agentreplay_max_bytes" in told
+    assert f"test_refund.snapshot.json holds {size:,} bytes, more than large in agentreplay_checks" in told
     assert "smaller inputs, or keep such files in git-lfs" in told
-    assert "agentreplay_max_bytes" not in project.record("-o", "agentreplay_max_bytes=0").stdout
+    assert "agentreplay_checks" not in project.record("-o", "agentreplay_checks=large=0").stdout
 
 
 @pytest.mark.proves(forked=True)

@@ -76,10 +76,10 @@ UNUSED = [
 def test_a_deleted_test_is_told_and_a_green_suite_says_nothing(suite, words):
     if not words:
         assert footer(passed(suite.replay())) == UNUSED
-    strict = (*words, "-o", "agentreplay_unused=fail")
+    strict = (*words, "-o", "agentreplay_checks=unused=fail")
     failing = suite.replay(*strict)
     assert failing.returncode == 1
-    assert footer(failing) == [*UNUSED, "          the session fails for it: agentreplay_unused = fail"]
+    assert footer(failing) == [*UNUSED, "          the session fails for it: agentreplay_checks: unused = fail"]
     assert "2 passed" in failing.stdout
     suite.write(tests__test_first=FIRST)
     assert footer(passed(suite.replay(*strict))) == []
@@ -108,7 +108,7 @@ def test_a_session_with_a_filter_or_over_some_of_the_testpaths_is_a_part(tmp_pat
     [
         ("-k", "one"),
         ("tests/test_first.py", *XDIST),
-        ("-o", "agentreplay_unused=ignore"),
+        ("-o", "agentreplay_checks=unused=ignore"),
         *rare((("--deselect", "tests/test_second.py::test_three"),), (("-k", "one", *XDIST),)),
     ],
     ids=" ".join,

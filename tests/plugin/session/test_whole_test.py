@@ -156,7 +156,7 @@ def made(shared_project):
     project.write(auto__conftest=AUTOUSE, auto__answers=DOCTEST)
     project.write(auto__test_autouse="import agent\n\ndef test_autouse(agentreplay):\n    agent.ask('body')\n")
     (project.root / "auto" / "__init__.py").touch()
-    return recorded(project, "-o", "agentreplay_prove=true")
+    return recorded(project, "--agentreplay-checks=unproved=warn")
 
 
 def test_every_call_is_recorded_and_proved_and_none_is_made_again(made):
