@@ -3,7 +3,7 @@
 `READER` picks the dialect by the end of the URL's path and the shape of the body, so proxies, gateways, Azure and
 loopback servers are read without a setting. `RULES` is the shipped table of what is not compared.
 
-Packages add a provider with a `Dialect` and an entry point (docs/how-to/add-a-provider.md).
+Packages add a provider with a `Dialect` and an entry point (docs/extending/add-a-provider.md).
 """
 
 from __future__ import annotations

@@ -162,12 +162,12 @@ def test_the_page_of_the_api_has_every_public_name():
 
 def test_every_field_that_an_author_of_another_package_fills_in():
     pages = {
-        ("another-http-client.md", "`HttpClient`"): (plugins.HttpClient,),
-        ("another-http-client.md", "`HttpCall`, `HttpReply` and `Body`"): (plugins.HttpCall, plugins.HttpReply),
+        ("add-an-http-client.md", "`HttpClient`"): (plugins.HttpClient,),
+        ("add-an-http-client.md", "`HttpCall`, `HttpReply` and `Body`"): (plugins.HttpCall, plugins.HttpReply),
         ("add-a-trace-format.md", "The fields"): (plugins.ModelCall, plugins.ToolRun, plugins.Trace),
     }
     for (page, heading), classes in pages.items():
-        cells = re.findall(r"^\| (`.*?) \|", section(f"../how-to/{page}", heading), re.MULTILINE)
+        cells = re.findall(r"^\| (`.*?) \|", section(f"../extending/{page}", heading), re.MULTILINE)
         shown = [name for cell in cells for name in re.findall(r"`(\w+)`", cell)]
         assert sorted(shown) == sorted(name for each in classes for name in each.__dataclass_fields__), page
 

@@ -34,7 +34,7 @@ from tests.support.wire import (
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-PAGE = ROOT / "docs" / "how-to" / "another-http-client.md"
+PAGE = ROOT / "docs" / "extending" / "add-an-http-client.md"
 
 
 @pytest.fixture(autouse=True)

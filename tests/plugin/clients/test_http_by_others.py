@@ -7,7 +7,7 @@ from tests.support.small_projects import furnished, passed, recorded, runs
 
 pytestmark = pytest.mark.env("main")
 
-PAGE = ROOT / "docs" / "how-to" / "another-http-client.md"
+PAGE = ROOT / "docs" / "extending" / "add-an-http-client.md"
 FILES = {block.title: block.text for block in blocks_of(PAGE) if block.title}
 
 TESTS = """
