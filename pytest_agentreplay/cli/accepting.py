@@ -22,8 +22,7 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `accept`."""
-    about = "take pending runs, changed requests under recorded replies, or one rule for all snapshots"
-    verb = verbs.add("accept", accept, about)
+    verb = verbs.add("accept", accept)
     what = "snapshots or pending runs: their files, folders, or the ids of tests"
     verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
     verb.flag("--all", "those of the whole project")
