@@ -97,8 +97,8 @@ def accept_requests(options: argparse.Namespace) -> int:
 
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
         what = "--all" if options.all else " ".join(map(quote_word, options.what))
-        wanted = f'agentreplay accept {what or "FILE"} --requests --reason "why every reply still holds"'
-        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {wanted}", USAGE)
+        command = f'agentreplay accept {what or "FILE"} --requests --reason "why every reply still holds"'
+        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {command}", USAGE)
     files = select_snapshots(options.what, Path.cwd())
     if not files:
         return complain("there is no snapshot there", NOTHING)

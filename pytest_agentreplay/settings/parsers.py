@@ -288,9 +288,9 @@ def checks_of(value: object, name: str) -> dict[str, Any]:
         if kind != "retired":
             refuse_unknown(name, word, (*readers, "retired:MODEL"))
             field, example, read = readers[word]
-            if (wanted := read(amount)) is None:
+            if (setting := read(amount)) is None:
                 raise SettingsError(f"{name}: {line!r}: write {word} = {example}")
-            fields[field] = wanted
+            fields[field] = setting
         elif model and DAY.fullmatch(amount):
             fields["retired_models"] = (*fields.get("retired_models", ()), (model, amount))
         else:
