@@ -44,7 +44,7 @@ HELP = (  # group, verb, what it does (at most 48 characters), its module; a ver
     ("live", "live", "runs with a real model: compare, lineup, drift", ""),
     ("checks", "check", "what tests miss: audit, assertions, fuzz", ""),
     ("cases", "case", "failures kept as tests: new, lint, cluster, export", ""),
-    ("files", "verify", "are files whole and unedited? seal, recover, lock", "snapshot_files"),
+    ("files", "verify", "check that files are whole; seal, recover, lock", "snapshot_files"),
     ("", "redact", "remove what rules and a policy find, or list it", "redacting"),
     ("", "mv", "rename the snapshots of a renamed test or file", "snapshot_files"),
     ("", "prune", "run all tests, delete snapshots that none used", "snapshot_files"),
@@ -56,10 +56,10 @@ GROUPS = (  # verb, what it does, its module
     ("check audit", "find fields that are not compared and yet decide on replies", "auditing"),
     ("check assertions", "find replies of the model that no assertion depends on", "fuzzing"),
     ("check fuzz", "try changed recordings, or other orders; keep what breaks", "fuzzing"),
-    ("case new", "make one of a test, a run, traces of another tool or a bundle", "casework"),
+    ("case new", "make a case: of a test, a run, traces of another tool, a bundle", "casework"),
     ("case lint", "find what is wrong with cases, or with a policy", "case_files"),
     ("case cluster", "group kept failures by their cause, count what a fix has cured", "replaying"),
-    ("case export", "write one for another tool, or as one file to share", "case_files"),
+    ("case export", "write a case for another tool, or as one file to share", "case_files"),
 )
 MODULES = {verb: module for _, verb, _, module in HELP if module} | {verb: module for verb, _, module in GROUPS}
 ABOUT = {verb: about for _, verb, about, _ in HELP} | {verb: about for verb, about, _ in GROUPS}
