@@ -1,7 +1,7 @@
 """What is wrong with a case that can be read: what no run could show, what every run shows, what nobody can reach.
 
 contradictory   two checks of one list that no run satisfies, or observed and desired that want the same
-always-true     a check that holds whatever the agent did, or desired that the frozen run shows already
+trivial         a check that holds whatever the agent did, or desired that the frozen run shows already
 untrue          observed that the frozen run does not show: nothing would be reproduced
 dead            a fixture that no frozen call reaches and that nobody wrote
 cold, folder    what is not there, what does not belong
@@ -102,7 +102,7 @@ def _of_the_case(case: Case, words: Collection[str]) -> Iterator[LintProblem]:
         )
     if case.expect == "fixed" and not case.desired:
         yield _make_problem(case, "expect", "empty", "expect: fixed needs desired: what the fixed agent shows")
-    for rule, check, message in (*find_always_true(case), *contradictions(case)):
+    for rule, check, message in (*find_trivial(case), *contradictions(case)):
         yield LintProblem(rule, message, case.file, check.place)
     if case.expect == "cold" and not case.missing:
         yield _make_problem(
@@ -122,7 +122,7 @@ def _of_the_run(case: Case, run: Run) -> Iterator[LintProblem]:
     desired = _judge_our_words(case, "desired", evidence)
     if desired and not case.semantic and all(result.holds for result in desired):
         message = "the frozen run shows all that is desired: it says nothing about a fix"
-        yield LintProblem("always-true", message, case.file, case.places.get(("desired",), ""))
+        yield LintProblem("trivial", message, case.file, case.places.get(("desired",), ""))
 
 
 def _judge_our_words(case: Case, list_name: ListName, evidence: CaseEvidence) -> tuple[CheckResult, ...]:
@@ -168,18 +168,18 @@ def _make_problem(
 CALLED = frozenset({"tool_called", "tool_failed"})
 
 
-def find_always_true(case: Case) -> Iterator[tuple[str, Check, str]]:
+def find_trivial(case: Case) -> Iterator[tuple[str, Check, str]]:
     """Checks that hold for every run that there is."""
     for check in (*case.observed, *case.desired):
         expectation = check.wanted if isinstance(check.wanted, dict) else {}
         if check.word in AMOUNTS and "at_most" not in expectation and not expectation.get("at_least"):
-            yield "always-true", check, f"every run has {check.word} of at least 0"
+            yield "trivial", check, f"every run has {check.word} of at least 0"
         elif check.word == "tool_called" and bounds(expectation) == (0, None):
-            yield "always-true", check, "every tool is called at least 0 times"
+            yield "trivial", check, "every tool is called at least 0 times"
         elif check.word == "repeated_call" and "at_most" not in expectation and expectation.get("at_least") == 0:
-            yield "always-true", check, "every run with a call has one that was made once"
+            yield "trivial", check, "every run with a call has one that was made once"
         elif check.word == "tool_order" and not next(iter(expectation.values()), None) and "subsequence" in expectation:
-            yield "always-true", check, "no call at all comes in this order in every run"
+            yield "trivial", check, "no call at all comes in this order in every run"
 
 
 def contradictions(case: Case) -> Iterator[tuple[str, Check, str]]:

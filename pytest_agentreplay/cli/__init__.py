@@ -35,15 +35,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         verbs.say(f"agentreplay {version('frozen-agentreplay')}")
         return verbs.SAME
-    if not words or words[0] in {"-h", "--help"}:
-        verbs.say(verbs.format_help())
-        return verbs.SAME if words else verbs.USAGE
-    verb, _ = verbs.split_verb(words)
-    if verb not in verbs.MODULES:
-        group, _, second = verb.partition(" ")
-        if verbs.is_group(group) and second in {"", "-h", "--help"}:
-            verbs.say(verbs.format_help(group))
-            return verbs.SAME if second else verbs.USAGE
+    group = words[0] if words and verbs.is_group(words[0]) else ""
+    after = words[1:] if group else words
+    if not after or after[0] in {"-h", "--help"}:
+        verbs.say(verbs.format_help(group))
+        return verbs.SAME if after else verbs.USAGE
+    if (verb := verbs.split_verb(words)[0]) not in verbs.MODULES:
         return verbs.complain(verbs.explain_unknown(verb), verbs.USAGE)
     try:
         words = fetch_words(words)

@@ -22,8 +22,7 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `accept`."""
-    about = "take pending runs, changed requests under recorded replies, or one rule for all snapshots"
-    verb = verbs.add("accept", accept, about)
+    verb = verbs.add("accept", accept)
     what = "snapshots or pending runs: their files, folders, or the ids of tests"
     verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
     verb.flag("--all", "those of the whole project")
@@ -98,8 +97,8 @@ def accept_requests(options: argparse.Namespace) -> int:
 
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
         what = "--all" if options.all else " ".join(map(quote_word, options.what))
-        wanted = f'agentreplay accept {what or "FILE"} --requests --reason "why every reply still holds"'
-        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {wanted}", USAGE)
+        command = f'agentreplay accept {what or "FILE"} --requests --reason "why every reply still holds"'
+        return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {command}", USAGE)
     files = select_snapshots(options.what, Path.cwd())
     if not files:
         return complain("there is no snapshot there", NOTHING)

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, Verbs, complain, say_result
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import locks
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -17,12 +17,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.backends.order_permutations import Separator
+    from pytest_agentreplay.model.rules import Rule
     from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `check audit`."""
-    verb = verbs.add("check audit", audit, "find fields that are not compared and yet decide on replies", json=True)
+    verb = verbs.add("check audit", audit, json=True)
     verb.paths("snapshots, or folders (default: all)")
     verb.flag("--rules", "print the fields that are not compared, and why")
 
@@ -43,12 +44,7 @@ def audit(options: argparse.Namespace) -> int:
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     audited = audit_snapshots(root, dict.fromkeys(snapshots))
-    if options.json:
-        say_data(dump_audit(audited))
-    else:
-        say("\n".join(format_audit(audited)))
-    for error in audited.damaged:
-        complain(error, DAMAGED)
+    say_result(options, dump_audit(audited), format_audit(audited), audited.damaged)
     if audited.damaged:
         return DAMAGED
     flagged = any(separator.verdict == "flagged" for separator in audited.separators)
@@ -60,13 +56,14 @@ def print_rules(options: argparse.Namespace) -> int:
     from pytest_agentreplay.runs.key_audit_run import list_project_rules
 
     every = list_project_rules(root_above(Path.cwd()))
-    if options.json:
-        say_data([asdict(rule) for rule in every])
-        return SAME
-    for rule in every:
-        path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
-        say(f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})")
+    say_result(options, [asdict(rule) for rule in every], map(format_rule, every))
     return SAME
+
+
+def format_rule(rule: Rule) -> str:
+    """Return a rule in two lines: what it leaves out, and why."""
+    path = f"{rule.path} ~ {rule.pattern}" if rule.pattern else rule.path
+    return f"{rule.action:5}  {rule.scope:16} {rule.part:6} {path}\n       {rule.reason}  ({rule.source})"
 
 
 def format_audit(audited: ProjectAudit) -> Iterator[str]:

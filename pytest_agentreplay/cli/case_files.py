@@ -4,11 +4,23 @@ from __future__ import annotations
 
 import argparse
 import os
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data
+from pytest_agentreplay.cli.verbs import (
+    DAMAGED,
+    DIVERGED,
+    NOTHING,
+    SAME,
+    USAGE,
+    Verbs,
+    complain,
+    say,
+    say_data,
+    say_result,
+)
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.runs.case_files import export as exporting
@@ -19,19 +31,19 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 from pytest_agentreplay.traces.exporting import TARGETS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from pytest_agentreplay.runs.case_files.case_linting import Linted
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `case lint` and `case export`."""
-    about = "print what is wrong with cases: contradictions, dead fixtures, secrets; or check a policy"
-    lint_verb = verbs.add("case lint", lint, about, json=True, policy=True)
+    lint_verb = verbs.add("case lint", lint, json=True, policy=True)
     what = "cases, or folders of them (default: cases); or a policy file, and snapshots to look at (default: all)"
     lint_verb.paths(what)
     lint_verb.flag("--schema", "print the JSON Schema of case.yaml, for editors")
     lint_verb.value("--baseline", "FILE", "fail where the policy is weaker than this one", type=Path)
-    about = "write a case for another tool: pytest, promptfoo, OpenAI Evals, OTLP; or as one file to share"
-    export_verb = verbs.add("case export", export, about, policy=True)
+    export_verb = verbs.add("case export", export, policy=True)
     export_verb.value("case", "CASE", "a case's folder, or its case.yaml", type=Path)
     export_verb.add_argument("--to", required=True, choices=[*TARGETS, "bundle"], help="the tool, or one file to share")
     export_verb.add_argument("-o", "--out", type=Path, metavar="FILE", help="the file, or a folder (default: this one)")
@@ -62,9 +74,7 @@ def lint(options: argparse.Namespace) -> int:
         return max(lint(argparse.Namespace(**{**vars(options), "paths": part})) for part in parts)
     if options.baseline is not None or (options.paths and is_policy(options.paths[0])):
         if options.json or not options.paths:
-            return complain(
-                "a policy is checked alone, for people: agentreplay case lint POLICY [--baseline FILE]", USAGE
-            )
+            return complain("a policy is checked alone: agentreplay case lint POLICY [--baseline FILE]", USAGE)
         return check_policy(options.paths[0], options.baseline, options.paths[1:])
     root = root_above(Path.cwd())
     tolerances = project_tolerances(root)
@@ -77,38 +87,19 @@ def lint(options: argparse.Namespace) -> int:
         return SAME
     if not every:
         return complain(f"there is no case.yaml below {', '.join(map(format_path, paths))}", NOTHING)
-    if options.json:
-        say_data({"cases": [dump_case(case) for case in every]})
-    else:
-        print_complaints(every)
+    data = [{"case": format_path(case.folder), "complaints": [*map(asdict, case.complaints)]} for case in every]
+    say_result(options, {"cases": data}, format_complaints(every))
     if any(case.damaged for case in every):
         return DAMAGED
     return DIVERGED if any(case.fails for case in every) else SAME
 
 
-def print_complaints(every: list[Linted]) -> None:
-    """Print each complaint on a line, and how many there are."""
-    for case in every:
-        for complaint in case.complaints:
-            say(str(complaint).replace("\n", " "))
+def format_complaints(every: list[Linted]) -> Iterator[str]:
+    """Yield each complaint on a line, and how many there are."""
+    yield from (str(complaint).replace("\n", " ") for case in every for complaint in case.complaints)
     levels = [complaint.level for case in every for complaint in case.complaints]
     counts = (plural(levels.count(level), level) for level in ("error", "warning"))
-    say(f"{plural(len(every), 'case')}: {', '.join(counts)}")
-
-
-def dump_case(case: Linted) -> dict[str, object]:
-    """Return a case as plain data."""
-    rows = [
-        {
-            "rule": complaint.rule,
-            "level": complaint.level,
-            "message": complaint.message,
-            "file": complaint.file,
-            "place": complaint.place,
-        }
-        for complaint in case.complaints
-    ]
-    return {"case": format_path(case.folder), "complaints": rows}
+    yield f"{plural(len(every), 'case')}: {', '.join(counts)}"
 
 
 def export(options: argparse.Namespace) -> int:

@@ -50,16 +50,13 @@ MANY = 20
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `case new`."""
-    about = "make a case: of a test's last run, a snapshot, captured runs, traces of another tool, or a bundle"
-    verb = verbs.add("case new", scaffold, about, policy=True)
+    verb = verbs.add("case new", scaffold, policy=True)
     what = "a test's id, a snapshot, a bundle, captured runs or their store, or traces, which are read together"
     verb.add_argument("what", nargs="+", metavar="WHAT", help=what)
     verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
     one_run = "the run to take, where a file holds several"
     verb.add_argument("--run", dest="wanted", default="", metavar="ID", help=one_run)
-    verb.flag(
-        "--all", "take every run of every file, each into a folder below DIR; of a store, one of each new failure"
-    )
+    verb.flag("--all", "take every run of every file, each into a folder below DIR; of a store, each new failure once")
     verb.value("--since", "WHEN", "of a store: runs since 1d, 2w or a date", type=first_day)
     verb.flag("--cold", "keep a run that was not captured whole, as a case that cannot be replayed yet")
     verb.value("--out", "DIR", "the case's folder (default: cases/NAME)", type=Path)
@@ -115,10 +112,7 @@ def scaffold(options: argparse.Namespace) -> int:
     chosen = [trace for trace in trace_import.traces if is_chosen(trace, options.wanted)]
     if len(chosen) != 1:
         return print_choices(chosen or trace_import.traces, options.wanted if not chosen else "")
-    return write_case(
-        scaffold_trace(chosen[0], trace_import, options, choose_folder(options, chosen[0].name or chosen[0].id)),
-        options,
-    )
+    return write_case(scaffold_trace(chosen[0], trace_import, options), options)
 
 
 def scaffold_store(options: argparse.Namespace, policy: Policy, stores: list[str]) -> int:
@@ -224,15 +218,14 @@ def read_cases(path: Path, options: argparse.Namespace, policy: Policy) -> Itera
         yield scaffold_refusal(trace_import, options)
     for number, trace in enumerate(trace_import.traces, 1):
         identity = trace.source.id or trace.id or f"{sha256(trace_import.sources[0][1]).hexdigest()} {number}"
-        yield scaffold_trace(
-            trace, trace_import, options, name_folder(options, trace.name, f"{trace.source.format} {identity}")
-        )
+        yield scaffold_trace(trace, trace_import, options, f"{trace.source.format} {identity}")
 
 
-def scaffold_trace(trace: Trace, trace_import: Import, options: argparse.Namespace, folder: Path) -> Scaffold:
-    """Return the case of an imported run."""
+def scaffold_trace(trace: Trace, trace_import: Import, options: argparse.Namespace, identity: str = "") -> Scaffold:
+    """Return the case of an imported run; one of many has an identity."""
     from pytest_agentreplay.runs.case_files.scaffold import from_trace
 
+    folder = choose_folder(options, trace.name if identity else trace.name or trace.id, identity)
     return from_trace(trace, trace_import, make_options(folder, options))
 
 
@@ -275,12 +268,11 @@ def scaffold_snapshot(file: Path, options: argparse.Namespace, policy: Policy) -
     if file.name.endswith(RUN_SUFFIX):
         header = reading.load(file).run.header
         name = str(table(header.kit, "capture").get("name") or header.test)
-        folder = options.out if options.out and not options.all else name_folder(options, name, header.test)
-        return from_snapshot(
-            file, replace(make_options(folder, options), runner=options.runner or name), policy, os.environ
-        )
+        folder = options.out if options.out and not options.all else choose_folder(options, name, header.test)
+        chosen = replace(make_options(folder, options), runner=options.runner or name)
+        return from_snapshot(file, chosen, policy, os.environ)
     name = file.name.removesuffix(layout.SUFFIX)
-    folder = name_folder(options, name, format_path(file)) if options.all else choose_folder(options, name)
+    folder = choose_folder(options, name, format_path(file) * options.all)
     return from_snapshot(file, make_options(folder, options), policy, os.environ)
 
 
@@ -289,7 +281,7 @@ def scaffold_refusal(trace_import: Import, options: argparse.Namespace) -> Scaff
     from pytest_agentreplay.runs.case_files.scaffold import from_refusal
 
     name = Path(trace_import.sources[0][0]).name.partition(".")[0]
-    folder = name_folder(options, name, trace_import.sources[0][0]) if options.all else choose_folder(options, name)
+    folder = choose_folder(options, name, trace_import.sources[0][0] * options.all)
     assert trace_import.refusal is not None
     return from_refusal(trace_import.refusal, trace_import, make_options(folder, options))
 
@@ -303,33 +295,23 @@ def make_options(folder: Path, options: argparse.Namespace) -> ScaffoldOptions:
     root = root_above(Path.cwd())
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
     if not re.fullmatch(ID, absolute.name):
-        raise SettingsError(
-            f"{format_path(absolute)}: a case's folder is named with letters, digits, . _ and -, at most 100"
-        )
+        raise SettingsError(f"{format_path(absolute)}: name the folder with at most 100 letters, digits, . _ and -")
     place = absolute.relative_to(root).as_posix() if absolute.is_relative_to(root) else absolute.name
     today = day_of(absolute) or f"{datetime.now(UTC):%Y-%m-%d}"
-    return ScaffoldOptions(
-        folder=absolute,
-        test=f"{place}/case.yaml::{absolute.name}",
-        today=today,
-        runner=options.runner or "",
-        fixed=options.fixed,
-    )
+    test, runner = f"{place}/case.yaml::{absolute.name}", options.runner or ""
+    return ScaffoldOptions(folder=absolute, test=test, today=today, runner=runner, fixed=options.fixed)
 
 
-def choose_folder(options: argparse.Namespace, name: str) -> Path:
-    """Return the folder of the one case: `--out`, else one below `cases/` by its name."""
+def choose_folder(options: argparse.Namespace, name: str, identity: str = "") -> Path:
+    """Return the folder of a case: `--out`, else one below `cases/` by its name.
+
+    One of many has an identity, by which no two have the same, and lies below `--out`.
+    """
     from pytest_agentreplay.runs.case_files.scaffold import folder_name
 
-    out: Path | None = options.out
-    return out if out is not None else root_above(Path.cwd()) / CASES / folder_name(name or "case")
-
-
-def name_folder(options: argparse.Namespace, name: str, identity: str) -> Path:
-    """Return the folder of one case of many: below `--out`, by name and identity, so that no two have the same."""
-    from pytest_agentreplay.runs.case_files.scaffold import folder_name
-
-    return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name, identity)
+    if options.out and not identity:
+        return Path(options.out)
+    return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name if identity else name or "case", identity)
 
 
 def write_case(made: Scaffold, options: argparse.Namespace, *, quiet: bool = False) -> int:
@@ -342,11 +324,8 @@ def write_case(made: Scaffold, options: argparse.Namespace, *, quiet: bool = Fal
     if quiet:
         return SAME
     source = made.case.source
-    say(
-        f"{where}: {made.case.expect}, from {source.format} {source.id} ({FIDELITY[source.fidelity]})".replace(
-            "  ", " "
-        )
-    )
+    origin = " ".join(filter(None, (source.format, source.id)))
+    say(f"{where}: {made.case.expect}, from {origin} ({FIDELITY[source.fidelity]})")
     for sentence in made.sentences:
         say(f"  {sentence}")
     if made.case.expect == "cold":

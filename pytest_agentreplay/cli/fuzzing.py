@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.backends.order_permutations import LIMIT
 from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
-from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import seat, turns
@@ -43,17 +43,14 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `check fuzz` and `check assertions`."""
-    about = "try a test or case on neighbours of its recording, keep what breaks; or try other orders of its answers"
-    fuzz_verb = verbs.add("check fuzz", fuzz, about, json=True)
+    fuzz_verb = verbs.add("check fuzz", fuzz, json=True)
     fuzz_verb.add_argument("--seed", type=int, default=0, metavar="N", help="draw others (default: 0)")
     fuzz_verb.value("--budget", "N|60s", f"trials ({BUDGET}; of orders {LIMIT}), or a time", default="")
     fuzz_verb.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
     orders = "only other orders of answers that were waited for at once, up to the first that matters"
     fuzz_verb.flag("--orders", orders)
     fuzz_verb.value("--order", "N", "only this order, as a report has named it", type=int)
-    assertions_verb = verbs.add(
-        "check assertions", check_assertions, "print which replies of the model no assertion depends on", json=True
-    )
+    assertions_verb = verbs.add("check assertions", check_assertions, json=True)
     for verb in (fuzz_verb, assertions_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
     fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="with --orders: handed to pytest")
@@ -142,23 +139,15 @@ def fuzz(options: argparse.Namespace) -> int:
         return complain(f"{options.what}: {why}", CANNOT)
     tried = [result for result in done.results if result.trial.number]
     failures, gone = group_failures(tried), 0
-    if not done.interrupted or seconds:
-        failures = [
-            shrink(each, candidates, plain, lambda trials: run_trials(target.root, target.test, trials).results)
-            for each in failures
-        ]
-        if failures:
-            failures, gone = confirm(
-                failures, plain, lambda trials: run_trials(target.root, target.test, trials, apart=True).results
-            )
+    if failures and (not done.interrupted or seconds):
+        root, test = target.root, target.test
+        failures = [shrink(each, candidates, plain, lambda t: run_trials(root, test, t).results) for each in failures]
+        failures, gone = confirm(failures, plain, lambda trials: run_trials(root, test, trials, apart=True).results)
     kept = [case_writer.write(options.dir, target.root, target.test, each) for each in failures]
-    if options.json:
-        described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
-        say_data({"trials": len(tried), "failures": described})
-    else:
-        say("\n".join(format_fuzz(options.what, tried, done, failures, kept)))
-        if gone:
-            say(f"{format_count(gone, 'failure')} not kept: none shows again in a process of its own")
+    described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
+    lines = [*format_fuzz(options.what, tried, done, failures, kept)]
+    lines += [f"{format_count(gone, 'failure')} not kept: none shows again in a process of its own"] * bool(gone)
+    say_result(options, {"trials": len(tried), "failures": described}, lines)
     if done.interrupted and not seconds:
         raise KeyboardInterrupt
     return DIVERGED if failures else SAME
@@ -225,12 +214,8 @@ def check_assertions(options: argparse.Namespace) -> int:
         return complain(f"{options.what}: {why}", CANNOT)
     rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
     unchecked, meaning = explain_rows(rows)
-    if options.json:
-        say_data({"unchecked": unchecked, "turns": rows})
-    else:
-        if done.state:
-            say(done.state)
-        say("\n".join([*map(format_row, rows), f"{options.what}: {meaning}"]))
+    lines = [*filter(None, [done.state]), *map(format_row, rows), f"{options.what}: {meaning}"]
+    say_result(options, {"unchecked": unchecked, "turns": rows}, lines)
     return DIVERGED if unchecked else SAME
 
 
@@ -298,9 +283,7 @@ def try_orders(options: argparse.Namespace, file: Path) -> int:
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
         return complain(f"{format_path(file)}: belongs to {test}, not to {other}", USAGE)
     if not module.is_file():
-        return complain(
-            f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more", CANNOT
-        )
+        return complain(f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there", CANNOT)
     orders = list_orders(run, limit=limit, seed=options.seed)
     if not orders:
         return complain(f"{format_path(file)}: no two of its answers were waited for at once", NOTHING)
@@ -310,13 +293,8 @@ def try_orders(options: argparse.Namespace, file: Path) -> int:
     again = f"agentreplay check fuzz {quote_word(format_path(file))}"
     again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
     again = again.replace("{", "{{").replace("}", "}}")
-    plan_data = {
-        "test": test,
-        "limit": limit,
-        "seed": options.seed,
-        "only": options.order,
-        "again": f"{again} --order {{}}",
-    }
+    plan_data = {"test": test, "limit": limit, "seed": options.seed, "only": options.order}
+    plan_data["again"] = f"{again} --order {{}}"
     code, printed, rows = replay_orders(root, plan_data, words)
     if not rows:
         return report_unreached(file, test, code, printed)
@@ -331,16 +309,10 @@ def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tu
         plan, into = Path(folder) / "trials.json", Path(folder) / "told.json"
         files.write_whole(plan, json.dumps({**plan_data, "into": str(into)}))
         command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
-        done = subprocess.run(  # noqa: S603  a test of the user's and the user's own words
-            [*command, f"--agentreplay-trials={plan}", *words],
-            cwd=root,
-            check=False,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            encoding="utf-8",
-            errors="replace",
-        )
-        return done.returncode, done.stdout, json.loads(into.read_bytes()) if into.is_file() else []
+        command += [f"--agentreplay-trials={plan}", *words]
+        done = subprocess.run(command, cwd=root, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603  a test of the user's and the user's own words
+        printed = done.stdout.decode("utf-8", "replace")
+        return done.returncode, printed, json.loads(into.read_bytes()) if into.is_file() else []
 
 
 def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> int:

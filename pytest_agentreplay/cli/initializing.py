@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `init`."""
-    init_verb = verbs.add("init", init, "write the settings that a project needs, once they are shown")
+    init_verb = verbs.add("init", init)
     init_verb.flag("--yes", "write without asking")
     init_verb.flag("--dry-run", "only show what would be written")
     init_verb.flag("--no-workflow", "leave out the workflow that replays the tests")
@@ -82,9 +82,7 @@ def describe_plan(planned: InitPlan) -> list[str]:
     ]
     lines += [f"tool      {path} (frozen by {name}, needs no line)" for path, name in planned.tools.intercepted.items()]
     for name, file in planned.tools.unmatched.items():
-        lines.append(
-            f"tool      {name} (a schema in {format_path(file)}): add the function behind it to agentreplay_tools"
-        )
+        lines.append(f"tool      {name} (a schema in {format_path(file)}): add its function to agentreplay_tools")
     quote = '"' if planned.configuration.suffix == ".toml" else ""
     for path in planned.added:
         if suggests_reading(planned.tools.shown_as.get(path, path)):
@@ -165,16 +163,14 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     bases = {owner.base for path in planned.added if (owner := project.owner(path))}
     folders = [os.path.relpath(base, root).replace(os.sep, "/") for base in sorted(bases - set(declared))]
     folders = [folder for folder in folders if not is_importable(root / folder, tools)]
-    new = configuration.extend("pythonpath", folders).extend(
-        "agentreplay_tools", [tools.line(path) for path in planned.added]
-    )
+    lines = [tools.line(path) for path in planned.added]
+    new = configuration.extend("pythonpath", folders).extend("agentreplay_tools", lines)
     add_change(planned, configuration.file, new.text)
     planned.git = git_files.repository_above(root)
     if planned.git is not None:
         plan_git_files(planned, root, planned.git, project if workflow else None)
-        planned.ignored = git_files.ignored_snapshots(
-            root, str(configuration.values.get("agentreplay_dir") or DIRECTORY)
-        )
+        folder = str(configuration.values.get("agentreplay_dir") or DIRECTORY)
+        planned.ignored = git_files.ignored_snapshots(root, folder)
     return planned
 
 
@@ -239,7 +235,5 @@ def write(changes: Sequence[FileChange]) -> None:
         if change.before is not None and not change.file.stat().st_mode & stat.S_IWUSR:
             raise CannotWrite(f"{format_path(change.file)}: is read-only; nothing was written")
         if text_of(change.file) != change.before:
-            raise CannotWrite(
-                f"{format_path(change.file)}: was edited meanwhile; nothing was written. Run the command again"
-            )
+            raise CannotWrite(f"{format_path(change.file)}: was edited meanwhile; nothing was written: run it again")
     files.write_all_whole({change.file: change.after.encode() for change in changes})

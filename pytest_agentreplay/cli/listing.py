@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.budget import UNPRICED
 from pytest_agentreplay.cli.casework import CASES
-from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn
+from pytest_agentreplay.cli.verbs import (
+    DAMAGED,
+    NOTHING,
+    SAME,
+    USAGE,
+    Verbs,
+    complain,
+    say,
+    say_data,
+    say_drawn,
+    say_result,
+)
 from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
@@ -27,14 +38,14 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `ls`."""
-    verb = verbs.add("ls", ls, "list snapshots, pending runs and cases, with their totals", json=True)
+    verb = verbs.add("ls", ls, json=True)
     verb.paths("files, or folders (default: the project; with --cold its cases)")
-    ways = verb.add_mutually_exclusive_group()
-    ways.add_argument("--plain", action="store_true", help="for screen readers: one entry a line")
-    ways.add_argument("--totals", action="store_true", help="only totals: by model, by tool, by age")
-    ways.add_argument("--stale", action="store_true", help="what is out of date: age, models, SDKs, tools, tests")
-    cold = "what cold cases, which cannot be replayed, lack, and what to capture next"
-    ways.add_argument("--cold", action="store_true", help=cold)
+    verb.ways(
+        plain="for screen readers: one entry a line",
+        totals="only totals: by model, by tool, by age",
+        stale="what is out of date: age, models, SDKs, tools, tests",
+        cold="what cold cases, which cannot be replayed, lack, and what to capture next",
+    )
     verb.add_argument("--by", choices=["model", "hour", "tenant", "tool"], help="with --cold: count by this, too")
 
 
@@ -163,16 +174,9 @@ def count_cold(options: argparse.Namespace) -> int:
     cold_cases = survey(places, options.by)
     for why in cold_cases.unread:
         complain(why, SAME)
-    if options.json:
-        say_data(cold_cases.plain())
-    else:
-        for line in cold_cases.lines():
-            say(line)
-    return (
-        SAME
-        if cold_cases.cold
-        else complain(f"every case in {', '.join(map(format_path, places))} can be replayed", NOTHING)
-    )
+    say_result(options, cold_cases.plain(), cold_cases.lines())
+    where = ", ".join(map(format_path, places))
+    return SAME if cold_cases.cold else complain(f"every case in {where} can be replayed", NOTHING)
 
 
 def summarize(entries: Sequence[Entry]) -> dict[str, Any]:

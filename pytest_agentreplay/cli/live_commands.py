@@ -39,8 +39,7 @@ TOGETHER = " + "
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `live compare`, `live lineup` and `live drift`."""
-    about = "run the same tests with another model, prompt or parameter, live"
-    compare_verb = verbs.add("live compare", compare, about, json=True)
+    compare_verb = verbs.add("live compare", compare, json=True)
     change = "as --replay-set; again for more"
     compare_verb.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help=change)
     compare_verb.value("--runs", "N", "live runs of each test (default: 10), or auto", default="10")
@@ -48,14 +47,12 @@ def add_verbs(verbs: Verbs) -> None:
     for form in ("--csv", "--html"):
         compare_verb.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
     compare_verb.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
-    about = "find which layer makes a run drift: prompt, tool, model, loop code"
-    lineup_verb = verbs.add("live lineup", lineup, about, json=True)
+    lineup_verb = verbs.add("live lineup", lineup, json=True)
     lineup_verb.value("--runs", "N", "live runs of each cell (default: auto)", default="auto")
     lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"', default="")
     lineup_verb.value("what", "NODEID|SNAPSHOT|CASE", "the test, its snapshot, or a case of it")
     lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
-    about = "print what live runs gave over time, by day and model: a table and a plot"
-    drift_verb = verbs.add("live drift", drift, about, json=True)
+    drift_verb = verbs.add("live drift", drift, json=True)
     drift_verb.paths("histories (default: the project's)", exist=False)
     drift_verb.value("--test", "ID", "only tests whose id holds this", default="")
     drift_verb.add_argument("--by", default="", choices=["model", "date"], help="one row for each model, or each day")

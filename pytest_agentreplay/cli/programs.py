@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `serve` and `run`."""
-    serve_verb = verbs.add("serve", serve, "answer any process, in whatever language, from a snapshot", failure=CANNOT)
+    serve_verb = verbs.add("serve", serve, failure=CANNOT)
     port = "listen on this port of 127.0.0.1 (default: a free one)"
     serve_verb.add_argument("--port", type=int, default=0, help=port)
     serve_verb.add_argument("file", type=Path, metavar="FILE")
     serve_verb.add_argument("command", nargs="*", metavar="-- COMMAND", help="run this with the variables set")
-    run_verb = verbs.add("run", run, "capture an unchanged program as one run, its Python children included")
+    run_verb = verbs.add("run", run)
     about = "failed (default): where it ends with another code than 0; all; or a rate"
     run_verb.add_argument("--keep", metavar="WHICH", default="failed", help=about)
     run_verb.value("--to", "STORE", "a folder or a URL of fsspec (default: runs)", default="runs")

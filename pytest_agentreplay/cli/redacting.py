@@ -7,7 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result
+from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `redact`."""
-    about = "remove from snapshots what today's rules and a policy find"
-    verb = verbs.add("redact", redact, about, json=True, policy=True)
+    verb = verbs.add("redact", redact, json=True, policy=True)
     about = "snapshots, pending and captured runs, or folders; with --dry-run any files"
     verb.add_argument("paths", nargs="+", metavar="PATH", help=about)
     verb.value("--reason", "WHY", "kept in the files", default="")
@@ -133,16 +133,12 @@ def scan(options: argparse.Namespace, paths: list[Path]) -> int:
             count += 1
         except Skipped as left_out:
             skipped.append((file, str(left_out)))
-    if options.json:
-        rows = [{"file": format_path(f), "place": x.place, "category": x.category, "count": x.count} for f, x in hits]
-        left = [{"file": format_path(file), "why": why} for file, why in skipped]
-        say_data({"files": count, "found": rows, "skipped": left})
-    else:
-        for file, hit in hits:
-            say(f"{format_path(file)}:{' ' * (not hit.place[:1].isdigit())}{hit.place}: {hit.category}")
-        for file, why in skipped:
-            complain(f"{format_path(file)}: not looked into: {why}", SAME)
-        say(f"{sum(hit.count for _, hit in hits)} found in {count} file{'s' * (count != 1)}")
+    rows = [{"file": format_path(f), "place": x.place, "category": x.category, "count": x.count} for f, x in hits]
+    left = [{"file": format_path(file), "why": why} for file, why in skipped]
+    places = [f"{format_path(f)}:{' ' * (not x.place[:1].isdigit())}{x.place}: {x.category}" for f, x in hits]
+    total = f"{sum(hit.count for _, hit in hits)} found in {plural(count, 'file')}"
+    unread = [] if options.json else [f"{format_path(file)}: not looked into: {why}" for file, why in skipped]
+    say_result(options, {"files": count, "found": rows, "skipped": left}, [*places, total], unread)
     if not count:
         return complain(f"there is nothing to look into in {', '.join(map(format_path, paths))}", NOTHING)
     return DIVERGED if hits else SAME

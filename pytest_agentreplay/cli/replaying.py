@@ -55,16 +55,14 @@ VERSION = "2.0"
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `replay` and `case cluster`."""
-    about = "run the test that a snapshot belongs to, offline; or replay cases"
-    replay_verb = verbs.add("replay", replay, about, json=True, failure=CANNOT)
+    replay_verb = verbs.add("replay", replay, json=True, failure=CANNOT)
     replay_verb.set_defaults(command=[])
     replay_verb.value("--runner-cmd", "CMD", 'or a command: "python agent.py"')
     limit = "seconds that either may take (default: agentreplay_timeout, 120)"
     replay_verb.value("--timeout", "S", limit, type=seconds)
     replay_verb.flag("--live", "ask the real model; of cases, those that say so")
     replay_verb.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
-    about = "group kept failures by their cause, and count which are gone after a fix"
-    cluster_verb = verbs.add("case cluster", cluster, about, json=True)
+    cluster_verb = verbs.add("case cluster", cluster, json=True)
     cluster_verb.paths("cases, snapshots, folders (default: all)")
     cluster_verb.value("--replay", "N|all", "replay cluster N after a fix", type=cluster_number)
     cluster_verb.set_defaults(runner_cmd=None, timeout=None, live=False)
@@ -192,9 +190,8 @@ def cluster(options: argparse.Namespace) -> int:
         say_data({"clusters": [[asdict(failure) for failure in each] for each in clusters]})
         return code
     say(f"{plural(len(failures), 'failure')}, {plural(len(clusters), 'cause')}")
-    command = " ".join(
-        ("agentreplay case cluster", *(quote_word(format_path(path)) for path in options.paths), "--replay")
-    )
+    words = (quote_word(format_path(path)) for path in options.paths)
+    command = " ".join(("agentreplay case cluster", *words, "--replay"))
     for number, each in enumerate(clusters, 1):
         show_cluster(each, f"{number}. ", f"{command} {number}")
     return code

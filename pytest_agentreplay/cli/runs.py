@@ -33,8 +33,7 @@ REASONS = {2: "pytest was interrupted", 3: "pytest met an internal error", 4: "p
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `demo` and `diff`."""
-    about = "record, replay and diverge on an embedded model, without a key"
-    demo_verb = verbs.add("demo", demo, about, failure=CANNOT)
+    demo_verb = verbs.add("demo", demo, failure=CANNOT)
     demo_verb.add_argument("--dir", type=Path, default=Path("agentreplay-demo"), help="folder for the demo's files")
     demo_verb.add_argument("--model", choices=("local",), help='a real one: pip install "frozen-agentreplay[local]"')
     demo_verb.flag("--force", "write over what you edited in that folder")

@@ -31,27 +31,22 @@ if TYPE_CHECKING:
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `verify`, `mv` and `prune`."""
-    about = (
-        "check that snapshots are whole, sealed, as locked, and restore to exact bytes; or seal, recover or lock them"
-    )
-    verb = verbs.add("verify", verify, about, policy=True)
+    verb = verbs.add("verify", verify, policy=True)
     verb.paths("files, or folders with what is below them and their locks (default: the project)", exist=False)
     signers = "these keys alone may have signed the lock of each folder (ssh-keygen's allowed signers)"
     verb.value("--signers", "FILE", signers, type=Path)
     verb.flag("--locked", "fail where a folder has no lock, too")
-    ways = verb.add_mutually_exclusive_group()
-    sealed = "seal snapshots that were edited on purpose, with --reason"
-    ways.add_argument("--accept-edit", action="store_true", help=sealed)
-    recovered = "list interrupted and refused recordings, or make a pending run of one; --policy redacts it more"
-    ways.add_argument("--recover", action="store_true", help=recovered)
-    locked = "list all snapshots below the folder with their digests in its lock"
-    ways.add_argument("--lock", action="store_true", help=locked)
+    verb.ways(
+        accept_edit="seal snapshots that were edited on purpose, with --reason",
+        recover="list interrupted and refused recordings, or make a pending run of one; --policy redacts it more",
+        lock="list all snapshots below the folder with their digests in its lock",
+    )
     verb.value("--reason", "WHY", "with --accept-edit: why it was edited; kept in the file", default="")
     verb.value("--sign", "KEY", "with --lock: sign it with this ssh key, by ssh-keygen", type=Path)
-    mv_verb = verbs.add("mv", mv, "give the snapshots of a renamed test, class or file their new names")
+    mv_verb = verbs.add("mv", mv)
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
         mv_verb.add_argument(name, metavar=name.upper(), help=about)
-    prune_verb = verbs.add("prune", prune, "run all tests offline, then delete the snapshots that none used")
+    prune_verb = verbs.add("prune", prune)
     prune_verb.value("store", "STORE", "a store of captured runs, with --like", nargs="?")
     prune_verb.flag("--like", "delete captured runs that add nothing: of each kind all but the smallest and the newest")
     prune_verb.flag("--dry-run", "only list them")
@@ -95,9 +90,8 @@ def verify(options: argparse.Namespace) -> int:
     for folder in folders if options.locked else ():
         if not files.exists(folder / projects.LOCK):
             name = format_path(folder)
-            worst = warn(
-                f"{name}: has no {projects.LOCK}; to write it: agentreplay verify {quote_word(name)} --lock", DAMAGED
-            )
+            how = f"agentreplay verify {quote_word(name)} --lock"
+            worst = warn(f"{name}: has no {projects.LOCK}; to write it: {how}", DAMAGED)
     if options.signers is not None:
         worst = max([worst, *(verify_signature(folder / projects.LOCK, options.signers) for folder in folders)])
     return worst
@@ -105,10 +99,8 @@ def verify(options: argparse.Namespace) -> int:
 
 def reseal(file: Path, reason: str) -> int:
     """`agentreplay verify FILE --accept-edit --reason WHY`."""
-    if not reason:
-        return complain("--reason: say why the file was edited; it is kept in the file", USAGE)
-    if not reason.isprintable():
-        return complain("--reason: say it in one line of plain text; it is kept in the file", USAGE)
+    if not (reason and reason.isprintable()):
+        return complain("--reason: say why, in one line of plain text; it is kept in the file", USAGE)
     text = reading.data(file)
     if codec.loads(text, file=format_path(file)).sealed:
         return complain(f"{format_path(file)}: was not edited after it was recorded", NOTHING)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cli.project_setup.project_modules import read_project
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, complain, say, say_data
+from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, complain, say_result
 from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
@@ -52,17 +52,11 @@ def print_stale(options: argparse.Namespace) -> int:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     lines, file = ini_lines(root, "agentreplay_checks")
     limits = Settings()._replace(**checks_of(lines, f"{file}: agentreplay_checks"))
-    staleness = find_stale_snapshots(
-        root, dict.fromkeys(snapshots), days=limits.stale_days, retired={**RETIRED, **dict(limits.retired_models)}
-    )
+    staleness = find_stale_snapshots(root, dict.fromkeys(snapshots), limits)
     facts = staleness.facts | find_dead_fixtures(root, paths)
-    if options.json:
-        rows = [{**fact._asdict(), "files": [*map(format_path, files)]} for fact, files in facts.items()]
-        say_data({"snapshots": staleness.read, "stale": rows})
-    else:
-        say("\n".join(format_stale(facts, staleness.read)))
-    for error in staleness.damaged:
-        complain(error, DAMAGED)
+    rows = [{**fact._asdict(), "files": [*map(format_path, files)]} for fact, files in facts.items()]
+    data = {"snapshots": staleness.read, "stale": rows}
+    say_result(options, data, format_stale(facts, staleness.read), staleness.damaged)
     return DAMAGED if staleness.damaged else DIVERGED if facts else SAME
 
 
@@ -105,9 +99,7 @@ class StaleSnapshots:
     damaged: list[SnapshotError] = field(default_factory=list)
 
 
-def find_stale_snapshots(
-    root: Path, snapshots: Iterable[Path], *, days: int, retired: Mapping[str, str]
-) -> StaleSnapshots:
+def find_stale_snapshots(root: Path, snapshots: Iterable[Path], limits: Settings) -> StaleSnapshots:
     """Return what makes these snapshots of the project at `root` stale. Raises SettingsError."""
     tools, stale = read_tools(root), StaleSnapshots()
     installed = {each.name: each.version for each in metadata.distributions() if each.name}
@@ -121,8 +113,8 @@ def find_stale_snapshots(
         facts = find_stale(
             read_facts(run.header),
             today=datetime.fromtimestamp(clocks.wall(), UTC).date(),
-            days=days,
-            retired=retired,
+            days=limits.stale_days,
+            retired={**RETIRED, **dict(limits.retired_models)},
             installed=installed,
             signatures=tools.signatures,
         )

@@ -29,39 +29,40 @@ if TYPE_CHECKING:
 
 USAGE_LINE = "usage: agentreplay VERB ... | --version   agentreplay VERB --help: its arguments"
 HELP = (  # group, verb, what it does (at most 48 characters), its module; a verb of GROUPS has none
-    ("start", "init", "write the settings that a project needs", "initializing"),
+    ("start", "init", "write the settings that a project needs, once shown", "initializing"),
     ("", "demo", "record, replay and diverge, without a key", "runs"),
     ("look at runs", "ls", "what is recorded; its totals; what is out of date", "listing"),
     ("", "show", "one run: transcript, turns, what a replay needs", "showing"),
     ("", "diff", "where two runs differ: everywhere, or first", "runs"),
     ("", "html", "a page: a run, two runs, or all of a project", "showing"),
-    ("review changes", "accept", "take pending runs and changed requests", "accepting"),
+    ("review changes", "accept", "take pending runs, changed requests, or one rule", "accepting"),
     ("", "review", "walk what waits, and accept it by a key", "reviewing"),
     ("", "summarize", "what a branch changes in recorded runs", "reviewing"),
     ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),
     ("", "serve", "answer a program in any language from a snapshot", "programs"),
-    ("", "run", "capture a program as one run", "programs"),
+    ("", "run", "capture a program and its children as one run", "programs"),
     ("live", "live", "runs with a real model: compare, lineup, drift", ""),
     ("checks", "check", "what tests miss: audit, assertions, fuzz", ""),
     ("cases", "case", "failures kept as tests: new, lint, cluster, export", ""),
-    ("files", "verify", "check files for edits; seal, recover, lock", "snapshot_files"),
-    ("", "redact", "remove or find secrets and personal data", "redacting"),
-    ("", "mv", "the snapshots of a renamed test", "snapshot_files"),
-    ("", "prune", "delete the snapshots that no test uses", "snapshot_files"),
+    ("files", "verify", "check that files are whole; seal, recover, lock", "snapshot_files"),
+    ("", "redact", "remove what rules and a policy find, or list it", "redacting"),
+    ("", "mv", "rename the snapshots of a renamed test or file", "snapshot_files"),
+    ("", "prune", "run all tests, delete snapshots that none used", "snapshot_files"),
 )
 GROUPS = (  # verb, what it does, its module
-    ("live compare", "the same tests with another model or prompt", "live_commands"),
-    ("live lineup", "which layer makes a run drift: prompt, tool, model, loop", "live_commands"),
-    ("live drift", "live runs over time", "live_commands"),
-    ("check audit", "which fields no comparison looks at", "auditing"),
-    ("check assertions", "which replies no assertion depends on", "fuzzing"),
-    ("check fuzz", "what breaks on changed recordings, or in other orders", "fuzzing"),
-    ("case new", "make one of a test, a run, a trace or a bundle", "casework"),
-    ("case lint", "what is wrong with cases, or with a policy", "case_files"),
-    ("case cluster", "group kept failures by their cause", "replaying"),
-    ("case export", "for another tool, or as one file to share", "case_files"),
+    ("live compare", "run the same tests with another model, prompt or parameter", "live_commands"),
+    ("live lineup", "find which layer makes a run drift: prompt, tool, model, loop", "live_commands"),
+    ("live drift", "show what live runs gave over time, by day and model", "live_commands"),
+    ("check audit", "find fields that are not compared and yet decide on replies", "auditing"),
+    ("check assertions", "find replies of the model that no assertion depends on", "fuzzing"),
+    ("check fuzz", "try changed recordings, or other orders; keep what breaks", "fuzzing"),
+    ("case new", "make a case: of a test, a run, traces of another tool, a bundle", "casework"),
+    ("case lint", "find what is wrong with cases, or with a policy", "case_files"),
+    ("case cluster", "group kept failures by their cause, count what a fix has cured", "replaying"),
+    ("case export", "write a case for another tool, or as one file to share", "case_files"),
 )
 MODULES = {verb: module for _, verb, _, module in HELP if module} | {verb: module for verb, _, module in GROUPS}
+ABOUT = {verb: about for _, verb, about, _ in HELP} | {verb: about for verb, about, _ in GROUPS}
 
 
 class Verb(argparse.ArgumentParser):
@@ -80,12 +81,21 @@ class Verb(argparse.ArgumentParser):
         self.add_argument("paths", nargs="*", type=Path, metavar="PATH", help=about)
         self.set_defaults(exist=exist)
 
+    def ways(self, **about: str) -> None:
+        """Add options without a value of which a command line has one at most."""
+        group = self.add_mutually_exclusive_group()
+        for name, text in about.items():
+            group.add_argument(f"--{name.replace('_', '-')}", action="store_true", help=text)
+
 
 class Verbs(dict[str, Verb]):
     """The parsers of verbs, by their names."""
 
-    def add(self, name: str, run: Run, about: str, *, json: bool = False, policy: bool = False, **more: Any) -> Verb:
+    def add(
+        self, name: str, run: Run, about: str = "", *, json: bool = False, policy: bool = False, **more: Any
+    ) -> Verb:
         """Add a verb; `more` are its defaults: `failure` is its exit code where input or settings are not right."""
+        about = about or ABOUT[name]
         parser = Verb(prog=f"agentreplay {name}", description=f"{about[0].upper()}{about[1:]}.")
         parser.set_defaults(run=run, verb=name, **{"failure": USAGE, **more})
         if json:
@@ -128,12 +138,10 @@ def format_help(group: str = "") -> str:
 
 def explain_unknown(words: str) -> str:
     """Return what to type for one or two words that are no verb."""
-    verbs = {name: name for _, name, _, _ in HELP} | {name: name for name in MODULES}
-    verbs |= {name.rpartition(" ")[2]: name for name in MODULES}
+    verbs = {word: name for name in ABOUT for word in (name, name.rpartition(" ")[2])}
     near = dict.fromkeys(verbs[name] for name in get_close_matches(words, verbs, n=3))
-    return f"there is no verb {words!r}; " + (
-        f"the nearest: {', '.join(near)}" if near else "agentreplay --help lists all"
-    )
+    advice = f"the nearest: {', '.join(near)}" if near else "agentreplay --help lists all"
+    return f"there is no verb {words!r}; {advice}"
 
 
 SAME, DIVERGED, USAGE, INCONCLUSIVE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 3, 4, 5, 125
@@ -169,12 +177,21 @@ def say_data(data: Any) -> None:
     print(json.dumps(data, indent=2).replace("##", "#\\u0023"))
 
 
-def show_result(options: argparse.Namespace, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
-    """Print the lines, or with --json the data; return the exit code for what the words say."""
+def say_result(
+    options: argparse.Namespace, data: Any, lines: Iterable[str], damaged: Iterable[Exception | str] = ()
+) -> None:
+    """Print the lines, or with --json the data; then what was damaged."""
     if options.json:
         say_data(data)
     else:
         say("\n".join(lines))
+    for error in damaged:
+        complain(error, DAMAGED)
+
+
+def show_result(options: argparse.Namespace, data: Any, lines: Iterable[str], words: Iterable[str]) -> int:
+    """Print the lines, or with --json the data; return the exit code for what the words say."""
+    say_result(options, data, lines)
     every = {*words}
     return DIVERGED if every & {"drifted", "worse"} else INCONCLUSIVE if "inconclusive" in every else SAME
 

@@ -66,7 +66,7 @@ def repeat_item(item: pytest.Function, test: str, word: str) -> pytest.Function:
 
 
 def order_items(item: Any) -> Iterator[Any]:
-    """Yield the item and its orders; for `fuzz --orders` those of its test alone, the recorded one first."""
+    """Yield the item and its orders; for `check fuzz --orders` those of its test alone, the recorded one first."""
     wish = read_wish(item.config)
     if wish is None:
         yield item
@@ -110,7 +110,7 @@ def make_trial_item(
 
 
 def read_wish(config: pytest.Config) -> dict[str, Any] | None:
-    """Return what `fuzz --orders` asks for: test, limit, seed, only, again, and into which file to write."""
+    """Return what `check fuzz --orders` asks for: test, limit, seed, only, again, and into which file to write."""
     file = config.option.agentreplay_trials
     if file is None:
         return None

@@ -41,9 +41,7 @@ def make_stale_notices(
         more = f"; {len(texts) - SHOWN} more" if len(texts) > SHOWN else ""
         lines.append(f"          {tests}: {'; '.join([*texts][:SHOWN])}{more}")
     if lines:
-        yield make_warning(
-            "stale     some recordings stand for an agent of another day:   agentreplay ls --stale", *lines
-        )
+        yield make_warning("stale     some recordings are out of date:   agentreplay ls --stale", *lines)
 
 
 def find_version(name: str) -> str:

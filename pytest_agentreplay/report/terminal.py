@@ -24,8 +24,6 @@ STYLES = {"passed": "green", "failed": "red", "unreadable": "red", "not known": 
 """Cells that stand out."""
 FIRST = 24
 """Columns that the first column of a table needs."""
-PIECE = re.compile(r"\[?[^/_:.\[ -]*[/_:. -]*")
-"""A part of a name, with the signs that end it: a name is broken behind one."""
 
 
 def open_console(file: IO[str] | None = None, *, width: int | None = None, plain: bool = False) -> Console:
@@ -110,15 +108,8 @@ def make_table(
 
 
 def wrap_name(name: str, width: int) -> str:
-    """Return a name in lines of `width` columns that end behind "/", "_" and the like, as far as it has any."""
-    from rich.cells import cell_len
-
-    lines = [""]
-    for piece in PIECE.findall(name):
-        if lines[-1] and cell_len(lines[-1] + piece) > width:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(lines)
+    """Return a name in lines of `width` characters that end behind "/", "_" and the like, as far as it has any."""
+    return "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[/_:. -])|(?=\[)|$)|.{{1,{width}}}", name))
 
 
 def draw_rows(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:

@@ -98,7 +98,7 @@ class Pending:
         """Return in a few words what it is: calls, outcome, changes."""
         calls, status = count_calls(len(self.run.exchanges)), self.run.header.outcome.get("status", "unknown")
         if self.codes is None:
-            return f"{calls}, test {status}, no snapshot to compare with"
+            return f"{calls}, test {status}, no snapshot before"
         changes = ", ".join(f"{number} {code}" for code, number in self.codes.items())
         return f"{calls}, test {status}, changes: {changes or 'none'}"
 

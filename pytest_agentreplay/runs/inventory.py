@@ -1,4 +1,4 @@
-"""What a project has recorded: one `Entry` for each snapshot, pending run and case, for `ls`, `stats` and pages.
+"""What a project has recorded: one `Entry` for each snapshot, pending run and case, for `ls` and pages.
 
 Nothing of the project is run. A file that cannot be read is an entry, too: its `problem` says why.
 """

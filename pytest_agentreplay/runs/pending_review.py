@@ -73,11 +73,7 @@ class ReviewedRun:
         if self.run is not None:
             parts.append(f"test {self.run.header.outcome.get('status', 'unknown')}")
             parts.append(
-                f"changes: {', '.join(codes)}"
-                if codes
-                else "no snapshot to compare with"
-                if self.is_new
-                else "no change"
+                f"changes: {', '.join(codes)}" if codes else "no snapshot before" if self.is_new else "no change"
             )
         return f"{self.state:8}  {format_path(self.home)}: {', '.join(parts)}"
 

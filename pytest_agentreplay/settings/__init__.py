@@ -282,12 +282,10 @@ def resolve(
     adopt = adopt_of(options.get("agentreplay_adopt"), word, refused=on_ci and "record" not in allowed_on_ci)
     replay_tools: Any = options.get("agentreplay_replay_tools") or "frozen"
     refuse_unknown("--replay-tools", replay_tools, REPLAY_TOOLS)
-    until = until_of(options.get("agentreplay_record_from"))
+    until = turn_of(options.get("agentreplay_record_from"), "--record-from", "a turn like 3, or -1 for the last one")
     if replay_tools != "frozen" and (lives != "replay" or adopt) and not (until and replay_tools == "live"):
         what = "changed requests are accepted" if adopt else f"the mode is {lives}"
-        raise SettingsError(
-            f"--replay-tools={replay_tools} compares with what is recorded, but {what}: take one of them"
-        )
+        raise SettingsError(f"--replay-tools={replay_tools} compares with a recording, but {what}: take one of them")
     model: ModelAxis = "live" if word == "live" else "frozen"
     if (layers := options.get("agentreplay_release")) is not None:
         layers = frozenset(layers.split("|")) - {""}
@@ -364,21 +362,12 @@ def mode_of(
     options: Mapping[str, Any], ini: Mapping[str, Any], environ: Mapping[str, str], where: str
 ) -> tuple[str, bool]:
     """Return the word for the mode, of `MODES`, and whether the command line or the environment said it."""
-    flags = {
-        flag: str(value)
-        for flag, key in (("--replay", "agentreplay_replay"), ("--agentreplay-mode", "agentreplay_mode"))
-        if (value := options.get(key)) is not None
-    }
-    missing = options.get("agentreplay_record_missing") or is_converting(options)
-    if missing and not flags and not options.get("agentreplay_record"):
-        return "model", False
-    recording = {"--snapshot-record": "agentreplay_record", "--record-from": "agentreplay_record_from"}
-    flags |= {flag: "record" for flag, key in recording.items() if options.get(key)}
+    flags = list_mode_flags(options)
     for flag, word in flags.items():
         words = ("model", "live", "off") if flag == "--replay" else tuple(MODES)
         refuse_unknown(flag, word, words, "record with --snapshot-record" if word == "record" else "")
     if len(set(flags.values())) > 1:
-        both = " and ".join(flag if flag in recording else f"{flag}={word}" for flag, word in flags.items())
+        both = " and ".join(flag if "record" in flag else f"{flag}={word}" for flag, word in flags.items())
         raise SettingsError(f"{both} ask for different things: give one of them")
     if flags:
         return next(iter(flags.values())), True
@@ -389,6 +378,14 @@ def mode_of(
         refuse_unknown(f"{where}agentreplay_mode", word, ("model", "off"), live_by_word(word))
         return word, False
     return "model", False
+
+
+def list_mode_flags(options: Mapping[str, Any]) -> dict[str, str]:
+    """Return the word for the mode that each flag of the command line says."""
+    typed = {"--replay": options.get("agentreplay_replay"), "--agentreplay-mode": options.get("agentreplay_mode")}
+    recording = {"--snapshot-record": "agentreplay_record", "--record-from": "agentreplay_record_from"}
+    flags = {flag: str(word) for flag, word in typed.items() if word is not None}
+    return flags | {flag: "record" for flag, key in recording.items() if options.get(key)}
 
 
 def fuzz_of(options: Mapping[str, Any], mode: Mode) -> tuple[int, int]:
@@ -413,33 +410,26 @@ def record_missing_of(options: Mapping[str, Any], *, on_ci: bool, allowed: bool)
     flag = "--vcr=convert" if is_converting(options) else "--snapshot-record-missing"
     if flag == "--snapshot-record-missing" and not options.get("agentreplay_record_missing"):
         return False
-    others = {
-        "--snapshot-record": options.get("agentreplay_record"),
-        "--record-from": options.get("agentreplay_record_from"),
-        "--replay": options.get("agentreplay_replay"),
-        "--agentreplay-mode": options.get("agentreplay_mode"),
-        "accepting changed requests": options.get("agentreplay_adopt"),
-    }
-    if other := next((name for name, given in others.items() if given), ""):
+    others = [*list_mode_flags(options), *["accepting changed requests"] * bool(options.get("agentreplay_adopt"))]
+    if other := next(iter(others), ""):
         raise SettingsError(f"{flag} and {other} ask for different things: give one of them")
     if on_ci and not (is_converting(options) and allowed):
         raise SettingsError(NOT_ON_CI if is_converting(options) else MISSING_NOT_ON_CI)
     return True
 
 
-def until_of(word: str | None) -> int:
-    """Return the turn at which recordings are forked, 0 for none. Raises SettingsError for what is no turn."""
-    if word is not None and not (word.removeprefix("-").isdecimal() and int(word)):
-        raise SettingsError(f"--record-from takes a turn like 3, or -1 for the last one, not {word!r}")
-    return int(word or 0)
-
-
 def break_of(word: str | None, mode: str) -> int:
     """Return the turn at which a replay stops, 0 for none. Raises SettingsError for what is no turn, or no replay."""
     if word is not None and mode != "replay":
         raise SettingsError(f"--replay-break={word} stops a replay, but the mode is {mode}: take one of them")
-    if word is not None and not (word.isdecimal() and int(word)):
-        raise SettingsError(f"--replay-break takes a turn like 3, not {word!r}")
+    return turn_of(word, "--replay-break", "a turn like 3")
+
+
+def turn_of(word: str | None, flag: str, takes: str) -> int:
+    """Return a turn, 0 for none; negative ones count from the end, where `takes` says so. Raises SettingsError."""
+    number = (word or "").removeprefix("-" if "-1" in takes else "")
+    if word is not None and not (number.isdecimal() and int(number)):
+        raise SettingsError(f"{flag} takes {takes}, not {word!r}")
     return int(word or 0)
 
 
@@ -453,9 +443,7 @@ def adopt_of(reason: str | None, word: str, *, refused: bool) -> str:
             "Accept on your machine and commit the snapshot."
         )
     if word != "model":
-        raise SettingsError(
-            f"--agentreplay-adopt serves the recorded replies, but the mode is {word}: take one of them"
-        )
+        raise SettingsError(f"--agentreplay-adopt serves recorded replies, but the mode is {word}: take one of them")
     if not reason.strip():
         raise SettingsError("--agentreplay-adopt: say why every recorded reply still holds")
     return reason.strip()

@@ -30,10 +30,6 @@ REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
 SANDBOXES = ("auto", "require", "off")
 DAY = re.compile(r"\d{4}-\d\d-\d\d")
-CHECKS = {"unused": ("warn", "fail", "ignore"), "unproved": ("warn", "ignore")}
-"""Words of `agentreplay_checks` that take one of several words."""
-LIMITS = {"old": "180d", "large": "1MB", "largest": "32MB"}
-"""Words of `agentreplay_checks` that take an amount, with an example."""
 
 
 def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = "") -> None:
@@ -222,9 +218,7 @@ def off_script_of(value: object, name: str) -> tuple[tuple[str, str], ...]:
                 readable = True
         if not readable:
             line = f"{tool} = {policy}" if policy else tool
-            raise SettingsError(
-                f'{name}: {line!r}: write it like lookup = stub {{"status": "shipped"}}, or search = live'
-            )
+            raise SettingsError(f'{name}: {line!r}: write it like lookup = stub {{"status": "late"}}, or search = live')
     return rows
 
 
@@ -276,30 +270,31 @@ def checks_of(value: object, name: str) -> dict[str, Any]:
 
     `unused = fail`, `unproved = ignore`, `old = 90d`, `retired:MODEL = DATE`, `large = 2MB`, `largest = 64MB`.
     """
-    fields: dict[str, Any] = {}
-    lines = texts(value, name)
-    if not lines:
-        return fields
+    if not (lines := texts(value, name)):
+        return {}
     from pytest_agentreplay.model.sizes import parse_size
 
+    readers: dict[str, tuple[str, str, Callable[[str], Any]]] = {  # field, what to write, what reads it
+        "unused": ("unused", "warn, fail or ignore", {"warn": "warn", "fail": "fail", "ignore": "ignore"}.get),
+        "unproved": ("prove", "warn or ignore", {"warn": True, "ignore": False}.get),
+        "old": ("stale_days", "180d", lambda text: int(days) if (days := text.removesuffix("d")).isdecimal() else None),
+        "large": ("max_bytes", "1MB", parse_size),
+        "largest": ("largest", "32MB", parse_size),
+    }
+    fields: dict[str, Any] = {}
     for line in lines:
         word, _, amount = map(str.strip, line.partition("="))
-        kind, _, model = word.partition(":")
-        if kind == "retired" and model and DAY.fullmatch(amount):
-            fields["retired_models"] = (*fields.get("retired_models", ()), (model.strip(), amount))
-        elif kind == "retired":
-            raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")
-        elif word in CHECKS:
-            refuse_unknown(f"{name}: {word}", amount, CHECKS[word])
-            fields |= {"unused": amount} if word == "unused" else {"prove": amount == "warn"}
-        elif word == "old" and (days := amount.removesuffix("d")).isdecimal():
-            fields["stale_days"] = int(days)
-        elif word in {"large", "largest"} and (size := parse_size(amount)) is not None:
-            fields["max_bytes" if word == "large" else "largest"] = size
-        elif word in LIMITS:
-            raise SettingsError(f"{name}: {line!r}: write {word} = {LIMITS[word]}")
+        kind, _, model = map(str.strip, word.partition(":"))
+        if kind != "retired":
+            refuse_unknown(name, word, (*readers, "retired:MODEL"))
+            field, example, read = readers[word]
+            if (setting := read(amount)) is None:
+                raise SettingsError(f"{name}: {line!r}: write {word} = {example}")
+            fields[field] = setting
+        elif model and DAY.fullmatch(amount):
+            fields["retired_models"] = (*fields.get("retired_models", ()), (model, amount))
         else:
-            refuse_unknown(name, word, (*CHECKS, *LIMITS, "retired:MODEL"))
+            raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")
     return fields
 
 
@@ -308,9 +303,7 @@ def directory(value: object, where: str) -> str:
     text = str(value).strip().strip("/")
     parts = text.replace("\\", "/").split("/")
     if not text or str(value).startswith(("/", "\\")) or ":" in text or ".." in parts:
-        raise SettingsError(
-            f"{where}agentreplay_dir: {value!r} is no folder beside the tests; write __agent_snapshots__"
-        )
+        raise SettingsError(f"{where}agentreplay_dir: {value!r} is no folder beside tests; write __agent_snapshots__")
     if "__snapshots__" in parts:
         raise SettingsError(
             f"{where}agentreplay_dir: __snapshots__ belongs to syrupy, whose --snapshot-update deletes foreign files "

@@ -92,7 +92,7 @@ def test_what_somebody_said_of_a_run_later_is_in_the_notes_of_its_case(typed, ro
 
 def test_a_cold_run_makes_a_cold_case_that_says_why(typed, root):
     put(root / "runs", "big", run(outcome=RAISED), cold="32,000,000 bytes are more than max_bytes")
-    assert "cold: 32,000,000 bytes are more than max_bytes" in typed("case", "new", "runs").out
+    assert "cannot be replayed: 32,000,000 bytes are more than max_bytes" in typed("case", "new", "runs").out
 
 
 def test_several_runs_are_named_and_none_is_taken(typed, root, store):

@@ -295,11 +295,14 @@ def test_cold_cases_say_what_to_capture_next_and_a_broken_case_hides_no_other(ty
         typed("case", "new", NO_CONTENT, "--out", f"cases/{name}", "--cold")
     said = typed("ls", "--cold", "--by", "model")
     assert said.code == 0
-    begin = "2 of 3 cases cannot be replayed\n  cases/one  grade cold\n  cases/two  grade cold\n"
+    begin = "2 of 3 cases cannot be replayed\n  cases/one: cannot be replayed: there is nothing to serve\n  cases/two: "
     assert said.out.startswith(begin)
     assert "1. messages of model calls: missing in 2 cases" in said.out
     assert "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT" in said.out
-    assert "by model\n  unknown: 2 of 2 cases cold\n  gpt-4o-mini: 0 of 1 case cold" in said.out
+    assert (
+        "by model\n  unknown: 2 of 2 cases cannot be replayed\n  gpt-4o-mini: 0 of 1 case cannot be replayed"
+        in said.out
+    )
     told = json.loads(typed("ls", "--cold", "--json", "--by", "hour").out)
     assert (told["cases"], len(told["cold"]), told["capture"][0]["cases"]) == (3, 2, ["cases/one", "cases/two"])
     assert told["by"]["13:00 UTC"] == {"cases": 1, "cold": 0}

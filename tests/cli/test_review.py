@@ -72,9 +72,7 @@ def test_without_a_terminal_it_lists_what_waits_and_what_to_type(waiting, typed)
     assert told.code == SAME
     assert told == typed("review", "--list")
     lines = told.out.splitlines()
-    assert (
-        lines[0] == f"new       {FOLDER}/test_new.snapshot.json: 5 calls, test interrupted, no snapshot to compare with"
-    )
+    assert lines[0] == f"new       {FOLDER}/test_new.snapshot.json: 5 calls, test interrupted, no snapshot before"
     assert lines[1] == f"          agentreplay accept {PENDING}/test_new.snapshot.json"
     assert told.out.count("5 calls, test failed, changes: AR-PROMPT, AR-REPLY, AR-OUTCOME") == 3
     data = json.loads(typed("review", "--json").out)["runs"]

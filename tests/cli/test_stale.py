@@ -112,7 +112,7 @@ def test_the_footer_tells_of_old_recordings_and_of_changed_tools(shop):
     assert "stale" not in passed(shop.offline()).stdout
     with edited(shop, "agent.py", "def refund(order, amount", "def refund(order, amount=0"):
         said = " ".join(passed(shop.offline(COLUMNS="200")).stdout.split())
-    assert "stale some recordings stand for an agent of another day: agentreplay ls --stale" in said
+    assert "stale some recordings are out of date: agentreplay ls --stale" in said
     assert (
         "2 tests: tool refund takes (order, amount=, *, note=, **more), recorded (order, amount, *, note=, **more)"
         in said

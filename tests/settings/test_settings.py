@@ -220,7 +220,7 @@ def test_values_that_cannot_be_meant():
         ("checks", ["days = 3"], "'days': it is one of unused, unproved, old, large, largest, retired:MODEL"),
         ("checks", ["old = soon"], "agentreplay_checks: 'old = soon': write old = 180d"),
         ("checks", ["large = much"], "agentreplay_checks: 'large = much': write large = 1MB"),
-        ("checks", ["unused = wran"], "agentreplay_checks: unused does not take 'wran': did you mean warn?"),
+        ("checks", ["unused = wran"], "agentreplay_checks: 'unused = wran': write unused = warn, fail or ignore"),
         (
             "checks",
             ["retired:m-1 = soon"],

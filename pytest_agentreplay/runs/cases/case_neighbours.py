@@ -170,9 +170,7 @@ def verify_fix(evaluator: CaseEvaluator, case: Case, verdict: Verdict, count: in
     if not broken:
         return replace(verdict, headline=f"{verdict.headline}; {verified}")
     violation = broken[0].violations[0]
-    steps = (
-        ("keep the smallest of them as cases", f"agentreplay check fuzz {quote_word(case.file)} --budget {count}"),
-    )
+    steps = (("keep the smallest as cases", f"agentreplay check fuzz {quote_word(case.file)} --budget {count}"),)
     return replace(
         verdict,
         outcome="failed",

@@ -45,7 +45,7 @@ def write(subject: Subject) -> Exported:
     body += half_of(f"test_{subject.name}_fails_as_observed", lines("observed", subject.observed, losses), "")
     desired = lines("desired", subject.desired, losses)
     body += half_of(f"test_{subject.name}_is_as_desired", desired, MARK, *subject.semantic)
-    losses += [f"semantic check: {words}" for words in subject.semantic]
+    losses += [f"check that only a person can judge: {words}" for words in subject.semantic]
     head = HEAD.format(
         title=docstring(subject.title or subject.id),
         folder=docstring(subject.folder),

@@ -72,7 +72,7 @@ FAILED back back - FAILURE REPRODUCED: 2 of 2 observed checks hold, served stric
 FAILED nobody nobody - expect: fixed needs today's agent. Write its runner, runner: KEY, in cases/nobody/case.yaml
 FAILED two-runners two-runners - not fixed: 1 of 2 desired checks hold. Fix the agent, then run agentreplay replay
 FAILED holds-anyway holds-anyway - broken case: all desired checks hold on the recording of the failure
-XFAIL cold cold - cold: tool results were not captured (missing: result of lookup_order, call 2)
+XFAIL cold cold - cannot be replayed: tool results were not captured (missing: result of lookup_order, call 2)
 FAILED unknown-runner unknown-runner - no runner 'refund' is declared: did you mean refunds?
 FAILED unknown-word unknown-word - cases/unknown-word/case.yaml:15:5: 'shorter_than' is no word of a check
 FAILED odd odd - cases/odd/case.yaml:2:1: is no YAML
@@ -145,7 +145,7 @@ PASSED fixed fixed
 FAILED hooks hooks - fails differently: 1 of 2 observed checks hold, 3 of 4 desired checks hold. Compare with agentreplay
 FAILED untrue untrue - broken case: the observed checks do not hold on its own recording (1 of 2 observed checks hold)
 PASSED words words
-FAILED only-words only-words - the failure no longer reproduces (1 of 2 observed checks hold); 1 check is for people
+FAILED only-words only-words - the failure no longer reproduces (1 of 2 observed checks hold); 1 check only a person can judge
 """
 
 

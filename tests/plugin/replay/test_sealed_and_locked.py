@@ -71,7 +71,7 @@ def test_an_unsealed_edit_is_told_at_home_refused_where_it_is_strict_and_sealed_
     name = edit(unlocked)
     home = passed(unlocked.run())
     assert f"edited    {name}: exchange 5 was edited after it was recorded" in home.stdout
-    command = re.search(rf"agentreplay (accept {re.escape(name)} --edited --reason \S+)", home.stdout)[1]
+    command = re.search(rf"agentreplay (verify {re.escape(name)} --accept-edit --reason \S+)", home.stdout)[1]
     for words, environ in ((["--replay=model"], {}), ([], {"CI": "1"})):
         done = unlocked.run(*words, **environ)
         assert done.returncode == 1, done.stdout
@@ -159,7 +159,7 @@ def test_what_writes_snapshots_says_that_the_lock_no_longer_fits_and_fails_nothi
     assert "agentreplay verify . --lock" in done.stdout
     assert locked.run("test_shop.py", "-k", "one", CI="1").returncode == 1
     passed(locked.command("verify", "--lock"))
-    done = passed(locked.command("accept", "--edited", edit(locked), "--reason", "as the shop says it now"))
+    done = passed(locked.command("verify", "--accept-edit", edit(locked), "--reason", "as the shop says it now"))
     assert "agentreplay.lock: no longer fits; to lock what is there: agentreplay verify . --lock" in done.stdout
     passed(locked.command("verify", "--lock"))
     passed(locked.run("test_shop.py", "-k", "one", CI="1"))
