@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask, Say, write_answer
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
@@ -17,6 +16,7 @@ from pytest_agentreplay.providers.streams import write_frame
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import make_kit
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
+from tests.support.model_script import Ask, Say, write_answer
 from tests.traces.neutral import asks, gives, text
 
 GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"
