@@ -140,10 +140,8 @@ def join_live(events: Iterable[ServerSentEvent]) -> JsonObject:
         usage = obj(value.get("usageMetadata")) or usage
     if not any(part.get("text") for part in objects(parts) if not part.get("thought")):
         parts.append({"text": transcript})
-    counts = {
-        "promptTokenCount": usage.get("promptTokenCount"),
-        "candidatesTokenCount": usage.get("responseTokenCount"),
-    }
+    read, written = usage.get("promptTokenCount"), usage.get("responseTokenCount")
+    counts: JsonObject = {"promptTokenCount": read, "candidatesTokenCount": written}
     return {"candidates": [{"content": {"parts": parts}}, *finish], "usageMetadata": counts}
 
 

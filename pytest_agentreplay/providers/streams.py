@@ -71,8 +71,7 @@ def is_stream(content_type: str, data: bytes) -> bool:
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-json-stream"})
 # The first bytes of a frame: its size, that of its headers, and their checksum.
 _PRELUDE = 12
-# Types of header values by number, and the bytes that each takes. 6 and 7 (bytes, string) begin with their length.
-_WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
+# The type of a header whose value is a text with its length before it.
 _STRING = 7
 
 
@@ -111,21 +110,16 @@ def _binary(data: bytes) -> Iterator[ServerSentEvent]:
 
 
 def _headers(data: bytes) -> dict[str, str]:
-    """The headers that are texts."""
+    """Return the headers as far as they are texts, which is all that Bedrock sends."""
     headers: dict[str, str] = {}
     at = 0
     while at < len(data):
-        name = data[at + 1 : at + 1 + data[at]].decode("utf-8", "replace")
-        at += 1 + data[at]
-        kind = data[at] if at < len(data) else -1
-        width = _WIDTHS.get(kind)
-        if width is None:
-            if kind not in {6, _STRING} or at + 3 > len(data):
-                break
-            width = 2 + int.from_bytes(data[at + 1 : at + 3], "big")
-            if kind == _STRING:
-                headers[name] = data[at + 3 : at + 1 + width].decode("utf-8", "replace")
-        at += 1 + width
+        value = at + 1 + data[at]
+        if data[value : value + 1] != bytes([_STRING]):
+            break
+        end = value + 3 + int.from_bytes(data[value + 1 : value + 3], "big")
+        headers[data[at + 1 : value].decode("utf-8", "replace")] = data[value + 3 : end].decode("utf-8", "replace")
+        at = end
     return headers
 
 
