@@ -1,26 +1,23 @@
 """The events of a streamed reply, read and written: server-sent, as lines of JSON, as Amazon's binary frames.
 
 Server-sent events are read as the HTML standard says (https://html.spec.whatwg.org/multipage/server-sent-events.html),
-frames of `application/vnd.amazon.eventstream` as smithy does
-(https://smithy.io/2.0/aws/amazon-eventstream.html).
+frames by `model.event_frames`.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
-from pytest_agentreplay.providers.lenient import dump_json, obj, objects, string
+from pytest_agentreplay.model.event_frames import make_frame, read_frames, read_headers, write_headers
+from pytest_agentreplay.providers.lenient import dump_json, obj, objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
+    from pytest_agentreplay.model.event_frames import EventFrame
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
@@ -69,17 +66,14 @@ def is_stream(content_type: str, data: bytes) -> bool:
 
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-json-stream"})
-# The first bytes of a frame: its size, that of its headers, and their checksum.
-_PRELUDE = 12
-# The type of a header whose value is a text with its length before it.
-_STRING = 7
 
 
 def split_events(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
     """Return the events of a stream as far as it came; None for a reply in one piece."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/vnd.amazon.eventstream":
-        return list(_binary(data))
+        # What was redacted by others may not fit its checksums.
+        return [*map(_read_frame, read_frames(data, is_checked=False))]
     if kind in _LINES:
         return [
             ServerSentEvent("message", line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()
@@ -92,46 +86,13 @@ def list_events(tree: Json) -> list[ServerSentEvent]:
     return [ServerSentEvent("message", canonical(item)) for item in objects(tree)]
 
 
-def _binary(data: bytes) -> Iterator[ServerSentEvent]:
-    """The frames of application/vnd.amazon.eventstream, each by its type or that of its exception.
-
-    Checksums are not looked at: a redacted frame has others.
-    """
-    at = 0
-    while at + _PRELUDE <= len(data):
-        size, head = (int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4))
-        start, end = at + _PRELUDE + head, at + size - 4
-        if start > end or at + size > len(data):
-            return
-        headers = _headers(data[at + _PRELUDE : start])
-        name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
-        yield _unwrap_chunk(ServerSentEvent(name, data[start:end].decode("utf-8", "replace")))
-        at += size
-
-
-def _headers(data: bytes) -> dict[str, str]:
-    """Return the headers as far as they are texts, which is all that Bedrock sends."""
-    headers: dict[str, str] = {}
-    at = 0
-    while at < len(data):
-        value = at + 1 + data[at]
-        if data[value : value + 1] != bytes([_STRING]):
-            break
-        end = value + 3 + int.from_bytes(data[value + 1 : value + 3], "big")
-        headers[data[at + 1 : value].decode("utf-8", "replace")] = data[value + 3 : end].decode("utf-8", "replace")
-        at = end
-    return headers
-
-
-def _unwrap_chunk(event: ServerSentEvent) -> ServerSentEvent:
-    """Return the event of another API that a `chunk` holds as base64."""
-    if event.name != "chunk":
-        return event
-    try:
-        text = base64.b64decode(string((event.value or {}).get("bytes")), validate=True).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        return event
-    return ServerSentEvent("message", text)
+def _read_frame(frame: EventFrame) -> ServerSentEvent:
+    """Return what a frame says, by its type or that of its exception; a `chunk` holds the event of another API."""
+    headers = read_headers(frame.headers)
+    name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
+    is_chunk = name == "chunk" and frame.wrapped
+    data = frame.line if is_chunk else frame.payload
+    return ServerSentEvent("message" if is_chunk else name, data.decode("utf-8", "replace"))
 
 
 # Fields that come whole, also where each piece of a stream repeats them: gateways send name and role with every delta.
@@ -177,14 +138,6 @@ def write_events(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tu
 
 
 def write_frame(kind: str, payload: dict[str, Any]) -> bytes:
-    """Return one frame of application/vnd.amazon.eventstream: prelude, headers, body, each part with its checksum."""
+    """Return one event of application/vnd.amazon.eventstream."""
     fields = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
-    headers = b"".join(
-        struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
-        for name, value in fields.items()
-    )
-    body = dump_json(payload).encode()
-    # Prelude and last checksum take 16 bytes beside headers and body.
-    sizes = struct.pack(">II", _PRELUDE + 4 + len(headers) + len(body), len(headers))
-    start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
-    return start + struct.pack(">I", zlib.crc32(start))
+    return make_frame(write_headers(fields), dump_json(payload).encode())

@@ -10,9 +10,9 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentreplay.model.event_frames import read_frames
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
 from pytest_agentreplay.providers.bedrock import frame
-from pytest_agentreplay.redaction.event_frames import read_frames
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.rewriting import EVENT_FRAMES

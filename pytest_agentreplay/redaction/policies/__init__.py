@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import re
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,13 +23,14 @@ from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_shape
 from pytest_agentreplay.redaction.secret_names import looks_secret
 from pytest_agentreplay.snapshots.codec import strict_yaml
+from pytest_agentreplay.snapshots.codec.file_faults import find_place, find_version_fault, format_path, suggest_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pydantic import BaseModel
 
-    from pytest_agentreplay.model.json_paths import Place, Selector
+    from pytest_agentreplay.model.json_paths import Selector
     from pytest_agentreplay.redaction.policy import SecretShape
     from pytest_agentreplay.snapshots.codec.strict_yaml import Document
 
@@ -95,16 +95,8 @@ class PolicyParser:
         value = self._document.value
         if not isinstance(value, dict):
             raise self._make_error('a policy is keys and values, the first of them schemaVersion: "1.0"', ())
-        version = value.get("schemaVersion")
-        if version is None:
-            raise self._make_error('says no version: begin with schemaVersion: "1.0"', ())
-        if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version, re.ASCII):
-            raise self._make_error('a version is text like "1.0", in quotes', ("schemaVersion",))
-        if version.partition(".")[0] != "1":
-            newer = int(version.partition(".")[0]) > 1
-            what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{VERSION}"'
-            message = f"is a policy of version {version}, and this release reads 1.x: {what}"
-            raise self._make_error(message, ("schemaVersion",))
+        if (fault := find_version_fault(value, "a policy of version", VERSION)) is not None:
+            raise self._make_error(fault[1], fault[0])
 
     def _validate(self) -> Any:
         from pydantic import ValidationError
@@ -119,14 +111,14 @@ class PolicyParser:
             if first["type"] == "extra_forbidden":
                 keys = model().model_fields if len(path) == 1 else ("category", "regex", "reason")
                 raise self._make_error(
-                    f"{path[-1]!r:.60} is no key of a policy{suggest_nearest(str(path[-1]), keys)}", path
+                    f"{path[-1]!r:.60} is no key of a policy{suggest_word(path[-1], keys)}", path
                 ) from None
             if first["type"] == "missing":
-                raise self._make_error(f"{format_place(path[:-1])} needs {path[-1]}", path[:-1]) from None
+                raise self._make_error(f"{format_path(path[:-1])} needs {path[-1]}", path[:-1]) from None
             if first["loc"][-1] == "[key]":
                 message = f"{path[-1]!r:.60} is no category: write lower-case letters, digits and -, at most 40"
                 raise self._make_error(message, path) from None
-            raise self._make_error(f"{format_place(path)}: {explain_error(first)}", path) from None
+            raise self._make_error(f"{format_path(path)}: {explain_error(first)}", path) from None
 
     def _shapes(self, rules: list[Any]) -> Iterator[SecretShape]:
         for at, rule in enumerate(rules):
@@ -212,10 +204,7 @@ class PolicyParser:
             yield category, text
 
     def _make_error(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
-        place: Place = path
-        while place and place not in self._document.places:
-            place = place[:-1]
-        return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
+        return PolicyError(message, file=self._file, place=find_place(self._document, path))
 
 
 def explain_mistakable(text: str) -> str | None:
@@ -234,12 +223,6 @@ def explain_mistakable(text: str) -> str | None:
     return None
 
 
-def format_place(path: tuple[str | int, ...]) -> str:
-    """Return a path as people write one: patterns[2].regex."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
-
-
 def explain_error(wrong: Any) -> str:
     """Return what pydantic has found, in our words where they are plainer."""
     words = {
@@ -254,12 +237,6 @@ def explain_error(wrong: Any) -> str:
         "string_too_short": "is empty",
     }
     return words.get(wrong["type"], str(wrong["msg"]))
-
-
-def suggest_nearest(word: str, words: Iterable[str]) -> str:
-    """Return the end of an error's sentence: the nearest right word, or all of them."""
-    close = get_close_matches(word, [*words], n=1)
-    return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"
 
 
 @functools.cache
