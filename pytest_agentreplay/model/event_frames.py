@@ -49,8 +49,8 @@ def read_frames(data: bytes, *, is_checked: bool = True) -> list[EventFrame]:
         begin, end = at + PRELUDE.size + header_size, at + size - CHECKSUM.size
         if at + size > len(data) or begin > end:
             break
-        head, whole = zlib.crc32(data[at : at + 8]), zlib.crc32(data[at:end])
-        if is_checked and (head, whole) != (checksum, *CHECKSUM.unpack_from(data, end)):
+        head_sum, frame_sum = zlib.crc32(data[at : at + 8]), zlib.crc32(data[at:end])
+        if is_checked and (head_sum, frame_sum) != (checksum, *CHECKSUM.unpack_from(data, end)):
             break
         payload = data[begin:end]
         line = unwrap_payload(payload)

@@ -26,7 +26,7 @@ class ScriptedModel:
     def __init__(self, messages: Iterable[JsonObject]) -> None:
         left = iter(messages)
 
-        class Handler(BaseHTTPRequestHandler):
+        class ReplyHandler(BaseHTTPRequestHandler):
             # The SDK keeps its connection open between the calls, as HTTP/1.1 lets it.
             protocol_version = "HTTP/1.1"
 
@@ -46,7 +46,7 @@ class ScriptedModel:
             def log_message(self, *_: object) -> None:
                 pass  # the walk prints what there is to say
 
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), ReplyHandler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> Self:

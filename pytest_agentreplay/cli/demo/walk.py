@@ -60,6 +60,7 @@ def walk(folder: Path, say: Callable[[str], None], *, local: bool, width: int, f
     if local:
         (folder / "test_shop.py").write_text(read_template("test_shop.py").replace(SHOP, LOCAL_SHOP), encoding="utf-8")
     ledger = folder / "ledger.txt"
+    # The server is gone before anything is replayed, so that a call that got out would fail.
     with LocalModel() if local else ScriptedModel(SCRIPT) as server:
         say(f"1  a model server answers on {server.url}; an agent with three tools stands in {folder}")
         say("2  record: everything runs for real        $ pytest --snapshot-record")
@@ -97,6 +98,7 @@ def lay_out(folder: Path, *, force: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         (folder / name).write_text(read_template(name), encoding="utf-8")
+    # A second walk records anew, and shows a ledger of one line.
     for left_over in (folder / "ledger.txt", *folder.glob("__agent_snapshots__/*/*.snapshot.json")):
         left_over.unlink(missing_ok=True)
 
@@ -119,6 +121,7 @@ def read_template(name: str) -> str:
 
 def run(folder: Path, url: str, *words: str, width: int) -> subprocess.CompletedProcess[str]:
     """One pytest run of the demo's project, beside no plugin but ours; `CI` is left out, as on a desk."""
+    # PYTEST_ADDOPTS may name plugins that the project does not have.
     environ = {name: value for name, value in os.environ.items() if name not in {"CI", "AGENTREPLAY", "PYTEST_ADDOPTS"}}
     environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
     environ |= {"PYTHONIOENCODING": "utf-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

@@ -43,8 +43,8 @@ def find_version_fault(members: Mapping[str, object], what: str, release: str) -
 
 def suggest_word(word: object, words: Iterable[str]) -> str:
     """Return the end of a message about a word that nobody knows: the most similar one, else all that there are."""
-    known = [*words]
-    return suggest_similar(word, known) or (f": it is one of {', '.join(known)}" if known else "")
+    choices = [*words]
+    return suggest_similar(word, choices) or (f": it is one of {', '.join(choices)}" if choices else "")
 
 
 def suggest_similar(word: object, words: Iterable[str]) -> str:
