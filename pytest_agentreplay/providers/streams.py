@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
 _LINE_ENDS = re.compile(r"\r\n|\n|\r")
+_EMPTY_LINES = re.compile(r"(?:\r\n|\n|\r(?!\n)){2,}")
+_FIELDS = ("event", "data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,22 +41,14 @@ class ServerSentEvent:
 
 def events(data: bytes) -> list[ServerSentEvent]:
     """Return the events of a stream; of one that the end of the stream cuts off, as much as came."""
-    parsed_events: list[ServerSentEvent] = []
-    name, lines = "", list[str]()
     text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    parsed_events: list[ServerSentEvent] = []
     # The standard drops an event that no empty line ends; here it shows how far a broken stream came.
-    for line in [*_LINE_ENDS.split(text), ""]:
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match field:
-            case "" if not line:
-                if lines:
-                    parsed_events.append(ServerSentEvent(name or "message", "\n".join(lines)))
-                name, lines = "", []
-            case "event":
-                name = value
-            case "data":
-                lines.append(value)
+    for block in _EMPTY_LINES.split(text):
+        fields = [line.partition(":") for line in _LINE_ENDS.split(block)]
+        names, lines = ([value.removeprefix(" ") for name, _, value in fields if name == kind] for kind in _FIELDS)
+        if lines:
+            parsed_events.append(ServerSentEvent("".join(names[-1:]) or "message", "\n".join(lines)))
     return parsed_events
 
 
