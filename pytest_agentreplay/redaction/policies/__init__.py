@@ -72,7 +72,7 @@ class PolicyParser:
 
             require_checks(self._file, self._document.places[("pii",)])
         shapes = tuple(self._shapes(values.patterns))
-        self._check_headers(values)
+        self._check_words(values)
         # The digest is of what is said, not of the file: comments and the order of keys change nothing.
         text = json.dumps(values.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
         return Policy(
@@ -83,9 +83,9 @@ class PolicyParser:
             names=MappingProxyType(dict(self._names(values.names))),
             headers=frozenset(name.lower() for name in values.headers),
             keep_headers=frozenset(name.lower() for name in values.keep_headers),
-            keep_claims=frozenset(self._claims(values.keep_claims)),
-            environment=tuple(self._variables("environment", values.environment)),
-            secret_environment=tuple(self._variables("secret_environment", values.secret_environment)),
+            keep_claims=frozenset(values.keep_claims),
+            environment=tuple(values.environment),
+            secret_environment=tuple(values.secret_environment),
             placeholders=MappingProxyType(dict(self._placeholders(values.placeholders, shapes))),
             personal=frozenset(self._personal(values)),
             digest=hashlib.sha256(text.encode()).hexdigest(),
@@ -147,37 +147,16 @@ class PolicyParser:
                     raise self._make_error(message, ("names", category, at))
                 yield name.lower(), category
 
-    def _check_headers(self, values: Any) -> None:
-        for key in ("headers", "keep_headers"):
+    def _check_words(self, values: Any) -> None:
+        for key in ("headers", "keep_headers", "keep_claims", "environment", "secret_environment"):
             for at, name in enumerate(getattr(values, key)):
-                if not HEADER.fullmatch(name):
-                    raise self._make_error(f"{name!r} is no name of a header", (key, at))
+                if fault := find_fault(key, name):
+                    raise self._make_error(f"{name!r} {fault}", (key, at))
         left_out = {name.lower() for name in values.headers}
         for at, name in enumerate(values.keep_headers):
-            if secret_header(name.lower()) or name.lower() in NEVER:
-                message = f"{name!r} carries credentials and is never stored: a policy cannot keep it"
-                raise self._make_error(message, ("keep_headers", at))
             if name.lower() in left_out:
-                raise self._make_error(
-                    f"{name!r} stands in headers too: leave it out, or keep it", ("keep_headers", at)
-                )
-
-    def _claims(self, names: list[str]) -> Iterator[str]:
-        for at, name in enumerate(names):
-            if looks_secret(name):
-                raise self._make_error(f"{name!r} looks like a secret: a policy cannot keep it", ("keep_claims", at))
-            yield name
-
-    def _variables(self, key: str, names: list[str]) -> Iterator[str]:
-        for at, name in enumerate(names):
-            stored = key == "environment"
-            if not (VARIABLES if stored else VARIABLE).fullmatch(name):
-                advice = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
-                raise self._make_error(f"{name!r} is no name of a variable: write {advice}", (key, at))
-            if stored and looks_secret(name.removesuffix("*")):
-                message = f"{name!r} looks like a secret, and no such variable is stored: a policy cannot allow it"
-                raise self._make_error(message, (key, at))
-            yield name
+                message = f"{name!r} stands in headers too: leave it out, or keep it"
+                raise self._make_error(message, ("keep_headers", at))
 
     def _personal(self, values: Any) -> set[str]:
         """Return the categories of the policy's own rules, but for those that it, or we, call secrets."""
@@ -205,6 +184,24 @@ class PolicyParser:
 
     def _make_error(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
         return PolicyError(message, file=self._file, place=find_place(self._document, path))
+
+
+def find_fault(key: str, name: str) -> str:
+    """Return why a policy cannot have a name of a header, claim or variable under a key; "" if it can."""
+    if key == "keep_claims":
+        return "looks like a secret: a policy cannot keep it" if looks_secret(name) else ""
+    if "headers" in key:
+        if not HEADER.fullmatch(name):
+            return "is no name of a header"
+        hidden = secret_header(name.lower()) or name.lower() in NEVER
+        refused = key == "keep_headers" and hidden
+        return "carries credentials and is never stored: a policy cannot keep it" if refused else ""
+    stored = key == "environment"
+    if not (VARIABLES if stored else VARIABLE).fullmatch(name):
+        advice = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
+        return f"is no name of a variable: write {advice}"
+    secret = stored and looks_secret(name.removesuffix("*"))
+    return "looks like a secret, and no such variable is stored: a policy cannot allow it" if secret else ""
 
 
 def explain_mistakable(text: str) -> str | None:
