@@ -225,12 +225,10 @@ def _read_columns(table: dict[str, Any]) -> Iterator[Chunk]:
 
 def _read_matrices(value: list[Any] | tuple[Any, ...]) -> list[tuple[float, int]] | None:
     """Faiss: distances and indexes, a row for each query; -1 is no neighbour. None for anything else."""
-    if len(value) != 2:
+    matrices = [read_rows(part) for part in value] if len(value) == 2 else []
+    if not matrices or not matrices[0] or len(matrices[0]) != len(matrices[1]):
         return None
-    scores, indexes = map(read_rows, value)
-    if not scores or len(scores) != len(indexes):
-        return None
-    cells = (cell for pair in zip(scores, indexes, strict=True) for cell in zip(*pair, strict=False))
+    cells = (cell for pair in zip(*matrices, strict=True) for cell in zip(*pair, strict=False))
     # Where faiss has fewer neighbours than are asked for, it fills the row with -1.
     return [(score, int(index)) for score, index in cells if index != -1]
 

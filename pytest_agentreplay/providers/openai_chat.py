@@ -99,15 +99,16 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
 
 def _add_delta(message: JsonObject, delta: JsonObject) -> None:
     """Grow `message` by one delta: texts are joined, tool calls by their index, everything else is set."""
-    for name, value in rest(delta, "tool_calls").items():
+    for name, value in delta.items():
         before = message.get(name)
-        if isinstance(value, list) or isinstance(before, list):
+        if name == "tool_calls":
+            for piece in objects(value):
+                _add_call(arr(message.setdefault(name, [])), piece)
+        elif isinstance(value, list) or isinstance(before, list):
             # Models of Mistral that think stream the parts of their content, https://docs.mistral.ai/capabilities/reasoning
             message[name] = [*_list_parts(before), *_list_parts(value)]
         else:
             grow(message, {name: value})
-    for piece in objects(delta.get("tool_calls")):
-        _add_call(arr(message.setdefault("tool_calls", [])), piece)
 
 
 def _list_parts(content: Json) -> list[Json]:

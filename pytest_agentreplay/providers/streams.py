@@ -6,7 +6,6 @@ frames by `model.event_frames`.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +18,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.event_frames import EventFrame
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-
-_LINE_ENDS = re.compile(r"\r\n|\n|\r")
-_EMPTY_LINES = re.compile(r"(?:\r\n|\n|\r(?!\n)){2,}")
-_FIELDS = ("event", "data")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +36,13 @@ class ServerSentEvent:
 
 def events(data: bytes) -> list[ServerSentEvent]:
     """Return the events of a stream; of one that the end of the stream cuts off, as much as came."""
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     parsed_events: list[ServerSentEvent] = []
     # The standard drops an event that no empty line ends; here it shows how far a broken stream came.
-    for block in _EMPTY_LINES.split(text):
-        fields = [line.partition(":") for line in _LINE_ENDS.split(block)]
-        names, lines = ([value.removeprefix(" ") for name, _, value in fields if name == kind] for kind in _FIELDS)
+    for block in text.split("\n\n"):
+        fields = [line.partition(":") for line in block.split("\n")]
+        lines = [value.removeprefix(" ") for name, _, value in fields if name == "data"]
+        names = [value.removeprefix(" ") for name, _, value in fields if name == "event"]
         if lines:
             parsed_events.append(ServerSentEvent("".join(names[-1:]) or "message", "\n".join(lines)))
     return parsed_events
