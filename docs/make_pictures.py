@@ -5,7 +5,7 @@
     python docs/make_pictures.py --look FOLDER  # each page wide, narrow and dark, to look at; a built site too
 
 A terminal picture is the output of commands that run here, in a project made of the blocks of the README, against the
-model server of `agentreplay demo`. A picture whose text is the same as before is left as it is, so that a new date or
+model server of the tests. A picture whose text is the same as before is left as it is, so that a new date or
 duration changes no file. A screenshot is taken by Chromium, without a network.
 """
 
@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.terminal_theme import TerminalTheme
 from rich.text import Text
 
-from pytest_agentreplay.cli.demo.server import ModelServer
+from tests.support.model_server import ModelServer
 from tests.support.browser import Browser
 from tests.support.pages import PLUGINS, blocks_of, model
 from tests.support.shown_runs import write_project

@@ -6,7 +6,7 @@ import pytest
 
 import tests.support.model_apis  # noqa: F401  the model server of tests speaks more APIs than that of the demo
 from pytest_agentreplay.cli.demo.local_model import LocalModel
-from pytest_agentreplay.cli.demo.server import ModelServer
+from tests.support.model_server import ModelServer
 from tests.support.project import Project
 from tests.support.written_runs import Writing
 

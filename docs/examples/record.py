@@ -10,8 +10,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest_agentreplay.cli.demo.script import Ask, Raw
-from pytest_agentreplay.cli.demo.server import ModelServer
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.support.model_script import Ask, Raw
+from tests.support.model_server import ModelServer
 
 HERE = Path(__file__).parent
 

@@ -20,12 +20,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cases.schema.parse import find_place, nearest
 from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.snapshots.codec import strict_yaml
+from pytest_agentreplay.snapshots.codec.file_faults import find_place, suggest_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -151,7 +151,7 @@ class FixtureParser:
             raise self._make_error(place, f"{what} is keys and values: {', '.join(allowed)}")
         for key in value:
             if key not in allowed:
-                raise self._make_error((*place, key), f"{key!r:.60} is no key of {what}{nearest(key, allowed)}")
+                raise self._make_error((*place, key), f"{key!r:.60} is no key of {what}{suggest_word(key, allowed)}")
         return value
 
     def _make_error(self, path: Place, message: str) -> CaseError:

@@ -126,9 +126,9 @@ def pack_bundle(options: argparse.Namespace) -> int:
         return complain("say where the bundle goes: agentreplay case export CASE --to bundle -o case.zip", USAGE)
     policy, _ = chosen_policy(options.policy)
     made = packed_case(options.case, policy, os.environ, redact=bool(options.policy))
-    for place in made.found:
+    for place in made.findings:
         complain(place, DIVERGED)
-    if made.found:
+    if made.findings:
         return complain(f"{format_path(options.case)}: not packed; {remedy(options)}", DIVERGED)
     files.write_whole(options.out, made.data)
     for place in made.redacted:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.compare.matching.address import MatchContent, Url
-    from pytest_agentreplay.model.exchanges import Call, HttpCall, Json, JsonObject, Outcome
+    from pytest_agentreplay.model.exchanges import Call, HttpCall, Json, Outcome
     from pytest_agentreplay.model.reading import Chunk
 
 # The modules with dialects, in the order in which these are tried, and words of which every path of theirs has one. A
@@ -168,9 +168,15 @@ def choose_dialect(call: HttpCall, url: Url, request: MatchContent) -> Dialect |
     if call.method != "POST" or not isinstance(tree, dict) or request.kind != "json":
         return None
     path = url.path.rstrip("/")
-    return next((dialect for dialect in list_dialects(path) if dialect.fits(tree)), None) or _choose_other(
-        path, tree, url
-    )
+    if (ours := next((dialect for dialect in list_dialects(path) if dialect.fits(tree)), None)) is not None:
+        return ours
+    for dialect in _load_others():
+        # One that fails to read the call does not know it.
+        with suppress(Unread):
+            if dialect.matches_path(path) and dialect.fits(tree):
+                dialect.read_call(tree, url)
+                return dialect
+    return None
 
 
 @lru_cache(maxsize=512)
@@ -183,12 +189,6 @@ def list_dialects(path: str) -> tuple[Dialect, ...]:
         for dialect in _load_dialects(module)
         if dialect.matches_path(path)
     )
-
-
-def _choose_other(path: str, tree: JsonObject, url: Url) -> Dialect | None:
-    from pytest_agentreplay.providers import others
-
-    return others.choose_dialect(others.load_dialects(list_ours), path, tree, url)
 
 
 def _read_mcp_reply(

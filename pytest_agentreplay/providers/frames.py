@@ -6,43 +6,21 @@ session.update"; what came back is that of the events that the frames are.
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.compare.matching.address import content, split
-from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.providers import json_rpc, openai_responses, stream_json
-from pytest_agentreplay.providers.dialect import name_place, read_request
-from pytest_agentreplay.providers.gemini import SYSTEM
-from pytest_agentreplay.providers.lenient import arr, first, obj, objects, rest, string, token_counts, unique
+from pytest_agentreplay.model.reading import CallReading, ReplyReading
+from pytest_agentreplay.providers import gemini, json_rpc, openai_responses, stream_json
+from pytest_agentreplay.providers.dialect import Dialect, name_place, read_request
+from pytest_agentreplay.providers.lenient import arr, first, obj, objects, rest, string
 from pytest_agentreplay.providers.streams import ServerSentEvent
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
 
     from pytest_agentreplay.compare.matching.address import Url
     from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, Json, JsonObject, WireCall
-
-
-class FrameDialect(NamedTuple):
-    """A model API that is spoken in JSON messages over a lasting connection.
-
-    A connection is of this dialect when its URL's path holds the pattern `path`; a message, when its body `fits` as
-    well. A reading without a name gets one of the place. None of the functions raises, whatever the JSON.
-    """
-
-    name: str
-    path: str
-    provider: str
-    fits: Callable[[JsonObject], bool]
-    read_call: Callable[[JsonObject, Url], CallReading]
-    read_reply: Callable[[Iterable[ServerSentEvent]], ReplyReading]
-
-    def matches_url(self, url: Url) -> bool:
-        """Return whether a connection to `url` is of this dialect."""
-        return re.search(self.path, url.path) is not None
 
 
 # OpenAI's events over a WebSocket: Realtime and Responses. A `response.create` begins a model turn. Realtime keeps the
@@ -54,12 +32,6 @@ CLIENT_IDS = ("$.event_id", "$.item.id", "$.previous_item_id")
 CLIENT_REFS = ("$.item_id",)
 """Names an item that either side has made."""
 _EVENTS = ("session.", "conversation.", "response.", "input_audio_buffer.", "output_audio_buffer.", "transcription_")
-_TEXT_DELTAS = {
-    "response.text.delta": "response.output_text.delta",
-    "response.audio_transcript.delta": "response.output_text.delta",
-    "response.output_audio_transcript.delta": "response.output_text.delta",
-}
-"""Events that carry text in the way of another one."""
 
 
 def fits_event(body: JsonObject) -> bool:
@@ -95,34 +67,11 @@ def read_client_event(body: JsonObject, url: Url) -> CallReading:
 def _read_response_create(body: JsonObject, url: Url) -> CallReading:
     """A `response.create`: the fields of a response stand in it, or below `response`."""
     inner = obj(body.get("response"))
-    if not inner and "input" in body:
-        return replace(openai_responses.read_call(rest(body, "type"), url), client_ids=CLIENT_IDS)
-    reading = openai_responses.read_call(inner, url)
+    is_flat = not inner and "input" in body
+    inner, path = (rest(body, "type"), "$") if is_flat else (inner, "$.response")
+    reading = openai_responses.read_call(inner, url, path=path)
     model = reading.model or _model(url)
-    places = {
-        name: at.replace("$", "$.response", 1)
-        for name in ("system_at", "messages_at", "tools_at")
-        if (at := getattr(reading, name))
-    }
-    return replace(reading, name=model or "realtime", model=model, client_ids=CLIENT_IDS, **places)
-
-
-def read_events(events: Iterable[ServerSentEvent]) -> ReplyReading:
-    """Read the events that came back; speech is told by its transcript."""
-    values = [_rename_text_delta(value) for event in events if (value := event.value) is not None]
-    body = openai_responses.join(ServerSentEvent(string(value.get("type")), canonical(value)) for value in values)
-    for item in objects(body.get("output")):
-        for part in objects(item.get("content")):
-            if "transcript" in part and "text" not in part:
-                part["text"] = part["transcript"]
-    reading = openai_responses.read_reply(body)
-    failed = next((obj(value.get("error")) for value in values if string(value.get("type")) == "error"), {})
-    return replace(reading, error=string(failed.get("message")) or string(failed.get("code")))
-
-
-def _rename_text_delta(value: JsonObject) -> JsonObject:
-    kind = string(value.get("type"))
-    return {**value, "type": _TEXT_DELTAS[kind]} if kind in _TEXT_DELTAS else value
+    return replace(reading, name=model or "realtime", model=model, client_ids=CLIENT_IDS)
 
 
 def _model(url: Url) -> str:
@@ -157,13 +106,14 @@ def read_live_call(body: JsonObject, _url: Url) -> CallReading:
     inner, path = obj(body[name]), f"$.{name}"
     if name == "setup":
         more: dict[str, Any] = {"kind": "http", "name": "", "operation": "setup", "stream": False}
-        return read_request(inner, system_in=first(inner, SYSTEM), messages_in="", path=path, **more)
+        return read_request(inner, system_in=first(inner, gemini.SYSTEM), messages_in="", path=path, **more)
     fields = _LIVE_FIELDS[name]
     field = first(inner, fields)
     value = inner.get(field)
     # One result need not stand in a list; speech and pictures are no messages.
     messages = tuple(arr(value)) or ((value,) if isinstance(value, str | dict) and value else ())
-    begins = {"turns": _get(inner, "turnComplete") is not False, "text": bool(messages)}.get(fields[0], True)
+    is_whole = inner.get("turnComplete", inner.get("turn_complete")) is not False
+    begins = {"turns": is_whole, "text": bool(messages)}.get(fields[0], True)
     return CallReading(
         kind="model" if begins else "http",
         name=_GEMINI_LIVE if begins else "",
@@ -174,57 +124,53 @@ def read_live_call(body: JsonObject, _url: Url) -> CallReading:
     )
 
 
-def read_live_reply(events: Iterable[ServerSentEvent]) -> ReplyReading:
-    """Read the messages that came back."""
-    text, transcript = "", ""
-    uses: list[ToolUse] = []
-    finish: list[str] = []
+def join_live(events: Iterable[ServerSentEvent]) -> JsonObject:
+    """Return the messages that came back as one response of generateContent; without a text, what was spoken is it."""
+    parts: list[Json] = []
+    transcript = ""
+    finish: list[Json] = []
     usage: JsonObject = {}
     for value in (event.value or {} for event in events):
-        content = obj(_get(value, "serverContent"))
-        for part in objects(obj(_get(content, "modelTurn")).get("parts")):
-            text += "" if part.get("thought") is True else string(part.get("text"))
-        transcript += string(obj(_get(content, "outputTranscription")).get("text"))
-        finish += [name for name in ("turnComplete", "interrupted") if _get(content, name) is True]
-        calls = objects(_get(obj(_get(value, "toolCall")), "functionCalls"))
-        uses += [ToolUse(string(call.get("id")), string(call.get("name")), call.get("args")) for call in calls]
-        usage = obj(_get(value, "usageMetadata")) or usage
-    return ReplyReading(
-        text=text or transcript,
-        tool_uses=tuple(uses),
-        finish_reasons=unique(finish),
-        usage=token_counts(_get(usage, "promptTokenCount"), _get(usage, "responseTokenCount")),
-        ids=unique([use.id for use in uses]),
-    )
-
-
-def _get(body: JsonObject, name: str) -> Json:
-    """A field in either spelling."""
-    if name in body:
-        return body[name]
-    return body.get("".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name))
+        content = obj(value.get("serverContent"))
+        parts += objects(obj(content.get("modelTurn")).get("parts"))
+        calls = objects(obj(value.get("toolCall")).get("functionCalls"))
+        parts += [{"functionCall": call} for call in calls]
+        transcript += string(obj(content.get("outputTranscription")).get("text"))
+        finish += [{"finishReason": name} for name in ("turnComplete", "interrupted") if content.get(name) is True]
+        usage = obj(value.get("usageMetadata")) or usage
+    if not any(part.get("text") for part in objects(parts) if not part.get("thought")):
+        parts.append({"text": transcript})
+    read, written = usage.get("promptTokenCount"), usage.get("responseTokenCount")
+    counts: JsonObject = {"promptTokenCount": read, "candidatesTokenCount": written}
+    return {"candidates": [{"content": {"parts": parts}}, *finish], "usageMetadata": counts}
 
 
 FRAME_DIALECTS = (
-    FrameDialect("openai_realtime", r"/(realtime|responses)/*$", "openai", fits_event, read_client_event, read_events),
-    FrameDialect("gemini_live", "BidiGenerateContent", "gcp.gemini", fits_live, read_live_call, read_live_reply),
+    Dialect(
+        *("openai_realtime", "/(?:realtime|responses)/*", "openai", fits_event, read_client_event),
+        *(openai_responses.read_reply, openai_responses.join),
+    ),
+    Dialect(
+        *("gemini_live", r"BidiGenerateContent\w*", "gcp.gemini", fits_live, read_live_call),
+        *(gemini.read_reply, join_live),
+    ),
 )
-"""The dialects that are spoken over lasting connections."""
+"""The dialects that are spoken over lasting connections: their path is that of the connection.
+
+A reading without a name gets one of the place.
+"""
 
 
-def dialect_of(call: WireCall, url: Url) -> FrameDialect | None:
+def dialect_of(call: WireCall, url: Url) -> Dialect | None:
     """The dialect of a message, None where none knows it."""
     body = obj(content(call.headers, call.body).tree)
-    return (
-        next((dialect for dialect in FRAME_DIALECTS if dialect.matches_url(url) and dialect.fits(body)), None)
-        if body
-        else None
-    )
+    spoken = (dialect for dialect in FRAME_DIALECTS if dialect.matches_path(url.path) and dialect.fits(body))
+    return next(spoken, None)
 
 
 def opens_model(url: str) -> bool:
     """Whether a connection to `url` is one to a model, by its path."""
-    return any(dialect.matches_url(split(url)) for dialect in FRAME_DIALECTS)
+    return any(dialect.matches_path(split(url).path) for dialect in FRAME_DIALECTS)
 
 
 def read_call(call: FrameCall, url: Url) -> CallReading:
@@ -261,8 +207,10 @@ def read_reply(call: WireCall, url: Url, reply: FramesReply) -> ReplyReading:
     if dialect is None:
         return ReplyReading(error=error_of(reply))
     events = [ServerSentEvent("message", frame.data.decode("utf-8", "replace")) for frame in reply.frames()]
-    reading = dialect.read_reply(events)
-    return replace(reading, error=error_of(reply) or reading.error)
+    failed = [value.get("error") for event in events if (value := event.value or {}).get("type") == "error"]
+    error = obj(failed[0]) if failed else {}
+    message = string(error.get("message")) or string(error.get("code"))
+    return replace(dialect.read_reply(dialect.join(events)), error=error_of(reply) or message)
 
 
 def error_of(reply: FramesReply) -> str:

@@ -13,42 +13,33 @@ if TYPE_CHECKING:
 
 # Hosts as the references of the providers and their SDKs have them; the names are those of `gen_ai.provider.name`,
 # https://opentelemetry.io/docs/specs/semconv/registry/attributes/gen-ai/, where it lists the provider.
-PROVIDERS: tuple[tuple[str, str], ...] = (
-    ("api.openai.com", "openai"),
-    ("openai.azure.com", "azure.ai.openai"),
-    ("cognitiveservices.azure.com", "azure.ai.openai"),
-    ("services.ai.azure.com", "azure.ai.inference"),
-    ("models.ai.azure.com", "azure.ai.inference"),
-    ("inference.ai.azure.com", "azure.ai.inference"),
-    ("models.github.ai", "azure.ai.inference"),
-    ("api.anthropic.com", "anthropic"),
-    ("amazonaws.com", "aws.bedrock"),
-    ("api.aws", "aws.bedrock"),
-    ("aiplatform.googleapis.com", "gcp.vertex_ai"),
-    ("generativelanguage.googleapis.com", "gcp.gemini"),
-    ("api.cohere.com", "cohere"),
-    ("api.cohere.ai", "cohere"),
-    ("api.deepseek.com", "deepseek"),
-    ("api.groq.com", "groq"),
-    ("api.mistral.ai", "mistral_ai"),
-    ("codestral.mistral.ai", "mistral_ai"),
-    ("api.perplexity.ai", "perplexity"),
-    ("api.x.ai", "x_ai"),
-    ("ml.cloud.ibm.com", "ibm.watsonx.ai"),
-    ("api.moonshot.ai", "moonshot_ai"),
-    ("openrouter.ai", "openrouter"),
-    ("api.together.xyz", "together_ai"),
-    ("api.together.ai", "together_ai"),
-    ("api.fireworks.ai", "fireworks_ai"),
-    ("api.cerebras.ai", "cerebras"),
-    ("integrate.api.nvidia.com", "nvidia"),
-    ("huggingface.co", "huggingface"),
-    ("endpoints.huggingface.cloud", "huggingface"),
-    ("ollama.com", "ollama"),
-    ("api.voyageai.com", "voyage_ai"),
-    ("api.jina.ai", "jina_ai"),
-)
-"""Host, or the end of it, and the provider that serves it; elsewhere the path or the dialect says the provider."""
+PROVIDERS = {
+    "openai": "api.openai.com",
+    "azure.ai.openai": "openai.azure.com cognitiveservices.azure.com",
+    "azure.ai.inference": "services.ai.azure.com models.ai.azure.com inference.ai.azure.com models.github.ai",
+    "anthropic": "api.anthropic.com",
+    "aws.bedrock": "amazonaws.com api.aws",
+    "gcp.vertex_ai": "aiplatform.googleapis.com",
+    "gcp.gemini": "generativelanguage.googleapis.com",
+    "cohere": "api.cohere.com api.cohere.ai",
+    "deepseek": "api.deepseek.com",
+    "groq": "api.groq.com",
+    "mistral_ai": "api.mistral.ai codestral.mistral.ai",
+    "perplexity": "api.perplexity.ai",
+    "x_ai": "api.x.ai",
+    "ibm.watsonx.ai": "ml.cloud.ibm.com",
+    "moonshot_ai": "api.moonshot.ai",
+    "openrouter": "openrouter.ai",
+    "together_ai": "api.together.xyz api.together.ai",
+    "fireworks_ai": "api.fireworks.ai",
+    "cerebras": "api.cerebras.ai",
+    "nvidia": "integrate.api.nvidia.com",
+    "huggingface": "huggingface.co endpoints.huggingface.cloud",
+    "ollama": "ollama.com",
+    "voyage_ai": "api.voyageai.com",
+    "jina_ai": "api.jina.ai",
+}
+"""A provider and its hosts, or the ends of them; elsewhere the path or the dialect says the provider."""
 
 # Data residency: https://platform.openai.com/docs/guides/your-data, "eu.api.openai.com".
 _OPENAI = re.compile(r"^([a-z]{2})\.api\.openai\.com$")
@@ -59,7 +50,8 @@ _LOCATION = re.compile(r"/locations/([^/]+)/")
 @lru_cache(maxsize=512)
 def provider(host: str) -> str:
     """The provider at a host; "" when the table has none."""
-    return next((name for end, name in PROVIDERS if host == end or host.endswith((f".{end}", f"-{end}"))), "")
+    rows = ((name, end) for name, ends in PROVIDERS.items() for end in ends.split())
+    return next((name for name, end in rows if host == end or host.endswith((f".{end}", f"-{end}"))), "")
 
 
 def region(url: Url) -> str:

@@ -9,6 +9,7 @@ and Elasticsearch, pairs of document and score, the two matrices of faiss, lists
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import chain, islice, zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
@@ -213,29 +214,21 @@ def _read_pair(pair: Any) -> Chunk | None:
 
 def _read_columns(table: dict[str, Any]) -> Iterator[Chunk]:
     """Chroma's answer: a list for each column, within one list for each query where several could be asked."""
-    ids = table["ids"]
     # https://docs.trychroma.com/docs/querying-collections: `query` gives a list for each query, `get` one for all.
-    if not (ids and isinstance(ids[0], list)):
-        table, ids = {name: [column] for name, column in table.items()}, [ids]
-    for row, mine in enumerate(ids):
-        columns = [_read_column(table.get(name), row) for name in ("distances", "scores", "documents")]
-        for at, identity in enumerate(mine):
-            distance, score, content = (column[at] if at < len(column) else None for column in columns)
-            yield Chunk(str(identity), read_number(distance if score is None else score), string(content))
-
-
-def _read_column(column: Any, row: int) -> list[Any]:
-    return arr(column[row]) if isinstance(column, list) and row < len(column) else []
+    names = ("ids", "scores" if table.get("scores") else "distances", "documents")
+    columns = [arr(table.get(name)) for name in names]
+    if columns[0] and isinstance(columns[0][0], list):
+        columns = [list(chain.from_iterable(map(arr, column))) for column in columns]
+    for identity, score, content in islice(zip_longest(*columns), len(columns[0])):
+        yield Chunk(str(identity), read_number(score), string(content))
 
 
 def _read_matrices(value: list[Any] | tuple[Any, ...]) -> list[tuple[float, int]] | None:
     """Faiss: distances and indexes, a row for each query; -1 is no neighbour. None for anything else."""
-    if len(value) != 2:
+    matrices = [read_rows(part) for part in value] if len(value) == 2 else []
+    if not matrices or not matrices[0] or len(matrices[0]) != len(matrices[1]):
         return None
-    scores, indexes = map(read_rows, value)
-    if not scores or len(scores) != len(indexes):
-        return None
-    cells = (cell for pair in zip(scores, indexes, strict=True) for cell in zip(*pair, strict=False))
+    cells = (cell for pair in zip(*matrices, strict=True) for cell in zip(*pair, strict=False))
     # Where faiss has fewer neighbours than are asked for, it fills the row with -1.
     return [(score, int(index)) for score, index in cells if index != -1]
 

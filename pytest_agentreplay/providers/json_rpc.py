@@ -5,6 +5,7 @@ What a message asks and answers, which message answers which over a lasting conn
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
@@ -59,26 +60,14 @@ def read_message(tree: Json) -> CallReading | None:
     if not called or not all(name.partition("/")[0] in _METHODS | _METHODS_OF_SERVERS for name in called):
         return None
     messages = objects(tree) if isinstance(tree, list) else [obj(tree)]
-    params = obj(messages[0].get("params"))
-    if called == ("tools/call",):
-        return CallReading(
-            kind="tool",
-            name=string(params.get("name")),
-            dialect="mcp",
-            operation="execute_tool",
-            parameters=obj(params.get("arguments")),
-            client_ids=client_ids(tree),
-        )
-    name = ", ".join(called)
+    params, name = obj(messages[0].get("params")), ", ".join(called)
     batch: JsonObject = {"batch": [*messages]}
-    return CallReading(
-        kind="mcp",
-        name=name,
-        dialect="mcp",
-        operation=name,
-        parameters=params if len(messages) == 1 else batch,
-        client_ids=client_ids(tree),
-    )
+    parameters = params if len(messages) == 1 else batch
+    reading = CallReading("mcp", name, "mcp", operation=name, parameters=parameters, client_ids=client_ids(tree))
+    if called != ("tools/call",):
+        return reading
+    tool, arguments = string(params.get("name")), obj(params.get("arguments"))
+    return replace(reading, kind="tool", name=tool, operation="execute_tool", parameters=arguments)
 
 
 def answer(messages: Iterable[Json], request: Json = None) -> JsonObject:

@@ -17,8 +17,8 @@ from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
 from pytest_agentreplay.model.turns import function_of
 from pytest_agentreplay.providers import READER, encode
-from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
-from pytest_agentreplay.providers.messages import join_neighbours, normalize_conversation, normalize_tools
+from pytest_agentreplay.providers.lenient import obj, objects, parse_text, string
+from pytest_agentreplay.providers.messages import add_message, normalize_conversation, normalize_tools
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -84,11 +84,12 @@ class ByMeaning:
         """The call with nothing but what it means, a model's in one dialect whatever it speaks."""
         counted = self._matching.strip_ignored(call)
         reading = READER.read_call(counted)
-        return (
-            counted
-            if reading.kind != "model" or isinstance(call, ToolCall)
-            else _write_call(normalize_call(reading, self._lost))
-        )
+        if reading.kind != "model" or isinstance(call, ToolCall):
+            return counted
+        normalized = normalize_call(reading, self._lost)
+        messages, tools = objects(normalized["messages"]), objects(normalized["tools"])
+        model = string(normalized["model"]) or "unknown"
+        return encode.request("openai_chat", model=model, messages=messages, tools=tools, base=NOWHERE)
 
 
 def normalize_call(reading: CallReading, without: Collection[str] = ()) -> JsonObject:
@@ -102,29 +103,8 @@ def normalize_call(reading: CallReading, without: Collection[str] = ()) -> JsonO
     return {
         "model": "" if "model" in without else _DATE.sub("" if "dated" in without else r"\g<0>", reading.model),
         "tools": [] if "tools" in without else tools,
-        "said": _list_statements(reading),
+        "messages": [*_list_messages(reading)],
     }
-
-
-def _write_call(normalized: JsonObject) -> HttpCall:
-    """Return what `normalize_call` returned, as a request."""
-    messages: list[JsonObject] = []
-    number = 0
-    for item in arr(normalized["said"]):
-        match item:
-            case [str(role), part]:
-                text = part if isinstance(part, str) else canonical(part)
-                messages.append({"role": role, "parts": [{"type": "text", "content": text}]})
-            case {"calls": name, "with": arguments}:
-                use: JsonObject = {"type": "tool_call", "id": f"call {number}", "name": name, "arguments": arguments}
-                number += 1
-                messages.append({"role": "assistant", "parts": [use]})
-            case {"result": of, "is": result}:
-                response: JsonObject = {"type": "tool_call_response", "id": f"call {of}", "response": result}
-                messages.append({"role": "tool", "parts": [response]})
-    tools = [{"type": "function", **obj(tool)} for tool in arr(normalized["tools"])]
-    model = str(normalized["model"]) or "unknown"
-    return encode.request("openai_chat", model=model, messages=join_neighbours(messages), tools=tools, base=NOWHERE)
 
 
 def _find_lost(run: Run) -> frozenset[str]:
@@ -170,12 +150,12 @@ def _lower(kind: Json) -> Json:
     return kind.lower() if isinstance(kind, str) else _schema(kind)
 
 
-def _list_statements(reading: CallReading) -> list[Json]:
-    """What is said, in order, each with who says it; calls of tools are numbered, results name the number.
+def _list_messages(reading: CallReading) -> list[JsonObject]:
+    """Return what is said as messages of the conventions in which the ids of calls are their numbers.
 
     Neighbouring texts of one speaker are one text.
     """
-    statements: list[Json] = []
+    messages: list[JsonObject] = []
     calls: list[tuple[str, str]] = []
     answered: set[int] = set()
     for message in normalize_conversation(reading):
@@ -187,25 +167,31 @@ def _list_statements(reading: CallReading) -> list[Json]:
         for part in parts:
             match part.get("type"):
                 case "text":
-                    _add_text(statements, role, string(part.get("content")))
+                    _add_text(messages, role, string(part.get("content")))
                 case "tool_call":
+                    use: JsonObject = {"type": "tool_call", "id": f"call {len(calls)}", "name": part.get("name")}
+                    use["arguments"] = parse_text(part.get("arguments")) or {}
                     calls.append((string(part.get("id")), string(part.get("name"))))
-                    statements.append({"calls": part.get("name"), "with": parse_text(part.get("arguments")) or {}})
+                    add_message(messages, {"role": "assistant", "parts": [use]})
                 case "tool_call_response":
                     number = _find_call(part, calls, answered)
                     answered.add(number)
-                    statements.append({"result": number, "is": _result(part, reading.dialect)})
+                    response = _read_result(part, reading.dialect)
+                    result: JsonObject = {"type": "tool_call_response", "id": f"call {number}", "response": response}
+                    add_message(messages, {"role": "tool", "parts": [result]})
                 case "generic":
-                    statements.append([role, _block(part.get("block"))])
-    return statements
+                    # Without a type it is no text of the conventions, and yet written as one.
+                    block: JsonObject = {"content": canonical(_read_block(part.get("block")))}
+                    add_message(messages, {"role": role, "parts": [block]})
+    return messages
 
 
-def _add_text(statements: list[Json], role: str, text: str) -> None:
-    last = statements[-1] if statements else None
-    if isinstance(last, list) and last[0] == role and isinstance(last[1], str):
-        last[1] += text
+def _add_text(messages: list[JsonObject], role: str, text: str) -> None:
+    parts = objects(messages[-1]["parts"]) if messages and messages[-1]["role"] == role else []
+    if parts and parts[-1].get("type") == "text":
+        parts[-1]["content"] = f"{parts[-1]['content']}{text}"
     elif text:
-        statements.append([role, text])
+        add_message(messages, {"role": role, "parts": [{"type": "text", "content": text}]})
 
 
 def _find_call(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Collection[int]) -> int:
@@ -217,14 +203,14 @@ def _find_call(part: JsonObject, calls: Sequence[tuple[str, str]], answered: Col
     return next(iter((*by_id, *by_name, *waiting)), -1)
 
 
-def _result(part: JsonObject, dialect: str) -> Json:
+def _read_result(part: JsonObject, dialect: str) -> Json:
     result = part.get("response")
     # Gemini takes objects only: google-genai wraps everything else (`types.FunctionResponse`).
     wrapped = dialect == "gemini" and isinstance(result, dict) and result.keys() == {"result"}
     return parse_text(obj(result)["result"]) if wrapped else result
 
 
-def _block(block: Json) -> Json:
+def _read_block(block: Json) -> Json:
     """A picture, sound or file by its bytes, however it is wrapped; anything else as it was sent."""
     digests: list[Json] = [file.digest for _, file in media.find_media(block)]
     return digests or {name: value for name, value in obj(block).items() if name != "cache_control"}

@@ -2,7 +2,7 @@
 
 A message is known by its shape: a role with a text or blocks (chat, Messages, Converse, Ollama, Cohere), with parts
 (Gemini), an item with a type (Responses), or a bare text. `CALLS` and `RESULTS` are the table of the shapes of calls
-and results. `chat_message` (LangChain) and `split_message` (Vercel's AI SDK) make messages of a chat API.
+and results. `chat_message` makes messages of a chat API of those of LangChain.
 
 In the form of the conventions two dialects can be compared, and one be written: `{"role": ..., "parts": [...]}`; a part
 is `{"type": "text", "content"}`, `{"type": "tool_call", "id", "name", "arguments"}`, `{"type": "tool_call_response",
@@ -13,6 +13,7 @@ block as it was sent under `{"type": "generic", "block"}`. Arguments are parsed 
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.model.reading import ToolUse
@@ -50,13 +51,15 @@ class Shape(NamedTuple):
         type: The type of a block that is the call or result itself; "" for any.
         field: The field of the block that holds it; "" for the block.
         ids: Fields with the id of the call.
-        value: Fields with the arguments or the result.
+        values: Fields with the arguments or the result, of which one is there.
+        name: The field with the name of the tool.
     """
 
     type: str
     field: str
     ids: tuple[str, ...]
-    value: tuple[str, ...]
+    values: tuple[str, ...]
+    name: str = "name"
 
     def find(self, block: JsonObject) -> JsonObject | None:
         """Return the call or result in a block, None if it has none of this shape."""
@@ -71,14 +74,17 @@ CALLS = (
     Shape("", "function_call", ("id",), ("args",)),  # the same, as google-genai dumps it
     Shape("", "toolUse", ("toolUseId",), ("input",)),  # Converse, ToolUseBlock
     Shape("tool_use", "", ("id",), ("input",)),  # https://docs.anthropic.com/en/api/messages
+    # Vercel's AI SDK, https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message: version 5 renamed the values.
+    Shape("tool-call", "", ("toolCallId",), ("input", "args"), "toolName"),
 )
 RESULTS = (
     Shape("tool_result", "", ("tool_use_id",), ("content",)),
     Shape("", "functionResponse", ("id", "name"), ("response",)),
     Shape("", "function_response", ("id", "name"), ("response",)),
     Shape("", "toolResult", ("toolUseId",), ("content",)),
+    Shape("tool-result", "", ("toolCallId",), ("output", "result")),
 )
-_GEMINI_RESULTS = RESULTS[1:3]
+_GEMINI_RESULTS, _AI_SDK_RESULT = RESULTS[1:3], RESULTS[4]
 # Fields and types of blocks that are no text of the message, that for caches (Converse) among them.
 _TOOL_FIELDS = frozenset({"cachePoint", *(shape.field for shape in (*CALLS, *RESULTS))}) - {""}
 _TOOL_TYPES = frozenset({shape.type for shape in (*CALLS, *RESULTS)}) - {""}
@@ -135,6 +141,12 @@ def normalize_reply(reading: ReplyReading) -> JsonObject:
     }
 
 
+def read_ai_sdk_calls(output: Json) -> list[Json]:
+    """Return a list of bare calls of Vercel's AI SDK as blocks of a message; [] if something else is in it."""
+    calls = objects(parse_text(output))
+    return [{**call, "type": "tool-call"} for call in calls] if all(string(c.get("toolCallId")) for c in calls) else []
+
+
 def normalize_tools(items: Iterable[Json]) -> tuple[JsonObject, ...]:
     """Return tool schemas as the conventions' tool definitions: type, name, description, parameters."""
     definitions: list[JsonObject] = []
@@ -171,14 +183,18 @@ def find_tool_uses(message: Json) -> tuple[ToolUse, ...]:
     """Return the tool calls that a message carries."""
     fields = obj(message)
     uses = [read_tool_call(call) for call in objects(fields.get("tool_calls"))]
-    for block in _blocks(fields):
-        pairs = ((shape, inner) for shape in CALLS if (inner := shape.find(block)) is not None)
-        shape, inner = next(pairs, (None, {}))
-        if shape is not None:
-            name, arguments = string(inner.get("name")), inner.get(shape.value[0])
-            uses.append(ToolUse(string(inner.get(shape.ids[0])), name, arguments))
+    for shape, inner in _find_shapes(fields, CALLS):
+        arguments = inner.get(first(inner, shape.values))
+        uses.append(ToolUse(string(inner.get(shape.ids[0])), string(inner.get(shape.name)), arguments))
     item = read_item(fields)
     return (*uses, item) if item else tuple(uses)
+
+
+def _find_shapes(fields: JsonObject, shapes: Iterable[Shape]) -> Iterator[tuple[Shape, JsonObject]]:
+    """Yield the call or result in each block of a message, with its shape."""
+    for block in objects(fields.get("content")) or objects(fields.get("parts")):
+        pairs = ((shape, inner) for shape in shapes if (inner := shape.find(block)) is not None)
+        yield from islice(pairs, 1)
 
 
 def read_item(item: JsonObject) -> ToolUse | None:
@@ -205,17 +221,16 @@ def _list_results(fields: JsonObject) -> Iterator[_Result]:
             yield _Result(call_id, fields.get("content"))
     if string(fields.get("type")).endswith("_call_output"):
         yield _Result(string(fields.get("call_id")), fields.get("output"))
-    for block in _blocks(fields):
-        for shape in RESULTS:
-            if (inner := shape.find(block)) is not None:
-                call_id = next((string(inner[name]) for name in shape.ids if string(inner.get(name))), "")
-                is_error = inner.get("is_error") is True or inner.get("status") == "error"
-                yield _Result(call_id, inner.get(shape.value[0]), shape, is_error)
-                break
+    for shape, inner in _find_shapes(fields, RESULTS):
+        call_id = next((string(inner[name]) for name in shape.ids if string(inner.get(name))), "")
+        is_error = inner.get("is_error") is True or inner.get("status") == "error"
+        yield _Result(call_id, inner.get(first(inner, shape.values)), shape, is_error)
 
 
 def _write_result(result: _Result) -> JsonObject:
-    value = _unwrap_result(result.value) if result.shape in _GEMINI_RESULTS else _parse_result(result.value)
+    # Version 5 of the AI SDK wraps a value with its type.
+    value = obj(result.value).get("value", result.value) if result.shape == _AI_SDK_RESULT else result.value
+    value = _unwrap_result(value) if result.shape in _GEMINI_RESULTS else _parse_result(value)
     part: JsonObject = {"type": "tool_call_response", "id": result.id, "response": value}
     return part | ({"is_error": True} if result.is_error else {})
 
@@ -238,11 +253,6 @@ def _parse_result(result: Json) -> Json:
 def carries_tools(block: JsonObject) -> bool:
     """Return whether a block is the call or the result of a tool."""
     return string(block.get("type")) in _TOOL_TYPES or not _TOOL_FIELDS.isdisjoint(block)
-
-
-def _blocks(message: JsonObject) -> list[JsonObject]:
-    """The blocks of a message, or the parts of a content."""
-    return objects(message.get("content")) or objects(message.get("parts"))
 
 
 def _read_content(fields: JsonObject) -> list[Json]:
@@ -355,48 +365,3 @@ def _without_calls(content: Json) -> Json:
         for block in content
         if string(obj(block).get("type")) not in _TOLD_TWICE and not carries_tools(obj(block))
     ]
-
-
-# --- Vercel's AI SDK (https://ai-sdk.dev/docs/reference/ai-sdk-core/model-message): parts `tool-call` and
-# `tool-result`, and bare tool calls. Version 5 renamed `args` to `input` and `result` to `output`.
-
-_AI_SDK_PARTS = frozenset({"tool-call", "tool-result"})
-
-
-def split_message(item: Json) -> list[Json]:
-    """Return a message of the AI SDK as those of a chat API, one for each result of a tool; any other as it is."""
-    message = obj(item)
-    parts = objects(message.get("content"))
-    others: list[Json] = [part for part in parts if string(part.get("type")) not in _AI_SDK_PARTS]
-    if len(others) == len(parts):
-        return [item]
-    calls: list[Json] = [_read_ai_sdk_call(part) for part in parts if part.get("type") == "tool-call"]
-    with_calls = {**message, "content": others, **({"tool_calls": calls} if calls else {})}
-    return [
-        *([with_calls] if others or calls else []),
-        *(
-            {"role": "tool", "tool_call_id": part.get("toolCallId"), "content": _read_ai_sdk_result(part)}
-            for part in parts
-            if part.get("type") == "tool-result"
-        ),
-    ]
-
-
-def join_calls(output: Json) -> Json:
-    """Return a list of nothing but calls of the AI SDK as the message that asks for them; any other output as it is."""
-    calls = objects(parse_text(output))
-    if not calls or not all(string(call.get("toolCallId")) for call in calls):
-        return output
-    return {"role": "assistant", "content": None, "tool_calls": [_read_ai_sdk_call(call) for call in calls]}
-
-
-def _read_ai_sdk_call(part: JsonObject) -> JsonObject:
-    arguments = part.get(first(part, ("input", "args")))
-    return write_call(string(part.get("toolCallId")), string(part.get("toolName")), arguments)
-
-
-def _read_ai_sdk_result(part: JsonObject) -> Json:
-    """What a tool gave: its value, which newer versions wrap with its type."""
-    value = part.get(first(part, ("output", "result")))
-    inner = obj(value)
-    return inner["value"] if "value" in inner and string(inner.get("type")) else value

@@ -100,19 +100,19 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
 def _add_delta(message: JsonObject, delta: JsonObject) -> None:
     """Grow `message` by one delta: texts are joined, tool calls by their index, everything else is set."""
     for name, value in delta.items():
+        before = message.get(name)
         if name == "tool_calls":
-            calls = message.setdefault("tool_calls", [])
             for piece in objects(value):
-                _add_call(arr(calls), piece)
-        elif isinstance(value, str) and isinstance(message.get(name), list):
-            arr(message[name]).append({"type": "text", "text": value})
-        elif isinstance(value, list):
+                _add_call(arr(message.setdefault(name, [])), piece)
+        elif isinstance(value, list) or isinstance(before, list):
             # Models of Mistral that think stream the parts of their content, https://docs.mistral.ai/capabilities/reasoning
-            before = message.get(name)
-            text: list[Json] = [{"type": "text", "text": before}] if isinstance(before, str) and before else arr(before)
-            message[name] = [*text, *value]
+            message[name] = [*_list_parts(before), *_list_parts(value)]
         else:
             grow(message, {name: value})
+
+
+def _list_parts(content: Json) -> list[Json]:
+    return [{"type": "text", "text": content}] if isinstance(content, str) and content else arr(content)
 
 
 def _add_call(calls: list[Json], piece: JsonObject) -> None:

@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 _ENDS = {"response.completed", "response.incomplete", "response.failed", "response.cancelled"}
 # Where the input may stand on the server instead of in the request.
 _STORED = ("prompt", "previous_response_id", "conversation")
+# Where a part has its text; speech has it as a transcript.
+_TEXTS = ("text", "refusal", "transcript")
+# The events that bring a piece of it. Realtime has names of its own,
+# https://platform.openai.com/docs/api-reference/realtime-server-events.
+_DELTAS = {
+    *("response.output_text.delta", "response.refusal.delta", "response.text.delta"),
+    *("response.audio_transcript.delta", "response.output_audio_transcript.delta"),
+}
 # Parts of one text that are kept: a hostile stream may name any index, and memory is not its to take.
 _MOST_PARTS = 64
 
@@ -35,15 +43,19 @@ def is_request(body: JsonObject) -> bool:
     return isinstance(body.get("input"), str | list) or bool(first(body, _STORED))
 
 
-def read_call(body: JsonObject, _url: Url) -> CallReading:
-    """Read a request. Without `instructions` the texts of system and developer items stand for them."""
+def read_call(body: JsonObject, _url: Url, *, path: str = "$") -> CallReading:
+    """Read a request. Without `instructions` the texts of system and developer items stand for them.
+
+    `path` is where `body` stands in what was sent.
+    """
     instructions = body.get("instructions")
     return read_request(
         body,
         messages_in="input",
+        path=path,
         parameters=rest(body, "model", "instructions", "input", "tools"),
         system=system_texts(body.get("input")) if instructions is None else (instructions,),
-        system_at="$.instructions" if instructions is not None else "",
+        system_at=f"{path}.instructions" if instructions is not None else "",
     )
 
 
@@ -56,7 +68,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     return make_reading(
         body,
         filter(None, map(read_item, output)),
-        text="".join(string(part.get("text")) or string(part.get("refusal")) for part in parts),
+        text="".join(string(part.get(first(part, _TEXTS))) for part in parts),
         finish=[incomplete or string(body.get("status"))],
         usage=openai_tokens(obj(body.get("usage")), "input_tokens", "output_tokens"),
         ids=[string(body.get("id")), *ids],
@@ -76,7 +88,7 @@ def join(events: Iterable[ServerSentEvent]) -> JsonObject:
                 response.setdefault("error", value)
             case "response.output_item.added" | "response.output_item.done":
                 item.update(obj(value.get("item")))
-            case "response.output_text.delta" | "response.refusal.delta":
+            case _ if kind in _DELTAS:
                 _add_text(item, value)
             case "response.function_call_arguments.delta":
                 item["arguments"] = string(item.get("arguments")) + string(value.get("delta"))

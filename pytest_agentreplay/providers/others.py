@@ -21,8 +21,6 @@ from pytest_agentreplay.providers.dialect import Dialect, Unread
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from pytest_agentreplay.compare.matching.address import Url
-    from pytest_agentreplay.model.exchanges import JsonObject
 
 GROUP = "agentreplay.providers"
 
@@ -51,18 +49,6 @@ def load_dialects(list_ours: Callable[[], Iterable[Dialect]]) -> tuple[Dialect, 
             continue
         dialects.append(_guard_functions(loaded, package))
     return tuple(dialects)
-
-
-def choose_dialect(dialects: Iterable[Dialect], path: str, body: JsonObject, url: Url) -> Dialect | None:
-    """Return the dialect that knows a call, None if none does or if it fails to read the call."""
-    for dialect in dialects:
-        try:
-            if dialect.matches_path(path) and dialect.fits(body):
-                dialect.read_call(body, url)
-                return dialect
-        except Unread:
-            continue
-    return None
 
 
 def _guard_functions(dialect: Dialect, package: str) -> Dialect:

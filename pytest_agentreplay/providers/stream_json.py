@@ -30,18 +30,17 @@ def client_ids(line: JsonObject) -> tuple[str, ...]:
 
 def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
     """Which question a line is about; None for what is said without being asked."""
+    if question := read_question_id(data):
+        return ("agent" if by_agent else "child"), question
     line = message(data)
-    if string(line.get("type")) in _QUESTIONS and isinstance(line.get("request_id"), str):
-        return ("agent" if by_agent else "child"), str(line["request_id"])
     answered = obj(line.get("response")).get("request_id") if line.get("type") == "control_response" else None
     return (("child" if by_agent else "agent"), str(answered)) if answered is not None else None
 
 
 def read_question_id(data: bytes) -> str:
-    """Return the id of a question of the SDK, "" for any other line."""
+    """Return the id of a question of either side, "" for any other line."""
     line = message(data)
-    request_id = line.get("request_id") if string(line.get("type")) in _QUESTIONS else None
-    return request_id if isinstance(request_id, str) else ""
+    return string(line.get("request_id")) if client_ids(line) else ""
 
 
 def rename_ids(line: JsonObject, names: Mapping[str, str]) -> JsonObject:

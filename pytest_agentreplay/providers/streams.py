@@ -1,29 +1,23 @@
 """The events of a streamed reply, read and written: server-sent, as lines of JSON, as Amazon's binary frames.
 
 Server-sent events are read as the HTML standard says (https://html.spec.whatwg.org/multipage/server-sent-events.html),
-frames of `application/vnd.amazon.eventstream` as smithy does
-(https://smithy.io/2.0/aws/amazon-eventstream.html).
+frames by `model.event_frames`.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
-import re
-import struct
-import zlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
-from pytest_agentreplay.providers.lenient import dump_json, obj, objects, string
+from pytest_agentreplay.model.event_frames import make_frame, read_frames, read_headers, write_headers
+from pytest_agentreplay.providers.lenient import dump_json, obj, objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
+    from pytest_agentreplay.model.event_frames import EventFrame
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-
-_LINE_ENDS = re.compile(r"\r\n|\n|\r")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +36,15 @@ class ServerSentEvent:
 
 def events(data: bytes) -> list[ServerSentEvent]:
     """Return the events of a stream; of one that the end of the stream cuts off, as much as came."""
+    text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
     parsed_events: list[ServerSentEvent] = []
-    name, lines = "", list[str]()
-    text = data.decode("utf-8", "replace").removeprefix("\ufeff")
     # The standard drops an event that no empty line ends; here it shows how far a broken stream came.
-    for line in [*_LINE_ENDS.split(text), ""]:
-        field, _, value = line.partition(":")
-        value = value.removeprefix(" ")
-        match field:
-            case "" if not line:
-                if lines:
-                    parsed_events.append(ServerSentEvent(name or "message", "\n".join(lines)))
-                name, lines = "", []
-            case "event":
-                name = value
-            case "data":
-                lines.append(value)
+    for block in text.split("\n\n"):
+        fields = [line.partition(":") for line in block.split("\n")]
+        lines = [value.removeprefix(" ") for name, _, value in fields if name == "data"]
+        names = [value.removeprefix(" ") for name, _, value in fields if name == "event"]
+        if lines:
+            parsed_events.append(ServerSentEvent("".join(names[-1:]) or "message", "\n".join(lines)))
     return parsed_events
 
 
@@ -69,18 +56,14 @@ def is_stream(content_type: str, data: bytes) -> bool:
 
 
 _LINES = frozenset({"application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-json-stream"})
-# The first bytes of a frame: its size, that of its headers, and their checksum.
-_PRELUDE = 12
-# Types of header values by number, and the bytes that each takes. 6 and 7 (bytes, string) begin with their length.
-_WIDTHS = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
-_STRING = 7
 
 
 def split_events(content_type: str, data: bytes) -> list[ServerSentEvent] | None:
     """Return the events of a stream as far as it came; None for a reply in one piece."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/vnd.amazon.eventstream":
-        return list(_binary(data))
+        # What was redacted by others may not fit its checksums.
+        return [*map(_read_frame, read_frames(data, is_checked=False))]
     if kind in _LINES:
         return [
             ServerSentEvent("message", line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()
@@ -93,51 +76,13 @@ def list_events(tree: Json) -> list[ServerSentEvent]:
     return [ServerSentEvent("message", canonical(item)) for item in objects(tree)]
 
 
-def _binary(data: bytes) -> Iterator[ServerSentEvent]:
-    """The frames of application/vnd.amazon.eventstream, each by its type or that of its exception.
-
-    Checksums are not looked at: a redacted frame has others.
-    """
-    at = 0
-    while at + _PRELUDE <= len(data):
-        size, head = (int.from_bytes(data[at + place : at + place + 4], "big") for place in (0, 4))
-        start, end = at + _PRELUDE + head, at + size - 4
-        if start > end or at + size > len(data):
-            return
-        headers = _headers(data[at + _PRELUDE : start])
-        name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
-        yield _unwrap_chunk(ServerSentEvent(name, data[start:end].decode("utf-8", "replace")))
-        at += size
-
-
-def _headers(data: bytes) -> dict[str, str]:
-    """The headers that are texts."""
-    headers: dict[str, str] = {}
-    at = 0
-    while at < len(data):
-        name = data[at + 1 : at + 1 + data[at]].decode("utf-8", "replace")
-        at += 1 + data[at]
-        kind = data[at] if at < len(data) else -1
-        width = _WIDTHS.get(kind)
-        if width is None:
-            if kind not in {6, _STRING} or at + 3 > len(data):
-                break
-            width = 2 + int.from_bytes(data[at + 1 : at + 3], "big")
-            if kind == _STRING:
-                headers[name] = data[at + 3 : at + 1 + width].decode("utf-8", "replace")
-        at += 1 + width
-    return headers
-
-
-def _unwrap_chunk(event: ServerSentEvent) -> ServerSentEvent:
-    """Return the event of another API that a `chunk` holds as base64."""
-    if event.name != "chunk":
-        return event
-    try:
-        text = base64.b64decode(string((event.value or {}).get("bytes")), validate=True).decode("utf-8", "replace")
-    except (binascii.Error, ValueError):
-        return event
-    return ServerSentEvent("message", text)
+def _read_frame(frame: EventFrame) -> ServerSentEvent:
+    """Return what a frame says, by its type or that of its exception; a `chunk` holds the event of another API."""
+    headers = read_headers(frame.headers)
+    name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
+    is_chunk = name == "chunk" and frame.wrapped
+    data = frame.line if is_chunk else frame.payload
+    return ServerSentEvent("message" if is_chunk else name, data.decode("utf-8", "replace"))
 
 
 # Fields that come whole, also where each piece of a stream repeats them: gateways send name and role with every delta.
@@ -183,14 +128,6 @@ def write_events(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tu
 
 
 def write_frame(kind: str, payload: dict[str, Any]) -> bytes:
-    """Return one frame of application/vnd.amazon.eventstream: prelude, headers, body, each part with its checksum."""
+    """Return one event of application/vnd.amazon.eventstream."""
     fields = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
-    headers = b"".join(
-        struct.pack(">B", len(name)) + name.encode() + struct.pack(">BH", _STRING, len(value)) + value.encode()
-        for name, value in fields.items()
-    )
-    body = dump_json(payload).encode()
-    # Prelude and last checksum take 16 bytes beside headers and body.
-    sizes = struct.pack(">II", _PRELUDE + 4 + len(headers) + len(body), len(headers))
-    start = sizes + struct.pack(">I", zlib.crc32(sizes)) + headers + body
-    return start + struct.pack(">I", zlib.crc32(start))
+    return make_frame(write_headers(fields), dump_json(payload).encode())

@@ -108,17 +108,12 @@ def read_ranks(body: JsonObject) -> ReplyReading:
     return _make_reading(body, ", ".join(ranked), obj(body.get("usage")).get("total_tokens"))
 
 
-_EMBEDDINGS = (
-    ("openai_embeddings", "(?<!/api)/embeddings", "openai"),
-    ("gemini_embeddings", ":(?:embedContent|batchEmbedContents)", "gcp.gemini"),
-    ("vertex_embeddings", ":predict", "gcp.vertex_ai"),
-    ("ollama_embeddings", "/api/(?:embed|embeddings)", "ollama"),
-    ("cohere_embeddings", r"/v\d/embed", "cohere"),
-)
+_FUNCTIONS = (is_embedding, read_embeddings, read_vectors)
 DIALECTS = (
-    *(
-        Dialect(*row, is_prediction if row[0] == "vertex_embeddings" else is_embedding, read_embeddings, read_vectors)
-        for row in _EMBEDDINGS
-    ),
+    Dialect("openai_embeddings", "(?<!/api)/embeddings", "openai", *_FUNCTIONS),
+    Dialect("gemini_embeddings", ":(?:embedContent|batchEmbedContents)", "gcp.gemini", *_FUNCTIONS),
+    Dialect("vertex_embeddings", ":predict", "gcp.vertex_ai", is_prediction, read_embeddings, read_vectors),
+    Dialect("ollama_embeddings", "/api/(?:embed|embeddings)", "ollama", *_FUNCTIONS),
+    Dialect("cohere_embeddings", r"/v\d/embed", "cohere", *_FUNCTIONS),
     Dialect("rerank", "/rerank", "cohere", is_ranking, read_ranking, read_ranks),
 )

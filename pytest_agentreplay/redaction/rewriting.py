@@ -194,8 +194,8 @@ class Rewriter:
 
         What follows the last whole frame is looked at as it stands.
         """
+        from pytest_agentreplay.model.event_frames import read_frames
         from pytest_agentreplay.redaction.channels import lines
-        from pytest_agentreplay.redaction.event_frames import read_frames
 
         frames = read_frames(data)
         end_of_frames = frames[-1].end if frames else 0

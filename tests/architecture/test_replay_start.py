@@ -10,8 +10,8 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.support import forking
+from tests.support.model_server import ModelServer
 
 pytestmark = pytest.mark.env("main", "lowest")
 

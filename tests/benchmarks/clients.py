@@ -15,10 +15,12 @@ import json
 import subprocess
 import sys
 import tempfile
+from pathlib import Path
 
 import ours
 from measuring import MS, cpu, middle
 
+ROOT = Path(__file__).parents[2]
 COUNT, ROUNDS = 100, 5
 BODY = {"model": "m", "messages": [{"role": "user", "content": "Where is order A-17?"}]}
 PATH = "/v1/chat/completions"
@@ -26,7 +28,7 @@ PATH = "/v1/chat/completions"
 # The demo's own replies carry a new session cookie each: one more secret a call, which no API that is called by key sets.
 SERVER = """
 import json, sys, threading
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
+from tests.support.model_server import ModelServer, Raw
 
 def script(body, number):
     message = {"role": "assistant", "content": f"It is on its way (answer {number})."}
@@ -133,7 +135,7 @@ def main():
     """Measure, and print a table."""
     out = sys.stdout.write
     out("| client | bare | recorded | replayed |\n| --- | --- | --- | --- |\n")
-    with subprocess.Popen([sys.executable, "-c", SERVER], stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen([sys.executable, "-c", SERVER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as server:
         try:
             url = server.stdout.readline().strip()
             for name, make in CLIENTS.items():

@@ -20,7 +20,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_agentreplay.cli.demo.server import ModelServer
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.model_server import ModelServer
 
 ROOT = Path(__file__).parents[2]
 TESTS = {

@@ -18,9 +18,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from measuring import say
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.ordering.driving import Stage, agent
 from tests.ordering.programs import FAMILIES, slow_model
+from tests.support.model_server import ModelServer
 
 POLICIES = {
     "recorded": {"clock": "stepped", "order": "recorded"},

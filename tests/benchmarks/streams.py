@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 import time
+from pathlib import Path
 
 import httpx2
 import openai
@@ -11,7 +13,9 @@ import ours
 import theirs
 from measuring import Row, middle, say
 
-from pytest_agentreplay.cli.demo.server import ModelServer
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from tests.support.model_server import ModelServer
 
 PACE = 0.01
 """Seconds between two events."""

@@ -19,7 +19,7 @@ from tests.support.capturing import started
 TURNS = 60
 SERVER = """
 import time
-from pytest_agentreplay.cli.demo.server import ModelServer
+from tests.support.model_server import ModelServer
 with ModelServer() as server:
     print(server.url, flush=True)
     time.sleep(600)

@@ -21,13 +21,13 @@ from websockets.asyncio.client import connect
 from websockets.sync.client import connect as connect_sync
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, Tee
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.model.exchanges import HttpCall, HttpReply, RawCall
 from pytest_agentreplay.runs.capture.interception import RequestBodies
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import started
+from tests.support.model_server import ModelServer, Raw
 from tests.support.planting import HITS, list_run, planted
 from tests.support.voice import WebSocketServer
 

@@ -12,10 +12,10 @@ from openai import AsyncOpenAI, OpenAI
 from websockets.asyncio.client import connect
 
 from pytest_agentreplay import capture
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from tests.capture import tools_of_a_service as shop
 from tests.support.capturing import answered, asked, started
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer, Raw
 from tests.support.voice import WebSocketServer
 
 ADD = "tests.capture.tools_of_a_service.add"

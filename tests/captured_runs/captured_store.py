@@ -2,7 +2,7 @@
 
 import re
 
-from pytest_agentreplay.cli.demo.server import Ask
+from tests.support.model_server import Ask
 from tests.support.project import NOBODY
 
 SHOP = """

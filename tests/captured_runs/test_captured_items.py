@@ -9,13 +9,13 @@ import subprocess
 import pytest
 
 from pytest_agentreplay.cli import main
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.plugin.captured_items import ITEM
 from pytest_agentreplay.runs.captured.groups import RunGroups, read_latest, sample
 from pytest_agentreplay.snapshots.store.run_store import RunStore
 from tests.captured_runs.captured_store import Store, script
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer
 from tests.support.project import NOBODY, Project
 
 SAME = "12 runs: 12 same"

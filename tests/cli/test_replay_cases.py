@@ -7,11 +7,11 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.network.sandbox import MACHINES
 from pytest_agentreplay.runs import command
 from tests.support.case_project import STRICT, opened
+from tests.support.model_script import Ask
 from tests.support.project import refunds
 from tests.support.small_projects import edited
 

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from pytest_agentreplay import cli
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.cli.programs import describe_program
 from tests.support.captured_files import read_store
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer
 
 pytestmark = pytest.mark.process
 

@@ -17,7 +17,10 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_agentreplay.cli.demo.server import Ask, ModelServer
+# Behind what is installed: the plugin that is tried is that of the environment.
+sys.path.append(str(Path(__file__).parents[2]))
+
+from tests.support.model_server import Ask, ModelServer
 
 TOOLS = """
 import json, os, pathlib

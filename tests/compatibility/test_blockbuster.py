@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.intercept.ordering import idle
 from tests.support.finished import ended
+from tests.support.model_script import Ask
 
 pytestmark = pytest.mark.env("main")
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
-import sys
 import threading
 
 import anthropic
@@ -13,7 +11,7 @@ import httpx
 import openai
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Ask, ModelServer, Raw, Say
+from tests.support.model_server import Ask, ModelServer, Raw, Say
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")
 
@@ -179,15 +177,3 @@ def test_after_stop_nobody_listens_and_no_thread_is_left():
     with pytest.raises(httpx.ConnectError):
         httpx.get(server.url)
     assert set(threading.enumerate()) <= before
-
-
-@pytest.mark.process
-def test_by_hand_it_prints_where_it_listens_and_loads_the_standard_library_only():
-    command = [sys.executable, "-m", "pytest_agentreplay.cli.demo.server"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        url = process.stdout.readline().strip()
-        assert httpx.get(url).status_code == 200
-        process.terminate()
-    code = "import sys, pytest_agentreplay.cli.demo.server; print(*{name.partition('.')[0] for name in sys.modules})"
-    loaded = set(subprocess.check_output([sys.executable, "-c", code], text=True).split()) - sys.stdlib_module_names
-    assert {name for name in loaded if not name.startswith(("_", "sitecustomize"))} <= {"pytest_agentreplay"}

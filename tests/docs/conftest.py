@@ -1,6 +1,6 @@
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
+from tests.support.model_server import ModelServer
 from tests.support.pages import PlayedPage, model
 
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
 from tests.support.browser import find_browser
+from tests.support.model_script import Ask
 from tests.support.pages import ROOT, blocks_of
 from tests.support.project import NOBODY
 from tests.support.small_projects import edited, furnished, passed, recorded, summary

@@ -8,8 +8,8 @@ from threading import Barrier
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask, Say
 from tests.support.exhaustive import rare
+from tests.support.model_script import Ask, Say
 from tests.support.project import NOBODY
 from tests.support.small_projects import furnished, recorded
 

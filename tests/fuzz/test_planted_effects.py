@@ -5,7 +5,7 @@ from collections import defaultdict
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask, Say
+from tests.support.model_script import Ask, Say
 from tests.support.project import NOBODY
 from tests.support.small_projects import furnished, recorded
 

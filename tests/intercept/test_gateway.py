@@ -5,10 +5,10 @@ import re
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Raw
 from pytest_agentreplay.intercept.gateway.forwarding import left_early
 from pytest_agentreplay.model.exchanges import Body, Failure, HttpReply
 from pytest_agentreplay.runs.fixture_handle import AgentReplay
+from tests.support.model_server import Raw
 from tests.support.small_projects import passed
 
 INI = "[pytest]\nagentreplay_allow = program:python\n"

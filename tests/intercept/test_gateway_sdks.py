@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Ask, Raw
+from tests.support.model_server import Ask, Raw
 from tests.support.small_projects import edited, furnished, passed, summary
 
 pytestmark = pytest.mark.env("main")

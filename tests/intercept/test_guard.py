@@ -23,7 +23,6 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.network import child_events, guard, sandbox
@@ -32,6 +31,7 @@ from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import RawCall, ToolCall, ToolReply
 from pytest_agentreplay.report.escape import escape_line
+from tests.support.model_server import ModelServer
 from tests.support.tapes import Plain, Tape, body
 
 HERE = str(Path(__file__).parent)

@@ -9,10 +9,10 @@ import aiohttp
 import pytest
 from aiohttp import connector
 
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import aiohttp as http_aiohttp
+from tests.support.model_server import ModelServer, Raw
 from tests.support.tapes import Player, both, running
 from tests.support.wire import (
     REPLIES,

@@ -17,11 +17,11 @@ import pytest
 import trio
 
 from pytest_agentreplay import capture, plugins
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.model.exchanges import Body, Failure
 from tests.support.capturing import started
+from tests.support.model_server import ModelServer, Raw
 from tests.support.pages import ROOT, blocks_of
 from tests.support.tapes import Player, both, recording, running
 from tests.support.wire import (

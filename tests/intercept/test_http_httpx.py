@@ -16,13 +16,13 @@ import openai
 import pytest
 import trio
 
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import httpx as http_httpx
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, HttpReply
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer, Raw
 from tests.support.tapes import Plain, Player, both, recording, replaying, running
 from tests.support.wire import REPLIES, early_close_comes_back, refused_connection, reply_comes_back
 

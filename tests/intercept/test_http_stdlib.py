@@ -10,11 +10,11 @@ import urllib.request
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import stdlib
 from pytest_agentreplay.model.exchanges import Body
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer, Raw
 from tests.support.tapes import both
 from tests.support.wire import (
     REPLIES,

@@ -11,11 +11,11 @@ import urllib3
 from botocore import UNSIGNED
 from botocore.config import Config
 
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.http import urllib3 as http_urllib3
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer, Raw
 from tests.support.tapes import both, recording
 from tests.support.wire import (
     REPLIES,

@@ -9,9 +9,9 @@ import urllib.request
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.model.exchanges import RawCall, ToolCall
+from tests.support.model_server import ModelServer
 from tests.support.tapes import recording
 
 CHAT = {"model": "m-1", "messages": [{"role": "system", "content": "Be kind."}, {"role": "user", "content": "hi ü"}]}

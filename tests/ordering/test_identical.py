@@ -5,8 +5,8 @@ import asyncio
 import httpx2
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.ordering.programs import DICE, slow_model
+from tests.support.model_server import ModelServer
 
 COUNT, REPLAYS = 20, 10
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from tests.ordering.driving import agent, difference
 from tests.ordering.programs import INDEPENDENT, SENSITIVE, slow_model
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer
 
 SEEDS = [*range(8), *rare(*range(8, 40))]
 """Each fourth program calls a model server, too."""

@@ -18,13 +18,13 @@ from botocore.config import Config
 from google import genai
 from google.auth.credentials import Credentials
 
-from pytest_agentreplay.cli.demo.server import Ask, ModelServer, Say
 from pytest_agentreplay.compare.matching import ClientIds, Matching
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
 from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.providers.lenient import parse_text
 from pytest_agentreplay.providers.shown_messages import show_message
+from tests.support.model_server import Ask, ModelServer, Say
 
 pytestmark = [
     pytest.mark.env("clients", "lastyear"),

@@ -11,12 +11,11 @@ from pytest_agentreplay.providers.lenient import parse_text
 from pytest_agentreplay.providers.messages import (
     chat_message,
     is_message,
-    join_calls,
     join_neighbours,
     normalize_message,
     normalize_reply,
     normalize_tools,
-    split_message,
+    read_ai_sdk_calls,
 )
 from pytest_agentreplay.providers.shown_messages import show_message
 from tests.support.exchanges import call, chat_use
@@ -216,9 +215,10 @@ def test_a_message_of_langchain_is_one_of_a_chat_api(message, expected):
 def test_a_message_of_the_ai_sdk_is_split_by_its_results():
     call = {"type": "tool-call", "toolCallId": "c1", "toolName": "look", "input": ARGUMENTS}
     result = {"type": "tool-result", "toolCallId": "c1", "output": {"type": "json", "value": {"n": 2}}}
-    split = [assistant(tool_calls=[CHAT_CALL]), {"role": "tool", "tool_call_id": "c1", "content": {"n": 2}}]
-    assert split_message(assistant(call, result)) == split
-    assert split_message(user(block("hi"))) == [user(block("hi"))]
-    asked = {"role": "assistant", "content": None, "tool_calls": [CHAT_CALL]}
-    assert join_calls([call]) == asked
-    assert join_calls("text") == "text"
+    assert normalize_message(assistant(call, result)) == {"role": "assistant", "parts": [CALL, RESULT]}
+    assert normalize_message(user(result)) == {"role": "tool", "parts": [RESULT]}
+    before_version_5 = {"type": "tool-result", "toolCallId": "c1", "result": {"n": 2}}
+    assert normalize_message(user(before_version_5)) == {"role": "tool", "parts": [RESULT]}
+    bare = {name: value for name, value in call.items() if name != "type"}
+    assert read_ai_sdk_calls([bare]) == [call]
+    assert read_ai_sdk_calls("text") == []

@@ -7,7 +7,6 @@ import struct
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask, Say, write_answer
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
@@ -17,6 +16,7 @@ from pytest_agentreplay.providers.streams import write_frame
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import make_kit
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
+from tests.support.model_script import Ask, Say, write_answer
 from tests.traces.neutral import asks, gives, text
 
 GEMINI = "https://generativelanguage.googleapis.com/v1beta/models/gemini-3:generateContent"
@@ -176,15 +176,15 @@ def test_a_converse_stream_is_read_as_far_as_it_came():
         assert "Let me see".startswith(found.text)
 
 
-def test_frames_of_every_kind_of_header_and_of_none():
+def test_headers_of_a_frame_are_texts_and_what_is_broken_is_passed_over():
     def one(headers, payload=b'{"stopReason":"end_turn"}'):
         size = 16 + len(headers) + len(payload)
         return struct.pack(">III", size, len(headers), 0) + headers + payload + b"\0\0\0\0"
 
     name = b"\x0b:event-type\x07\x00\x0bmessageStop"
-    flag, number, data = b"\x01a\x00", b"\x01b\x05" + bytes(8), b"\x01c\x06\x00\x02xy"
+    kind = b"\x0d:message-type\x07\x00\x05event"
     url = f"{BEDROCK}/converse-stream"
-    found = read(url, {}, one(flag + number + data + name), FRAMES_TYPE)
+    found = read(url, {}, one(kind + name), FRAMES_TYPE)
     assert found.finish_reasons == ("end_turn",)
     for broken in (b"", b"\x01", b"\x01a\x63", b"\x01a\x07\x00"):
         assert read(url, {}, one(broken), FRAMES_TYPE).finish_reasons == ()

@@ -10,9 +10,9 @@ from botocore.eventstream import EventStreamBuffer
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pytest_agentreplay.model.event_frames import read_frames
 from pytest_agentreplay.model.exchanges import Body, HttpCall, HttpReply
-from pytest_agentreplay.providers.bedrock import frame
-from pytest_agentreplay.redaction.event_frames import read_frames
+from pytest_agentreplay.providers.streams import write_frame
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.rewriting import EVENT_FRAMES
@@ -24,12 +24,15 @@ POST = HttpCall("POST", "https://bedrock-runtime.us-east-1.amazonaws.com/model/m
 
 
 def converse(*texts):
-    return [frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}, "p": "abc"}) for text in texts]
+    return [
+        write_frame("contentBlockDelta", {"contentBlockIndex": 0, "delta": {"text": text}, "p": "abc"})
+        for text in texts
+    ]
 
 
 def wrapped(*texts):
     events = ({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": t}} for t in texts)
-    return [frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode()}) for event in events]
+    return [write_frame("chunk", {"bytes": base64.b64encode(json.dumps(event).encode()).decode()}) for event in events]
 
 
 def stored(parts, cuts=None):
@@ -68,7 +71,7 @@ def test_a_stream_without_secrets_is_the_same_to_the_byte():
 
 
 def test_what_was_cut_off_is_looked_at_as_it_stands():
-    parts = [*converse("whole"), frame("contentBlockDelta", {"delta": {"text": f"a {KEY} b"}})[:-9]]
+    parts = [*converse("whole"), write_frame("contentBlockDelta", {"delta": {"text": f"a {KEY} b"}})[:-9]]
     kept = stored(parts).body.data
     assert KEY.encode() not in kept
     assert list(read(kept[: len(parts[0])])) == ["whole"]

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import openai
 
 from pytest_agentreplay.cases.case import Case, CaseSource
-from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run, Timing, ToolCall, ToolReply
 from pytest_agentreplay.providers import encode
 from pytest_agentreplay.runs.cases.in_process_run import attempt
@@ -19,6 +18,7 @@ from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.snapshots.store.snapshots import Store
+from tests.support.model_script import Ask
 
 QUESTION = "Where is my order A-17?"
 MESSAGES = [{"role": "user", "content": QUESTION}]

@@ -7,9 +7,9 @@ import functools
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.model.divergence import Kind
 from tests.runs.shop import KEY, MESSAGES, NOBODY, furnished, lookup_order, recorded, script, tried
+from tests.support.model_server import ModelServer
 
 pytestmark = pytest.mark.env("frameworks")
 

@@ -19,8 +19,6 @@ import pydantic
 import pytest
 
 from pytest_agentreplay.cases.case import ServingPolicy
-from pytest_agentreplay.cli.demo.script import Ask
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError, LiveRefused, RunnerError
 from pytest_agentreplay.intercept.ordering import overtime
 from pytest_agentreplay.model.divergence import Kind
@@ -40,6 +38,8 @@ from tests.runs.shop import (
 )
 from tests.runs.shop import settings as settings_of
 from tests.support.exhaustive import rare
+from tests.support.model_script import Ask
+from tests.support.model_server import ModelServer
 
 
 def given(runner, asked=None, run=None, *, root, **settings):

@@ -14,7 +14,6 @@ from types import ModuleType
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import CaseError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.model.divergence import Kind
@@ -31,6 +30,7 @@ from tests.runs.shop import (
     tried,
 )
 from tests.support.exhaustive import rare
+from tests.support.model_server import ModelServer
 
 pytestmark = pytest.mark.env("main")
 

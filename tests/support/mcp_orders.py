@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 
-from pytest_agentreplay.cli.demo.server import Ask
+from tests.support.model_server import Ask
 
 SERVER = '''
 import json, os, pathlib, random, socket, sys, threading, warnings

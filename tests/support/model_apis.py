@@ -9,12 +9,12 @@ import struct
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.cli.demo.script import OTHERS, count_tokens, fresh
 from pytest_agentreplay.providers import anthropic
 from pytest_agentreplay.providers.dialect import Writer
 from pytest_agentreplay.providers.lenient import dump_json
 from pytest_agentreplay.providers.openai_chat import write_calls
 from pytest_agentreplay.providers.streams import write_events, write_frame
+from tests.support.model_script import OTHERS, count_tokens, fresh
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

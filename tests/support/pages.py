@@ -36,9 +36,9 @@ import yaml
 
 from pytest_agentreplay import settings
 from pytest_agentreplay.cli import parse_words, verbs
-from pytest_agentreplay.cli.demo.script import Ask, default_script
 from pytest_agentreplay.settings.tables import INI_TYPES
 from tests.support import forking
+from tests.support.model_script import Ask, default_script
 from tests.support.project import ON_CI, Project
 from tests.support.tables import words
 

@@ -5,9 +5,9 @@ import os
 import re
 from pathlib import Path
 
-from pytest_agentreplay.cli.demo.server import Ask, ModelServer
 from pytest_agentreplay.snapshots import codec
 from tests.support import forking
+from tests.support.model_server import Ask, ModelServer
 
 AGENT = """
 import json, os, pathlib

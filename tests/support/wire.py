@@ -4,10 +4,10 @@ import gzip
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import ModelServer, Raw
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import Body
+from tests.support.model_server import ModelServer, Raw
 from tests.support.tapes import Player, both, running
 
 ZIPPED = gzip.compress(b"hello " * 50, mtime=0)

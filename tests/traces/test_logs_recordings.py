@@ -10,10 +10,10 @@ import vcr
 import yaml
 from openai import OpenAI
 
-from pytest_agentreplay.cli.demo.server import Ask, ModelServer
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.traces.opening import text_of
 from pytest_agentreplay.traces.reading import traces
+from tests.support.model_server import Ask, ModelServer
 from tests.traces.neutral import packed, tools
 
 ASKED = {"model": "m", "messages": [{"role": "user", "content": "Where is A-1, Zoë?"}]}

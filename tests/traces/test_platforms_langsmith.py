@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.traces.trace import UNKNOWN
+from tests.support.model_script import Ask
+from tests.support.model_server import ModelServer
 from tests.traces.neutral import imported, one, read, refund_facts, rows_of
 
 EXPORT = "langsmith/runs_export.jsonl"

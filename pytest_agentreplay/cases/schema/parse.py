@@ -9,9 +9,7 @@ begin with "x-", and those of a newer minor form, which are left aside with a no
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -24,10 +22,17 @@ from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.providers.lenient import arr, string
 from pytest_agentreplay.snapshots.codec import strict_yaml
+from pytest_agentreplay.snapshots.codec.file_faults import (
+    find_place,
+    find_version_fault,
+    format_path,
+    suggest_similar,
+    suggest_word,
+)
 from pytest_agentreplay.snapshots.kit import texts
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.cases.case import ListName
@@ -113,19 +118,10 @@ class CaseParser:
         )
 
     def _check_version(self, value: dict[str, Any]) -> None:
-        version = value.get("schemaVersion")
-        if version is None:
-            raise self._error([((), 'says no version: begin with schemaVersion: "1.0"')])
-        if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version, re.ASCII):
-            raise self._error([(("schemaVersion",), 'a version is text like "1.0", in quotes')])
-        major, minor = map(int, version.split("."))
-        if major != 1:
-            newer = major > 1
-            what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{model.VERSION}"'
-            raise self._error(
-                [(("schemaVersion",), f"is a case of form {version}, and this release reads 1.x: {what}")]
-            )
-        self._newer = minor > int(model.VERSION.partition(".")[2])
+        if (fault := find_version_fault(value, "a case of form", model.VERSION)) is not None:
+            raise self._error([fault])
+        minor, ours = (int(text.partition(".")[2]) for text in (value["schemaVersion"], model.VERSION))
+        self._newer = minor > ours
 
     def _of_the_model(self, value: dict[str, Any]) -> Iterator[tuple[Place, str]]:
         from pydantic import ValidationError
@@ -173,7 +169,7 @@ class CaseParser:
         for at, item in enumerate(arr(value.get("perturb"))):
             operator = string(keys(item).get("operator"))
             if operator and operator not in OPERATORS:
-                hint = nearest(operator, [*OPERATORS])
+                hint = suggest_word(operator, [*OPERATORS])
                 yield ("perturb", at, "operator"), f"there is no operator {operator!r:.60}{hint}"
         if (file := string(keys(value.get("source")).get("file"))) in {".", ".."}:
             yield ("source", "file"), f"{file} is no file of the folder"
@@ -202,13 +198,6 @@ class CaseParser:
         more = len(others) + 1 - MOST_TOLD
         message = "; ".join([first, *lines, *([f"and {more} more"] if more > 0 else [])])
         return CaseError(message, file=self._file, place=place)
-
-
-def find_place(document: Document, path: Place) -> str:
-    """Return line:column of the value at `path`, else of what is nearest above it; "" for none."""
-    while path and path not in document.places:
-        path = path[:-1]
-    return document.places.get(path, "")
 
 
 def _find_word_faults(place: Place, word: str, expectation: Any) -> Iterator[tuple[Place, str]]:
@@ -302,11 +291,6 @@ def plain_path(loc: Sequence[str | int]) -> tuple[str | int, ...]:
     return tuple(part for part in loc if part not in model.TAGS and part != "[key]")
 
 
-def format_path(path: Iterable[str | int]) -> str:
-    """Return a path as people write one: observed[2].output."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
-
-
 def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
     """Return what pydantic has found, in our words."""
     kind, context = wrong["type"], wrong.get("ctx", {})
@@ -316,8 +300,8 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
         case "literal_error":
             choices = str(context.get("expected", "")).replace("'", "")
             value = wrong["input"] if isinstance(wrong["input"], str | int | float | bool) else "something else"
-            nearest = _format_nearest(value, choices.replace(" or ", ", ").split(", "))
-            return f"{format_path(path)} is {choices}, not {value!s:.60}{nearest}"
+            similar = suggest_similar(value, choices.replace(" or ", ", ").split(", "))
+            return f"{format_path(path)} is {choices}, not {value!s:.60}{similar}"
         case "string_pattern_mismatch":
             return f"{format_path(path)} {PATTERNS.get(context.get('pattern', ''), 'is written another way')}"
         case "union_tag_invalid":
@@ -329,9 +313,10 @@ def said_of(wrong: Any, path: tuple[str | int, ...]) -> str:
 
 def unknown(path: tuple[str | int, ...], keys_there: Sequence[str]) -> str:
     """Return the message about a key that nobody knows."""
+    hint = suggest_word(path[-1], keys_there)
     if len(path) == 1:
-        return f"{path[-1]!r:.60} is no key of a case{nearest(path[-1], keys_there)}; your own begin with {model.EXTRA}"
-    return f"{path[-1]!r:.60} is no key of {format_path(path[:-1])}{nearest(path[-1], keys_there)}"
+        return f"{path[-1]!r:.60} is no key of a case{hint}; your own begin with {model.EXTRA}"
+    return f"{path[-1]!r:.60} is no key of {format_path(path[:-1])}{hint}"
 
 
 def list_keys_at(path: tuple[str | int, ...]) -> list[str]:
@@ -360,13 +345,3 @@ def _variants(node: dict[str, Any], tree: dict[str, Any]) -> list[dict[str, Any]
         return _variants(tree["$defs"][node["$ref"].rpartition("/")[2]], tree)
     several = node.get("oneOf") or node.get("anyOf") or node.get("allOf")  # the last one by old releases of pydantic
     return [variant for part in several for variant in _variants(part, tree)] if several else [node]
-
-
-def nearest(word: object, words: Sequence[str]) -> str:
-    """Return the end of a message about a word that nobody knows: the most similar one, else all that there are."""
-    return _format_nearest(word, words) or (f": it is one of {', '.join(words)}" if words else "")
-
-
-def _format_nearest(word: object, words: Iterable[str]) -> str:
-    close = get_close_matches(str(word), [*words], n=1)
-    return f": did you mean {close[0]}?" if close else ""

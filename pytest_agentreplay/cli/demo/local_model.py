@@ -10,14 +10,15 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from typing import Self
 
-from pytest_agentreplay.cli.demo.server import serve_until_interrupted
 from pytest_agentreplay.errors import AgentReplayError
 
 
 class LocalModel:
-    """The model in a process of its own, up in a `with` block; `url` is its address, as that of a `ModelServer`."""
+    """The model in a process of its own, up in a `with` block; `url` is its address, as that of a `ScriptedModel`."""
 
     def __enter__(self) -> Self:
         self._process = subprocess.Popen([sys.executable, "-m", __name__], stdout=subprocess.PIPE, text=True)  # noqa: S603
@@ -51,7 +52,9 @@ def main() -> None:
     parameters.cpuparams.n_threads = parameters.cpuparams_batch.n_threads = max(1, (os.cpu_count() or 1) // 2)
     parameters.port = int(sys.argv[1]) if sys.argv[1:] else 0
     server = Server(parameters)
-    serve_until_interrupted(server.listening_address)
+    print(server.listening_address, flush=True)  # who started the process reads it
+    with suppress(KeyboardInterrupt):
+        threading.Event().wait()
 
 
 if __name__ == "__main__":

@@ -14,8 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.demo.local_model import LocalModel
-from pytest_agentreplay.cli.demo.script import Ask, Say
-from pytest_agentreplay.cli.demo.server import ModelServer
+from pytest_agentreplay.cli.demo.server import ScriptedModel
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.model.paths import quote_word
 
@@ -23,17 +22,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+
 FILES = ("shop.py", "local_shop.py", "test_shop.py", "conftest.py", "pytest.ini")
 MADE = ("ledger.txt", "__agent_snapshots__", "__pycache__", "agentreplay.lock")
 """What runs leave behind in the project."""
 OLD_LINE, NEW_LINE = "Be brief and kind.", "Be brief and cheerful."
 SHOP, LOCAL_SHOP = "import shop\n", "import local_shop as shop\n"
 """Which agent the test runs: that of the scripted model, or that of the local one."""
-SCRIPT = (
-    Ask("lookup_order", {"order_id": "A-17"}),
-    Ask("today", {}),
-    Ask("refund", {"order_id": "A-17", "amount": 18.5}),
-    Say("Your order A-17 is late, so I gave you a refund of 18.50."),
+
+
+def ask_tool(name: str, **arguments: Json) -> JsonObject:
+    """Return the message of a model that calls a tool."""
+    return {"role": "assistant", "parts": [{"type": "tool_call", "name": name, "arguments": arguments}]}
+
+
+DONE = "Your order A-17 is late, so I gave you a refund of 18.50."
+SCRIPT: tuple[JsonObject, ...] = (
+    ask_tool("lookup_order", order_id="A-17"),
+    ask_tool("today"),
+    ask_tool("refund", order_id="A-17", amount=18.5),
+    {"role": "assistant", "parts": [{"type": "text", "content": DONE}]},
 )
 
 
@@ -51,7 +60,8 @@ def walk(folder: Path, say: Callable[[str], None], *, local: bool, width: int, f
     if local:
         (folder / "test_shop.py").write_text(read_template("test_shop.py").replace(SHOP, LOCAL_SHOP), encoding="utf-8")
     ledger = folder / "ledger.txt"
-    with LocalModel() if local else ModelServer(SCRIPT) as server:
+    # The server is gone before anything is replayed, so that a call that got out would fail.
+    with LocalModel() if local else ScriptedModel(SCRIPT) as server:
         say(f"1  a model server answers on {server.url}; an agent with three tools stands in {folder}")
         say("2  record: everything runs for real        $ pytest --snapshot-record")
         recorded = run(folder, server.url, "--snapshot-record", width=width)
@@ -88,6 +98,7 @@ def lay_out(folder: Path, *, force: bool = False) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         (folder / name).write_text(read_template(name), encoding="utf-8")
+    # A second walk records anew, and shows a ledger of one line.
     for left_over in (folder / "ledger.txt", *folder.glob("__agent_snapshots__/*/*.snapshot.json")):
         left_over.unlink(missing_ok=True)
 
@@ -110,6 +121,7 @@ def read_template(name: str) -> str:
 
 def run(folder: Path, url: str, *words: str, width: int) -> subprocess.CompletedProcess[str]:
     """One pytest run of the demo's project, beside no plugin but ours; `CI` is left out, as on a desk."""
+    # PYTEST_ADDOPTS may name plugins that the project does not have.
     environ = {name: value for name, value in os.environ.items() if name not in {"CI", "AGENTREPLAY", "PYTEST_ADDOPTS"}}
     environ |= {"OPENAI_BASE_URL": f"{url}/v1", "OPENAI_API_KEY": "demo-key-not-real", "COLUMNS": str(width)}
     environ |= {"PYTHONIOENCODING": "utf-8", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}

@@ -13,7 +13,6 @@ import functools
 import hashlib
 import json
 import re
-from difflib import get_close_matches
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,13 +23,14 @@ from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_shape
 from pytest_agentreplay.redaction.secret_names import looks_secret
 from pytest_agentreplay.snapshots.codec import strict_yaml
+from pytest_agentreplay.snapshots.codec.file_faults import find_place, find_version_fault, format_path, suggest_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
     from pydantic import BaseModel
 
-    from pytest_agentreplay.model.json_paths import Place, Selector
+    from pytest_agentreplay.model.json_paths import Selector
     from pytest_agentreplay.redaction.policy import SecretShape
     from pytest_agentreplay.snapshots.codec.strict_yaml import Document
 
@@ -72,7 +72,7 @@ class PolicyParser:
 
             require_checks(self._file, self._document.places[("pii",)])
         shapes = tuple(self._shapes(values.patterns))
-        self._check_headers(values)
+        self._check_words(values)
         # The digest is of what is said, not of the file: comments and the order of keys change nothing.
         text = json.dumps(values.model_dump(mode="json", exclude_defaults=True), sort_keys=True, ensure_ascii=False)
         return Policy(
@@ -83,9 +83,9 @@ class PolicyParser:
             names=MappingProxyType(dict(self._names(values.names))),
             headers=frozenset(name.lower() for name in values.headers),
             keep_headers=frozenset(name.lower() for name in values.keep_headers),
-            keep_claims=frozenset(self._claims(values.keep_claims)),
-            environment=tuple(self._variables("environment", values.environment)),
-            secret_environment=tuple(self._variables("secret_environment", values.secret_environment)),
+            keep_claims=frozenset(values.keep_claims),
+            environment=tuple(values.environment),
+            secret_environment=tuple(values.secret_environment),
             placeholders=MappingProxyType(dict(self._placeholders(values.placeholders, shapes))),
             personal=frozenset(self._personal(values)),
             digest=hashlib.sha256(text.encode()).hexdigest(),
@@ -95,16 +95,8 @@ class PolicyParser:
         value = self._document.value
         if not isinstance(value, dict):
             raise self._make_error('a policy is keys and values, the first of them schemaVersion: "1.0"', ())
-        version = value.get("schemaVersion")
-        if version is None:
-            raise self._make_error('says no version: begin with schemaVersion: "1.0"', ())
-        if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version, re.ASCII):
-            raise self._make_error('a version is text like "1.0", in quotes', ("schemaVersion",))
-        if version.partition(".")[0] != "1":
-            newer = int(version.partition(".")[0]) > 1
-            what = "pip install --upgrade frozen-agentreplay" if newer else f'write schemaVersion: "{VERSION}"'
-            message = f"is a policy of version {version}, and this release reads 1.x: {what}"
-            raise self._make_error(message, ("schemaVersion",))
+        if (fault := find_version_fault(value, "a policy of version", VERSION)) is not None:
+            raise self._make_error(fault[1], fault[0])
 
     def _validate(self) -> Any:
         from pydantic import ValidationError
@@ -119,14 +111,14 @@ class PolicyParser:
             if first["type"] == "extra_forbidden":
                 keys = model().model_fields if len(path) == 1 else ("category", "regex", "reason")
                 raise self._make_error(
-                    f"{path[-1]!r:.60} is no key of a policy{suggest_nearest(str(path[-1]), keys)}", path
+                    f"{path[-1]!r:.60} is no key of a policy{suggest_word(path[-1], keys)}", path
                 ) from None
             if first["type"] == "missing":
-                raise self._make_error(f"{format_place(path[:-1])} needs {path[-1]}", path[:-1]) from None
+                raise self._make_error(f"{format_path(path[:-1])} needs {path[-1]}", path[:-1]) from None
             if first["loc"][-1] == "[key]":
                 message = f"{path[-1]!r:.60} is no category: write lower-case letters, digits and -, at most 40"
                 raise self._make_error(message, path) from None
-            raise self._make_error(f"{format_place(path)}: {explain_error(first)}", path) from None
+            raise self._make_error(f"{format_path(path)}: {explain_error(first)}", path) from None
 
     def _shapes(self, rules: list[Any]) -> Iterator[SecretShape]:
         for at, rule in enumerate(rules):
@@ -155,37 +147,16 @@ class PolicyParser:
                     raise self._make_error(message, ("names", category, at))
                 yield name.lower(), category
 
-    def _check_headers(self, values: Any) -> None:
-        for key in ("headers", "keep_headers"):
+    def _check_words(self, values: Any) -> None:
+        for key in ("headers", "keep_headers", "keep_claims", "environment", "secret_environment"):
             for at, name in enumerate(getattr(values, key)):
-                if not HEADER.fullmatch(name):
-                    raise self._make_error(f"{name!r} is no name of a header", (key, at))
+                if fault := find_fault(key, name):
+                    raise self._make_error(f"{name!r} {fault}", (key, at))
         left_out = {name.lower() for name in values.headers}
         for at, name in enumerate(values.keep_headers):
-            if secret_header(name.lower()) or name.lower() in NEVER:
-                message = f"{name!r} carries credentials and is never stored: a policy cannot keep it"
-                raise self._make_error(message, ("keep_headers", at))
             if name.lower() in left_out:
-                raise self._make_error(
-                    f"{name!r} stands in headers too: leave it out, or keep it", ("keep_headers", at)
-                )
-
-    def _claims(self, names: list[str]) -> Iterator[str]:
-        for at, name in enumerate(names):
-            if looks_secret(name):
-                raise self._make_error(f"{name!r} looks like a secret: a policy cannot keep it", ("keep_claims", at))
-            yield name
-
-    def _variables(self, key: str, names: list[str]) -> Iterator[str]:
-        for at, name in enumerate(names):
-            stored = key == "environment"
-            if not (VARIABLES if stored else VARIABLE).fullmatch(name):
-                advice = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
-                raise self._make_error(f"{name!r} is no name of a variable: write {advice}", (key, at))
-            if stored and looks_secret(name.removesuffix("*")):
-                message = f"{name!r} looks like a secret, and no such variable is stored: a policy cannot allow it"
-                raise self._make_error(message, (key, at))
-            yield name
+                message = f"{name!r} stands in headers too: leave it out, or keep it"
+                raise self._make_error(message, ("keep_headers", at))
 
     def _personal(self, values: Any) -> set[str]:
         """Return the categories of the policy's own rules, but for those that it, or we, call secrets."""
@@ -212,10 +183,25 @@ class PolicyParser:
             yield category, text
 
     def _make_error(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
-        place: Place = path
-        while place and place not in self._document.places:
-            place = place[:-1]
-        return PolicyError(message, file=self._file, place=self._document.places.get(place, ""))
+        return PolicyError(message, file=self._file, place=find_place(self._document, path))
+
+
+def find_fault(key: str, name: str) -> str:
+    """Return why a policy cannot have a name of a header, claim or variable under a key; "" if it can."""
+    if key == "keep_claims":
+        return "looks like a secret: a policy cannot keep it" if looks_secret(name) else ""
+    if "headers" in key:
+        if not HEADER.fullmatch(name):
+            return "is no name of a header"
+        hidden = secret_header(name.lower()) or name.lower() in NEVER
+        refused = key == "keep_headers" and hidden
+        return "carries credentials and is never stored: a policy cannot keep it" if refused else ""
+    stored = key == "environment"
+    if not (VARIABLES if stored else VARIABLE).fullmatch(name):
+        advice = "three letters or more before the last *" if stored and name.endswith("*") else "a whole name"
+        return f"is no name of a variable: write {advice}"
+    secret = stored and looks_secret(name.removesuffix("*"))
+    return "looks like a secret, and no such variable is stored: a policy cannot allow it" if secret else ""
 
 
 def explain_mistakable(text: str) -> str | None:
@@ -234,12 +220,6 @@ def explain_mistakable(text: str) -> str | None:
     return None
 
 
-def format_place(path: tuple[str | int, ...]) -> str:
-    """Return a path as people write one: patterns[2].regex."""
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.removeprefix(".")
-
-
 def explain_error(wrong: Any) -> str:
     """Return what pydantic has found, in our words where they are plainer."""
     words = {
@@ -254,12 +234,6 @@ def explain_error(wrong: Any) -> str:
         "string_too_short": "is empty",
     }
     return words.get(wrong["type"], str(wrong["msg"]))
-
-
-def suggest_nearest(word: str, words: Iterable[str]) -> str:
-    """Return the end of an error's sentence: the nearest right word, or all of them."""
-    close = get_close_matches(word, [*words], n=1)
-    return f": did you mean {close[0]}?" if close else f": it is one of {', '.join(words)}"
 
 
 @functools.cache

@@ -55,14 +55,14 @@ PLAIN = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED}
 class PackedBundle:
     """A bundle: bytes, digest, the files in it, those left out, and where something stands that must stay.
 
-    `redacted` says where something was replaced in the copies, with the same words as `found`.
+    `redacted` says where something was replaced in the copies, with the same words as `findings`.
     """
 
     data: bytes
     digest: str
     names: tuple[str, ...]
     left: tuple[str, ...]
-    found: tuple[str, ...]
+    findings: tuple[str, ...]
     redacted: tuple[str, ...] = ()
 
 

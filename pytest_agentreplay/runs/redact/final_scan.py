@@ -7,10 +7,8 @@ a text in a value, else the value, at most a whole call.
 
 from __future__ import annotations
 
-import base64
-import json
-from dataclasses import is_dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import Leak
 from pytest_agentreplay.model.exchanges import (
@@ -30,18 +28,11 @@ from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, Outcome
+    from pytest_agentreplay.model.exchanges import Call, Exchange, Outcome
     from pytest_agentreplay.redaction.redaction import Redaction
 
 CUT = "cut"
 """The key of a kit that lists what was cut out."""
-
-# What of a header, a call and an outcome may hold text of an agent, in the order in which people are told of it. The
-# rest are numbers, words of ours, and names of classes, which a replay looks up.
-FIELDS = (
-    *("outcome", "kit", "name", "url", "message", "args", "reason", "arguments", "facts", "value", "headers", "body"),
-    *("items", "failure"),
-)
 
 
 def scan_run(redaction: Redaction, run: Run, file: str) -> str:
@@ -55,7 +46,7 @@ def scan_run(redaction: Redaction, run: Run, file: str) -> str:
             "This is a fault of ours: compare that text with what is kept, and report it."
         )
     text = codec.dumps(run)
-    leaks = redaction.text.leaks(unwrap(text).encode())
+    leaks = redaction.text.leaks(as_bytes(unwrap(text)))
     if not leaks:
         return text
     if redaction.text.leaks(run.header.test.encode()):
@@ -95,134 +86,59 @@ def rest(redaction: Redaction, run: Run) -> str:
 
 
 def cut_leaks(redaction: Redaction, run: Run) -> tuple[Run, list[str]]:
-    """Return `run` without what still holds a secret, and where that stood, by rule and place."""
-    cutting = LeakCutting(redaction)
-    exchanges = tuple(cutting.cut_exchange(number, x) for number, x in enumerate(run.exchanges, 1))
-    return Run(cutting.cut_header(run.header), exchanges), cutting.places
+    """Return `run` without the requests and replies that still hold a secret, and which these were, by rule and place.
+
+    The id of the test stays.
+    """
+    places: list[str] = []
+
+    def holds_leak(part: Run, place: str) -> bool:
+        if rules := find_leaks(redaction, part):
+            places.append(f"{', '.join(rules)} in {place}")
+        return bool(rules)
+
+    exchanges = []
+    for number, x in enumerate(run.exchanges, 1):
+        # Alone, an exchange has no parent in the file.
+        alone = replace(x, parent=None, outcome=None)
+        if holds_leak(Run(Header(""), (alone,)), f"the request of call {number}"):
+            placeholder = replace_text(redaction, alone)
+            x = replace(x, agent="", call=make_empty_call(x.call, placeholder))  # noqa: PLW2901
+        alone = replace(x, parent=None)
+        if holds_leak(Run(Header(""), (alone,)), f"the reply of call {number}"):
+            x = replace(x, outcome=make_empty_outcome(x.outcome, replace_text(redaction, alone)))  # noqa: PLW2901
+        exchanges.append(x)
+    header = run.header
+    if holds_leak(Run(replace(header, test="")), "the header"):
+        header = Header(header.test, header.recorded, header.clock, header.seed)
+    return Run(header, tuple(exchanges)), places
 
 
-class LeakCutting:
-    """Cuts what still holds a secret out of the parts of a run, and notes in `places` where that stood."""
-
-    def __init__(self, redaction: Redaction) -> None:
-        """Begin with nothing cut."""
-        self._redaction = redaction
-        self.places: list[str] = []
-
-    def cut_header(self, header: Header) -> Header:
-        """Return the header, as it may be kept; the id of the test stays."""
-        if not self._find_leaks(codec.dumps(Run(replace(header, test="")))):
-            return header
-        kept: Header = self._cut_fields(replace(header, test=""), "the header")
-        if self._find_leaks(codec.dumps(Run(kept))):
-            kept = Header("", header.recorded, header.clock, header.seed)
-        return replace(kept, test=header.test)
-
-    def cut_exchange(self, number: int, x: Exchange) -> Exchange:
-        """Return an exchange, as it may be kept."""
-        if not self._find_leaks(write_alone(x)):
-            return x
-        agent = self._cut_value(x.agent, f"the agent of call {number}")
-        call = self._cut_value(x.call, f"the request of call {number}")
-        x = replace(x, agent=agent, call=call, outcome=self._cut_value(x.outcome, f"the reply of call {number}"))
-        # What is left stands between two fields, or in one that a replay cannot do without.
-        if rules := self._find_leaks(write_alone(x)):
-            self._note(rules, f"call {number}, which is left out")
-            return leave_out(x, self._replace(write_alone(x)))
-        return x
-
-    def _cut_value(self, value: Any, place: str) -> Any:
-        """Return a field of a header, a call or an outcome, as it may be kept."""
-        match value:
-            case str() | dict() | list():
-                return self._cut_tree(value, place)
-            case tuple():
-                return tuple(self._cut_value(item, place) for item in value)
-            case Body():
-                return self._cut_body(value, place)
-            case _ if is_dataclass(value):
-                return self._cut_fields(value, place)
-            case _:
-                return value
-
-    def _cut_fields(self, part: Any, place: str) -> Any:
-        kept = {name: self._cut_value(getattr(part, name), place) for name in FIELDS if hasattr(part, name)}
-        if isinstance(part, HttpReply | FramesReply) and kept["body"] is not part.body:
-            # The new body comes in one piece, in as many pieces as there were.
-            kept["cuts"] = (len(kept["body"]), *(0 for _ in (part.cuts or ())[1:]))
-        return replace(part, **kept)
-
-    def _cut_tree(self, tree: Json, place: str = "") -> Json:
-        """Return a value as it may be kept; what is inside of it has no `place` of its own."""
-        text = json.dumps(tree, ensure_ascii=False)
-        # A file holds the text in the escapes of JSON, a person reads it without: a secret may be in either.
-        rules = self._find_leaks(text) or (self._find_leaks(tree) if isinstance(tree, str) else ())
-        if not rules:
-            return tree
-        if place:
-            self._note(rules, place)
-        kept: Json
-        match tree:
-            case dict():
-                kept = {str(self._cut_tree(key)): self._cut_tree(value) for key, value in tree.items()}
-            case list():
-                kept = [self._cut_tree(value) for value in tree]
-            case _:
-                return self._replace(tree if isinstance(tree, str) else text)
-        # Several texts can hold a secret that none of them holds alone.
-        if not self._find_leaks(json.dumps(kept, ensure_ascii=False)):
-            return kept
-        return {"redacted": self._replace(text)} if isinstance(tree, dict) else self._replace(text)
-
-    def _cut_body(self, body: Body, place: str) -> Body:
-        if not (rules := self._find_leaks(list_forms(body.data))):
-            return body
-        try:
-            tree = json.loads(body.data)
-        except ValueError:
-            self._note(rules, place)
-            return Body(self._replace(body.data).encode())
-        return Body(as_bytes(json.dumps(self._cut_tree(tree, place), ensure_ascii=False)))
-
-    def _find_leaks(self, text: str | bytes) -> tuple[str, ...]:
-        return self._redaction.text.leaks(as_bytes(unwrap(text)) if isinstance(text, str) else text)
-
-    def _replace(self, data: str | bytes) -> str:
-        """Return the placeholder that stands for the whole of a text."""
-        return self._redaction.run.replace_opaque(as_bytes(data) if isinstance(data, str) else data).decode()
-
-    def _note(self, rules: tuple[str, ...], place: str) -> None:
-        line = f"{', '.join(rules)} in {place}"
-        if line not in self.places:
-            self.places.append(line)
+def find_leaks(redaction: Redaction, run: Run) -> tuple[str, ...]:
+    """Return the rules that find a secret in the text of a run."""
+    return redaction.text.leaks(as_bytes(unwrap(codec.dumps(run))))
 
 
-def write_alone(x: Exchange) -> str:
-    """Return the text of one exchange, as a file of it alone has it."""
-    return codec.dumps(Run(Header(""), (replace(x, parent=None),)))
+def replace_text(redaction: Redaction, x: Exchange) -> str:
+    """Return the placeholder that stands for an exchange that holds a secret."""
+    return redaction.run.replace_opaque(codec.dumps(Run(Header(""), (x,))).encode()).decode()
 
 
-def list_forms(data: bytes) -> bytes:
-    """Return a body as it is and as a snapshot writes it, which is base64 for what is no text."""
-    try:
-        return as_bytes(json.dumps(data.decode(), ensure_ascii=False)) + b"\n" + data
-    except UnicodeDecodeError:
-        return data + b"\n" + base64.b64encode(data)
+def make_empty_call(call: Call, placeholder: str) -> Call:
+    """Return a call of the same kind of which `placeholder` is all that is kept."""
+    return (
+        ToolCall(placeholder) if isinstance(call, ToolCall) else replace(call, url=placeholder, headers=(), body=EMPTY)
+    )
 
 
-def leave_out(x: Exchange, placeholder: str) -> Exchange:
-    """Return an exchange of which only its place in the order is kept; `placeholder` stands for the rest."""
-    call: Call = ToolCall(placeholder)
-    if not isinstance(x.call, ToolCall):
-        call = replace(x.call, url=placeholder, headers=(), body=EMPTY)
-    outcome: Outcome | None
-    match x.outcome:
+def make_empty_outcome(outcome: Outcome | None, placeholder: str) -> Outcome | None:
+    """Return an outcome of the same kind of which `placeholder` is all that is kept."""
+    match outcome:
         case None | FramesReply():
-            outcome = x.outcome and FramesReply()
+            return outcome and FramesReply()
         case HttpReply(status=status):
-            outcome = HttpReply(status, body=Body(placeholder.encode()), cuts=(len(placeholder),))
+            return HttpReply(status, body=Body(placeholder.encode()), cuts=(len(placeholder),))
         case Failure():
-            outcome = Failure("builtins.Exception", placeholder)
+            return Failure("builtins.Exception", placeholder)
         case _:
-            outcome = ToolReply(placeholder)
-    return replace(x, call=call, outcome=outcome, agent="")
+            return ToolReply(placeholder)

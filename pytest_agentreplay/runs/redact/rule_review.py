@@ -17,7 +17,6 @@ from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.exchanges import Body, Failure, Header, Run
 from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.runs.redact.final_scan import FIELDS
 from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
@@ -35,6 +34,12 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.redaction import Redaction
 
 PLACEHOLDER = re.compile(rb"\[\[redacted:([a-z][a-z0-9-]*):([0-9]{1,9})\]\]|\buser([0-9]{1,9})@redacted\.invalid")
+# What of a header, a call and an outcome may hold text of an agent, in the order in which people are told of it. The
+# rest are numbers, words of ours, and names of classes, which a replay looks up.
+FIELDS = (
+    *("outcome", "kit", "name", "url", "message", "args", "reason", "arguments", "facts", "value", "headers", "body"),
+    *("items", "failure"),
+)
 # What is found late may stand in an earlier exchange: a run that was changed is looked through once more.
 PASSES = 3
 MOST_FIELDS = 3

@@ -21,12 +21,11 @@ from pytest_agentreplay.providers.messages import (
     chat_message,
     is_message,
     is_pair,
-    join_calls,
     join_neighbours,
     langchain_fields,
     langchain_kind,
     normalize_message,
-    split_message,
+    read_ai_sdk_calls,
 )
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.platforms import library_dumps, span_facts
@@ -102,7 +101,8 @@ def is_reply(output: Json) -> bool:
 
 def message(output: Json) -> JsonObject | None:
     """The assistant's message in an output that is no reply of an API: a message, a list of them, a text."""
-    output = join_calls(output)
+    if calls := read_ai_sdk_calls(output):
+        output = {"role": "assistant", "content": calls}
     if isinstance(output, str):
         return _assistant([{"type": "text", "content": output}] if output else [], "")
     if isinstance(output, list):
@@ -137,7 +137,7 @@ def messages_of(value: Json) -> list[Json]:
         items = arr(items[0])
     pairs = [(item, library_dumps.from_text(item)) for item in items]
     flat = [part for item, read in pairs for part in ((isinstance(item, str) and arr(read)) or [read]) if part]
-    return [chat_message(part) for item in flat for part in split_message(item)]
+    return [chat_message(item) for item in flat]
 
 
 def _assistant(parts: list[Json], end: str) -> JsonObject:

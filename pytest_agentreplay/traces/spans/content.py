@@ -18,10 +18,9 @@ from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, 
 from pytest_agentreplay.providers.messages import (
     ROLES,
     carries_tools,
-    join_calls,
     join_neighbours,
     normalize_message,
-    split_message,
+    read_ai_sdk_calls,
 )
 from pytest_agentreplay.traces.spans.attributes import normalize_provider, text
 from pytest_agentreplay.traces.spans.span import Span, SpanEvent
@@ -250,16 +249,16 @@ def _ai_sdk(attributes: JsonObject) -> JsonObject:
     prompt = parse_text(attributes.get("ai.prompt.messages")) or obj(parse_text(attributes.get("ai.prompt"))).get(
         "messages"
     )
-    calls = objects(obj(join_calls(attributes.get("ai.response.toolCalls"))).get("tool_calls"))
+    calls = read_ai_sdk_calls(attributes.get("ai.response.toolCalls"))
     words = attributes.get("ai.response.text")
-    answer: JsonObject = {"role": "assistant", "content": words, **({"tool_calls": [*calls]} if calls else {})}
-    listed: list[Json] = [item for message in arr(prompt) for item in split_message(message)]
+    texts: list[Json] = [{"type": "text", "text": words}] if words else []
+    answer: JsonObject = {"role": "assistant", "content": [*texts, *calls]}
     provider, _, api = string(attributes.get("ai.model.provider")).partition(".")
     return {name: attributes[old] for old, name in _AI_SDK.items() if old in attributes} | {
         "gen_ai.provider.name": normalize_provider(provider),
         "openai.api.type": api,
         "gen_ai.operation.name": next((name for end, name in _OPERATIONS if operation.endswith(end)), None),
-        "gen_ai.input.messages": listed or obj(parse_text(attributes.get("ai.prompt"))).get("prompt"),
+        "gen_ai.input.messages": arr(prompt) or obj(parse_text(attributes.get("ai.prompt"))).get("prompt"),
         "gen_ai.output.messages": [answer] if words or calls else None,
         "gen_ai.tool.definitions": [
             _tool(obj(parse_text(definition))) for definition in arr(attributes.get("ai.prompt.tools"))

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
+from tests.support.model_script import Ask
 from tests.support.small_projects import edited, furnished, passed, recorded
 
 pytestmark = pytest.mark.env("crewai")

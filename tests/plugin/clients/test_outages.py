@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Raw
+from tests.support.model_server import Raw
 from tests.support.small_projects import edited, furnished, passed, runs
 
 AGENT = """

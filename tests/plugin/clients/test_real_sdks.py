@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Raw, Say, default_script
+from tests.support.model_script import Raw, Say, default_script
 from tests.support.small_projects import edited, furnished, passed, recorded, runs, summary
 
 pytestmark = pytest.mark.env("main", "legacy", "lowest")

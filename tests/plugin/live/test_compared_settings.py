@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Ask
+from tests.support.model_server import Ask
 from tests.support.small_projects import furnished, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

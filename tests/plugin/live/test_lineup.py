@@ -8,9 +8,9 @@ import shutil
 import pytest
 
 from pytest_agentreplay.backends.lineup import smallest_guilty_set
-from pytest_agentreplay.cli.demo.server import Ask
 from pytest_agentreplay.cli.live_commands import find_flags
 from pytest_agentreplay.runs.live.lineup_cells import CellRuns
+from tests.support.model_server import Ask
 from tests.support.small_projects import edited, furnished, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Ask, Raw
 from tests.support.case_project import opened
+from tests.support.model_server import Ask, Raw
 from tests.support.project import NOBODY, refunds
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

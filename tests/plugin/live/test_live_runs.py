@@ -7,10 +7,10 @@ from types import ModuleType
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Ask, Raw
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.live.live_session import check_settings
 from pytest_agentreplay.settings import resolve
+from tests.support.model_server import Ask, Raw
 from tests.support.small_projects import flat, furnished, passed, recorded, sections
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

@@ -7,8 +7,8 @@ from contextlib import closing
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Raw
 from pytest_agentreplay.snapshots.store.files import Appending
+from tests.support.model_server import Raw
 from tests.support.small_projects import furnished, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Ask
 from tests.support.mcp_orders import AGENT, INI, OPENAI_AGENTS, SERVER, Served
+from tests.support.model_server import Ask
 from tests.support.small_projects import edited, flat, furnished, passed, recorded
 
 pytestmark = pytest.mark.env("frameworks", "lastyear")

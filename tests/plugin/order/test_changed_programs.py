@@ -17,10 +17,10 @@ import httpx2
 import pytest
 import trio
 
-from pytest_agentreplay.cli.demo.server import ModelServer
 from pytest_agentreplay.intercept.ordering import quiet, stall_watch
 from pytest_agentreplay.snapshots import codec
 from tests.ordering.driving import Stage
+from tests.support.model_server import ModelServer
 
 pytestmark = [pytest.mark.env("main"), pytest.mark.process]  # nothing in it depends on the release of a dependency
 

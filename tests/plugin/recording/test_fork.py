@@ -5,12 +5,12 @@ import json
 import pytest
 
 from pytest_agentreplay.backends.adopt import list_turns_from
-from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.snapshots import codec
 from tests.support.exhaustive import rare
+from tests.support.model_script import Ask
 from tests.support.project import refunds
 from tests.support.small_projects import edited, furnished, passed, recorded, summary
 

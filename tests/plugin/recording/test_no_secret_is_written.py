@@ -11,8 +11,8 @@ from urllib.parse import quote
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Raw
 from tests.support.exhaustive import rare
+from tests.support.model_script import Raw
 from tests.support.small_projects import furnished, passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

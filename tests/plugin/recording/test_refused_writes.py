@@ -101,7 +101,8 @@ def test_what_leaked_is_cut_out_and_the_rest_is_kept(refused):
     run = codec.loads(refused.kept, file="pending").run
     assert run.header.kit["cut"] == ["key in the request of call 1"]
     assert run.exchanges[0].call.name == "[[redacted:opaque:1]]"
-    assert run.exchanges[0].call.arguments == {"amount": 3.5}
+    assert run.exchanges[0].call.arguments == {}, "the request is cut out whole"
+    assert run.exchanges[0].outcome.value == {"charged": 3.5, "for": NUMBER}
     assert [x.call.boundary for x in run.exchanges[1:]] == ["http", "tool", "http", "tool", "http"], "all else is whole"
     assert not list(refused.root.rglob("*.jsonl")), "the journal has nothing more to tell"
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from pytest_agentreplay.cli.demo.server import Say
+from tests.support.model_server import Say
 from tests.support.small_projects import passed, recorded
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency

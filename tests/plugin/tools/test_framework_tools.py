@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.model.exchanges import ToolCall
+from tests.support.model_script import Ask
 from tests.support.small_projects import edited, furnished, passed, summary
 
 pytestmark = pytest.mark.env("frameworks", "lastyear", "legacy")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
+from tests.support.model_script import Ask
 from tests.support.small_projects import edited, furnished, passed, recorded, summary
 
 pytestmark = pytest.mark.env("toolkits")

@@ -2,11 +2,11 @@
 
 import pytest
 
-from pytest_agentreplay.cli.demo.script import Ask
 from pytest_agentreplay.cli.listing import make_row
 from pytest_agentreplay.report import page_data
 from pytest_agentreplay.runs.inventory import read_inventory
 from pytest_agentreplay.runs.pages import render_index
+from tests.support.model_script import Ask
 from tests.support.project import NOBODY
 from tests.support.small_projects import edited, flat, furnished, passed, recorded, runs, summary
 

@@ -11,8 +11,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from pytest_agentreplay.cli.demo.script import Raw
-from pytest_agentreplay.cli.demo.server import ModelServer
+from tests.support.model_script import Raw
+from tests.support.model_server import ModelServer
 from tests.support.project import Project
 
 TESTS = """
