@@ -344,8 +344,11 @@ class SharedCauses:
         self._causes: dict[str, list[Cause]] = {}
         self._first_reports: dict[str, list[str]] = {}
 
-    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> None:
-        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back."""
+    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> bool:
+        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back.
+
+        Returns whether it does not.
+        """
         causes = self._causes.setdefault(cause.digest, [])
         causes.append(cause)
         if len(causes) == 1:
@@ -353,6 +356,8 @@ class SharedCauses:
         elif shorten:
             first = causes[0].test
             lines[:] = [f"[{cause.code}] the same change as in {first}, which shows it (-vv shows it here too)"]
+            return False
+        return True
 
     def complete(self) -> None:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""

@@ -39,7 +39,7 @@ def at_terminal(monkeypatch):
     """Stand at a terminal in colour, of so many lines; what a pager is handed is kept, not shown."""
     paged = []
     monkeypatch.setattr(pydoc, "pager", paged.append)
-    for name in ("NO_COLOR", "CI", "FORCE_COLOR", "TTY_COMPATIBLE", "LESS"):
+    for name in ("NO_COLOR", "CI", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "LESS"):
         monkeypatch.delenv(name, raising=False)
 
     def stand(lines=500, **environ):
@@ -83,12 +83,24 @@ def test_plain_lines_are_complete_on_their_own_whatever_the_terminal(typed, at_t
 
 @pytest.mark.parametrize(
     ("environ", "styled"),
-    [({}, True), ({"NO_COLOR": "1"}, False), ({"CI": "true"}, False), ({"TERM": "dumb"}, False)],
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"CI": "true"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"CI": "true", "FORCE_COLOR": "1"}, True),
+        ({"PY_COLORS": "1", "NO_COLOR": "1"}, True),
+        ({"PY_COLORS": "0", "FORCE_COLOR": "1"}, False),
+    ],
     ids=str,
 )
 def test_a_terminal_gets_colours_unless_it_is_not_wanted(typed, at_terminal, environ, styled):
     at_terminal(**environ)
     assert ("\x1b[" in typed("show", RUN).out) is styled
+    first, second = (run((ask(), say(text))) for text in ("It is shipped.", "It is lost."))
+    for name, made in (("a", first), ("b", second)):
+        Path(f"{name}.snapshot.json").write_text(codec.dumps(made), encoding="utf-8")
+    assert ("\x1b[" in typed("diff", "a.snapshot.json", "b.snapshot.json").out) is styled
 
 
 EVIL = ["\x1b[2Jgone", "a\u202eb", "a\rb", "\x9b31m", "[red]a[/red]", "[link=http://a.example]b[/link]", ":smile:"]
