@@ -95,7 +95,7 @@ def _escape_match(match: re.Match[str]) -> str:
 @lru_cache(maxsize=4096)
 def _is_joining(around: str) -> bool:
     """Return whether the joiner in the middle of three characters joins what is beside it, and both are seen."""
-    before, joiner, after = around
+    before, joiner, after = around[0], around[1], around[2]
     kinds = (_JOINABLE, _EMOJI) if joiner == "\u200d" else (_JOINABLE,)
     is_seen = all(_escape_char(char) == char for char in (before, after))
     return is_seen and any(kind.match(before) and kind.match(after) for kind in kinds)

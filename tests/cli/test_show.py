@@ -61,6 +61,21 @@ def test_a_run_is_wrapped_to_the_terminal_and_long_texts_are_folded(typed, monke
     as_kept(f"show.{width}.txt", shown.out)
 
 
+def test_a_file_that_is_no_snapshot_leads_to_those_of_its_tests(typed, root):
+    steps = {"test_shop.py": "those of its tests: agentreplay ls test_shop.py", "a.md": "all: agentreplay ls"}
+    for name, step in steps.items():
+        Path(name).write_text("x", encoding="utf-8")
+        shown = typed("show", name)
+        assert (shown.code, shown.err) == (USAGE, f"agentreplay: {name}: is no snapshot; {step}\n")
+
+
+def test_a_model_is_named_once_whatever_the_fingerprints_of_its_machines(typed, root):
+    entry = {"provider": "openai", "model": "gpt-5"}
+    kit = {"models": [{**entry, "fingerprint": "fp_1"}, {**entry, "fingerprint": "fp_2"}]}
+    Path("a.snapshot.json").write_text(codec.dumps(run((ask(), say("x")), kit=kit)), encoding="utf-8")
+    assert typed("show", "a.snapshot.json").out.count("openai gpt-5") == 1
+
+
 def test_one_turn_is_whole_and_the_last_is_the_one_that_began_last(typed):
     folded, whole = typed("show", RUN).out, typed("show", RUN, "--turn", "1").out
     assert '"LH\n      423"' not in folded
