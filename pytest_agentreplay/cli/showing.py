@@ -107,11 +107,9 @@ def find_run(path: Path) -> Path:
         return path / RUN
     if path.name == FILE:
         return path.with_name(RUN)
-    if "::" not in str(path) or files.exists(path):
+    if path.suffix != ".py" and ("::" not in str(path) or files.exists(path)):
         if path.suffix != ".json" and path.is_file():
-            name = format_path(path)
-            step = f"those of its tests: agentreplay ls {quote_word(name)}"
-            raise SettingsError(f"{name}: is no snapshot; {step if path.suffix == '.py' else 'all: agentreplay ls'}")
+            raise SettingsError(f"{format_path(path)}: is no snapshot; to list all: agentreplay ls")
         return path
     chosen = select_snapshots([path.as_posix()], Path.cwd())
     if len(chosen) > 1:

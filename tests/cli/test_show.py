@@ -62,11 +62,19 @@ def test_a_run_is_wrapped_to_the_terminal_and_long_texts_are_folded(typed, monke
 
 
 def test_a_file_that_is_no_snapshot_leads_to_those_of_its_tests(typed, root):
-    steps = {"test_shop.py": "those of its tests: agentreplay ls test_shop.py", "a.md": "all: agentreplay ls"}
-    for name, step in steps.items():
-        Path(name).write_text("x", encoding="utf-8")
-        shown = typed("show", name)
-        assert (shown.code, shown.err) == (USAGE, f"agentreplay: {name}: is no snapshot; {step}\n")
+    Path("a.md").write_text("x", encoding="utf-8")
+    shown = typed("show", "a.md")
+    assert (shown.code, shown.err) == (USAGE, "agentreplay: a.md: is no snapshot; to list all: agentreplay ls\n")
+    folder = Path("__agent_snapshots__/test_shop")
+    folder.mkdir(parents=True)
+    names = [f"{folder.as_posix()}/{name}.snapshot.json" for name in ("a", "b")]
+    for name in names:
+        made = replace(run((ask(), say("It is shipped."))), header=Header(f"test_shop.py::test_{Path(name).name[0]}"))
+        Path(name).write_text(codec.dumps(made), encoding="utf-8")
+        assert "It is shipped." in typed("show", "test_shop.py").out or name == names[1]
+    assert (
+        typed("show", "test_shop.py").err == f"agentreplay: test_shop.py is 2 snapshots; name one: {', '.join(names)}\n"
+    )
 
 
 def test_a_model_is_named_once_whatever_the_fingerprints_of_its_machines(typed, root):
