@@ -206,9 +206,10 @@ def make_difference_lines(divergence: Divergence) -> list[Line]:
 
 def _make_rows(difference: Difference) -> tuple[Row, ...]:
     """Return the rows of both sides, whose number and length are bounded."""
-    if difference.path == "call":  # both sides are names of calls, and shown as they are
-        return ()
     rows = compare_values(difference.recorded, difference.now)
+    # Names of calls are shown as they are, and a short value beside the word for what is absent.
+    if difference.path == "call" or len(rows) == 1:
+        return ()
     more = len(rows) - MOST_ROWS
     bounded = tuple(
         Row(sign, tuple((texts.shorten(text, LONGEST), changed) for text, changed in pieces))
