@@ -113,17 +113,17 @@ def change_row(row: Row, change: Callable[[str], str]) -> Row:
     return row if text == row.text else Row(row.sign, ((text, any(changed for _, changed in row.pieces)),))
 
 
-def format_rows(rows: Sequence[Row], width: int = 80, *, whole: bool = True, colour: bool = False) -> list[str]:
-    """Return rows as lines for a terminal of `width` columns, escaped; unless `whole`, long lines cut to what changed.
+def format_rows(rows: Sequence[Row], width: int = 80, *, in_full: bool = True, colour: bool = False) -> list[str]:
+    """Return rows as lines for a terminal of `width` columns, escaped, with long lines cut unless they stay `in_full`.
 
     Changed words are inverse where there is `colour`, and else have "^" below them.
     """
-    styled = style_rows(rows, width, whole=whole, marks=not colour)
+    styled = style_rows(rows, width, in_full=in_full, marks=not colour)
     return [paint(line, colour=colour) for lines in styled for line in lines]
 
 
 def style_rows(
-    rows: Sequence[Row], width: int, *, whole: bool, marks: bool, names: Mapping[str, str] = SIGNS
+    rows: Sequence[Row], width: int, *, in_full: bool, marks: bool, names: Mapping[str, str] = SIGNS
 ) -> list[list[StyledLine]]:
     """Return the lines of each row, behind its name; with `marks` a line below those of which only a part changed."""
     alike = _find_alike(rows)
@@ -132,12 +132,13 @@ def style_rows(
         name, style = names[row.sign], STYLES[row.sign]
         is_partial = len({changed for _, changed in row.pieces}) > 1
         is_alike = row.text in alike
-        shown = [(_escape_piece(text, seen=not (changed and is_alike)), changed) for text, changed in row.pieces]
-        shown = shown if whole else _cut_pieces(shown, max(NARROW, width - len(name)))
+        printed = [(_escape_piece(text, seen=not (changed and is_alike)), changed) for text, changed in row.pieces]
+        printed = printed if in_full else _cut_pieces(printed, max(NARROW, width - len(name)))
         inverse = f"{style};{INVERSE}" if is_partial else style
-        lines: list[StyledLine] = [[(name, style), *((text, inverse if changed else style) for text, changed in shown)]]
+        styles = ((text, inverse if changed else style) for text, changed in printed)
+        lines: list[StyledLine] = [[(name, style), *styles]]
         if marks and is_partial:
-            below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in shown)
+            below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in printed)
             lines.append([(f"{names['?']}{below.rstrip()}", "")])
         styled.append(lines)
     return styled
@@ -175,12 +176,12 @@ def _cut_pieces(pieces: Sequence[tuple[str, bool]], room: int) -> list[tuple[str
     cut = []
     for at, (text, changed) in enumerate(pieces):
         if len(text) <= limit * sides[at] + 3:
-            shown = text
+            printed = text
         elif changed:
-            shown = texts.shorten(text, limit)
+            printed = texts.shorten(text, limit)
         else:
-            shown = f"{text[:limit] if at else ''}...{text[-limit:] if at < len(pieces) - 1 else ''}"
-        cut.append((shown, changed))
+            printed = f"{text[:limit] if at else ''}...{text[-limit:] if at < len(pieces) - 1 else ''}"
+        cut.append((printed, changed))
     return cut
 
 

@@ -155,7 +155,7 @@ def format_finding(
         colour: Whether the terminal takes colours.
         see_all: What shows all that more than `HEIGHT` lines would take; "" for all differences in full.
     """
-    width, whole = max(NARROW, width), verbosity >= 2 or not see_all
+    width, in_full = max(NARROW, width), verbosity >= 2 or not see_all
     head = [[(row, HEADLINE)] for row in _wrap_prose(finding.headline, width, "", "  ")]
     prose = _style_plain(row for line in finding.lines if line.what in PROSE for row in _wrap_line(line, width))
     steps = [row for line in finding.lines if line.what == "next" for row in _format_step(line, width)]
@@ -163,11 +163,11 @@ def format_finding(
     details = _style_plain(f"  {escape_text(text)}" for text in texts)
     fixed = sum(len(block) + 1 for block in (head, prose, steps) if block)
     differences = [line for line in finding.lines if line.what == "difference"]
-    height = ENDLESS if whole else max(HEIGHT - fixed, LEAST)
+    height = ENDLESS if in_full else max(HEIGHT - fixed, LEAST)
     changed = _fit_differences(differences, width, height, marks=not colour, see_all=see_all)
     rows = [row for block in (head, changed, prose, details, steps) if block for row in (*block, [("", "")])][:-1]
     # The next commands stay, whatever is left out above them.
-    if not whole and len(rows) > HEIGHT:
+    if not in_full and len(rows) > HEIGHT:
         more = _style_plain([f"  ... {see_all} shows all", ""])
         rows = [*rows[: HEIGHT - 2 - len(steps)], *more, *rows[len(rows) - len(steps) :]]
     return "\n".join(paint(row, colour=colour) for row in rows)
@@ -180,21 +180,21 @@ def _style_plain(rows: Iterable[str]) -> list[StyledLine]:
 def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool, see_all: str) -> list[StyledLine]:
     """Return the differences in `height` lines: with less around the changes, then as many of these as fit."""
     for around, marked in ((True, marks), (False, marks), (False, False)):
-        look = {"around": around, "marks": marked, "whole": height == ENDLESS}
+        look = {"around": around, "marks": marked, "in_full": height == ENDLESS}
         parts = [part for line in lines for part in _style_difference(line, width, **look)]
         if sum(len(rows) for _, rows in parts) <= height:
             return [row for _, rows in parts for row in rows]
-    shown: list[StyledLine] = []
+    fitting: list[StyledLine] = []
     for at, (_, rows) in enumerate(parts):
-        if shown and len(shown) + len(rows) >= height:
+        if fitting and len(fitting) + len(rows) >= height:
             left = format_count(sum(count for count, _ in parts[at:]), "more changed line")
-            return [*shown, *_style_plain([f"  {left}: {see_all} shows all"])]
-        shown += rows
-    return shown
+            return [*fitting, *_style_plain([f"  {left}: {see_all} shows all"])]
+        fitting += rows
+    return fitting
 
 
 def _style_difference(
-    line: Line, width: int, *, around: bool, whole: bool, marks: bool
+    line: Line, width: int, *, around: bool, in_full: bool, marks: bool
 ) -> list[tuple[int, list[StyledLine]]]:
     """Return the parts of a difference that are not divided, each with how many changed lines it shows.
 
@@ -207,9 +207,9 @@ def _style_difference(
     rows = [row for row in line.rows if around or row.sign != " "]
     is_short = [row.sign for row in rows] == ["-", "+"]
     marks = marks and not (is_short and all(len(row.text) < width - 4 - len(SIDES["-"]) for row in rows))
-    styled = style_rows(rows, width - 4, whole=whole, marks=marks, names=SIDES if is_short else SIGNS)
+    styled = style_rows(rows, width - 4, in_full=in_full, marks=marks, names=SIDES if is_short else SIGNS)
     parts = [
-        (int(row.sign in "-+"), [[("    ", ""), *shown] for shown in lines])
+        (int(row.sign in "-+"), [[("    ", ""), *part] for part in lines])
         for row, lines in zip(rows, styled, strict=True)
     ]
     first, rest = (parts, []) if is_short else (parts[:1], parts[1:])

@@ -112,7 +112,8 @@ def describe_comparison(divergence: Divergence, first: str, second: str) -> Find
     """
     named = ((first, "see recorded"), (second, "see now"))
     steps = [_make_show_step(file, divergence, label) for file, label in named if file]
-    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence), *steps, *_make_call_lines(divergence)]
+    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence), *_make_cause_lines(divergence)]
+    lines += [*steps, *_make_call_lines(divergence)]
     return _make_finding(divergence, " .. ".join(filter(None, (first, second))), lines)
 
 

@@ -132,7 +132,7 @@ def test_what_looks_alike_is_told_apart_and_what_only_moved_is_not_escaped() -> 
 def test_a_line_that_is_cut_still_shows_each_place_that_changed() -> None:
     recorded = " ".join(f"word{number}" for number in range(700))
     now = recorded.replace("word100 ", "first ").replace("word600 ", "second ")
-    lines = format_rows(compare_texts(recorded, now), 80, whole=False)
+    lines = format_rows(compare_texts(recorded, now), 80, in_full=False)
     assert max(map(len, lines)) <= 80
     assert [("first" in line, "second" in line) for line in lines if line[0] == "+"] == [(True, True)]
     assert len(format_rows(compare_texts(recorded, now))[0]) == len(recorded) + 2
