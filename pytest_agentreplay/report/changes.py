@@ -214,12 +214,14 @@ def _make_rows(old: Sequence[str], new: Sequence[str], context: int, name: str =
 
 
 def _make_changed_rows(old: Sequence[str], new: Sequence[str], marked: int) -> Iterator[Row]:
-    before: list[Pieces] = [((line, True),) for line in old]
-    after: list[Pieces] = [((line, True),) for line in new]
-    for i, j in _pair_lines(old[:marked], new[:marked]):
-        before[i], after[j] = _mark_words(old[i], new[j])
-    yield from (Row("-", pieces) for pieces in before)
-    yield from (Row("+", pieces) for pieces in after)
+    """Yield the rows of a changed part, each line above the one that it became."""
+    i = j = 0
+    for at, to in [*_pair_lines(old[:marked], new[:marked]), (len(old), len(new))]:
+        yield from (Row("-", ((line, True),)) for line in old[i:at])
+        yield from (Row("+", ((line, True),)) for line in new[j:to])
+        if at < len(old) and to < len(new):
+            yield from map(Row, "-+", _mark_words(old[at], new[to]))
+        i, j = at + 1, to + 1
 
 
 def _pair_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, int]]:

@@ -83,8 +83,8 @@ def test_two_words_beside_each_other_are_one_mark_and_unlike_lines_have_none() -
 def test_a_changed_line_is_marked_against_its_new_form_though_a_line_came_before_it() -> None:
     rows = compare_texts("answer in dollars of today", "be kind\nanswer in euros of today")
     assert [(row.sign, text) for row in rows for text, changed in row.pieces if changed] == [
-        ("-", "dollars"),
         ("+", "be kind"),
+        ("-", "dollars"),
         ("+", "euros"),
     ]
 
