@@ -39,6 +39,9 @@ Verdict: TypeAlias = "tuple[Kind, str, str, tuple[str, ...]]"
 
 CLOCK, UUID, PLACE, PORT, IDENT, ORDER = "a clock", "a uuid", "a place", "a port", "a random id", "the order of a set"
 
+NOTE = 100  # characters of a difference in a headline: both sides of it, and how many more there are
+ADDRESS = 60  # characters of one that is an address
+
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _NAMES = {"clock": CLOCK, "uuid": UUID, "place": PLACE, "port": PORT, "id": IDENT}
@@ -223,7 +226,7 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
     hints: tuple[str, ...] = ()
     match where:
         case ReportSection.MODEL:
-            kind, cause = Kind.MODEL, _MODEL_CAUSE
+            kind, cause = Kind.MODEL, _ADDRESS_CAUSE if first.path == "url" else _MODEL_CAUSE
         case ReportSection.SCHEMA:
             kind, what = Kind.SCHEMA, f"{sections.find_tool_name(first, readings)}{what}"
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
@@ -330,8 +333,8 @@ def _describe(difference: Difference) -> str:
     if difference.note.startswith("[[redacted:"):
         return f"{difference.path}: {difference.note}"
     if difference.note:
-        note = texts.shorten(difference.note, 60)
-        if difference.path == "url" and note != difference.note:
+        note = texts.shorten(difference.note, NOTE)
+        if difference.path == "url" and len(note) > ADDRESS:
             note = " -> ".join(texts.excerpt(str(difference.recorded), str(difference.now), 32))
         return f"{difference.path} changed, {note}"
     sides = texts.shorten_pair(canonical(difference.recorded), canonical(difference.now), 24)
@@ -351,6 +354,10 @@ def _sort_noise_last(differences: Differences, names: Collection[str]) -> Differ
 _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
 _REQUEST_CAUSE = "your code now sends another request here"
 _MODEL_CAUSE = "the model, its address or a parameter has another value in your code or configuration"
+_ADDRESS_CAUSE = (
+    "the model has another address: in your code, or by a variable such as OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which "
+    "may be unset now"
+)
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _SCHEMA_ORDER_CAUSE = (
     "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "
