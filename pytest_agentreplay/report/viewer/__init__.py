@@ -23,14 +23,18 @@ GENERATOR = '<meta name="generator" content="pytest_agentreplay'
 """What every page has near its beginning."""
 SESSION = '<meta name="agentreplay-origin" content="session">'
 """What the pages of a session of pytest have there, too: the next session replaces them."""
-FILES = "page.html", "viewer.css", "viewer.js"
+SCRIPTS = "index.js", "viewer.js"
+"""One script in several files: the last one draws the page."""
 # JSON is ASCII here; these are what could end the element that it stands in, or begin a comment there.
 UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 
 
 def render_page(title: str, data: JsonObject, *, origin: str = "command") -> str:
     """Return a page that shows `data`, whose "kind" is "run", "pair" or "index"; `origin` is "session" or "command"."""
-    page, style, script = (files(__name__).joinpath(name).read_text("utf-8") for name in FILES)
+    page, style, *scripts = (
+        files(__name__).joinpath(name).read_text("utf-8") for name in ("page.html", "viewer.css", *SCRIPTS)
+    )
+    script = "".join(scripts)
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
         "base-uri 'none'; form-action 'none'"
