@@ -239,17 +239,17 @@ def test_two_runs_stand_beside_each_other_at_the_first_divergence(browser, pair_
 def test_the_index_lists_what_is_recorded_sorts_it_and_plots_live_runs(browser, index_page):
     browser.open(index_page)
     text = browser.text()
-    for part in ("2\nsnapshots", "test_two_late_orders", "cannot be read", "LIVE RUNS", "pass rate"):
+    for part in ("2 snapshots · 12 calls", "test_two_late_orders", "cannot be read", "Live runs", "pass rate"):
         assert part in text, part
     assert browser.value("document.querySelectorAll('.plot svg').length") == 4
     label = browser.value("document.querySelector('.plot svg').getAttribute('aria-label')")
     assert label == "pass rate: small 0.33 on 2026-11-15; a-model-with-a-long-name-20260801 0.90 on 2026-11-01"
     first = "document.querySelector('tbody tr').innerText"
     before = browser.value(first)
-    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'turns').click()")
-    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'turns').click()")
-    assert browser.value("document.querySelector('th[aria-sort=descending]').innerText") == "turns"
-    assert "\t7\t" in browser.value(first)
+    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').click()")
+    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').click()")
+    assert browser.value("document.querySelector('th[aria-sort=descending]').innerText") == "calls"
+    assert "\t12\t" in browser.value(first)
     assert "test_two_late_orders" in browser.value(first) + before
     assert browser.errors == []
 

@@ -260,7 +260,9 @@ function changed(text, other) {
 }
 
 function drawFinding(finding, title) {
-  const rows = finding.lines.filter((line) => line.what !== "detail").map((line) => {
+  // Of what is only for those who want all, what has a label is the report of pytest.
+  const rows = finding.lines.filter((line) => line.what !== "detail" || line.label).map((line) => {
+    if (line.what === "detail") return [make("dt", { class: "wide" }, line.label), make("dd", { class: "wide" }, block(line.text))];
     if (line.what === "difference") {
       const recorded = changed(line.recorded, line.now), now = changed(line.now, line.recorded);
       return [make("dt", { class: "wide" }, line.text), make("dt", null, "recorded"), make("dd", null, make("code", null, recorded)), make("dt", null, "now"), make("dd", null, make("code", null, now))];
@@ -468,6 +470,7 @@ document.addEventListener("keydown", (event) => {
 });
 
 if (data.kind === "index") showIndex();
+else if (data.kind === "failure") showFailure();
 else {
   const fallback = data.kind === "pair" ? showPair() : showRun();
   follow(fallback ?? 0);
