@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
     from rich.console import Console, RenderableType
 
+    StyledLine = list[tuple[str, str]]
+    """Texts of one line, escaped, each with its style as terminals take it: "31;7" is red and inverse, "" plain."""
+
 WIDE = 10_000
 STYLES = {"passed": "green", "failed": "red", "unreadable": "red", "not known": "dim"}
 """Cells that stand out."""
@@ -41,6 +44,15 @@ def open_console(file: IO[str] | None = None, *, width: int | None = None, plain
         highlight=False,
         legacy_windows=False,  # it writes past `file`, and every console of Windows 10 takes escapes
     )
+
+
+def paint(line: StyledLine, *, colour: bool) -> str:
+    """Return a line as it is printed; one that a CI server would obey has no colour, and its mark broken."""
+    plain = "".join(text for text, _ in line)
+    shown = escape_output(plain)
+    if not colour or shown != plain:
+        return shown
+    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in line)
 
 
 def render(console: Console, *parts: RenderableType) -> str:
