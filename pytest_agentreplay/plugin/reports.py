@@ -14,6 +14,7 @@ into an expected failure, ours too; so its report is corrected: a finding fails 
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
@@ -191,7 +192,7 @@ def add_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 
     show_headline(report, finding)
     report.__dict__["agentreplay_cause"] = to_plain(find_cause(finding, item.nodeid))
-    if item.config.option.agentreplay_html:
+    if item.config.option.agentreplay_html or os.environ.get("GITHUB_STEP_SUMMARY"):
         report.__dict__["agentreplay_finding"] = map_texts(finding, find_hider(item)).plain()
     return True
 

@@ -43,14 +43,17 @@ function plot(title, series, format, band) {
   return make("figure", { class: "plot" }, make("figcaption", null, make("b", null, title)), svg, make("div", { class: "legend" }, names));
 }
 
+// An id may break behind its separators, on screens that are too narrow for it.
+const breakable = (text) => text.split(/(?<=[/_.:\[-])(?=[^:])/).flatMap((piece, at) => (at ? [make("wbr"), piece] : [piece]));
+
 function drawGroup({ code, headline, tests }) {
   // The first test shows the change; the others have the same one.
   const [, page] = tests[0];
   const text = headline.replace(`[${code}] `, "");
-  const entry = ([test, page]) => make("li", null, page ? make("a", { href: page }, test) : test);
+  const entry = ([test, page]) => make("li", null, page ? make("a", { href: page }, breakable(test)) : breakable(test));
   return make("li", null,
     make("p", null, make("span", { class: "badge failed" }, code), " ", page ? make("a", { href: page }, text) : text),
-    tests.length > 1 ? make("details", null, make("summary", null, `${plural(tests.length, "test")}, ${tests[0][0]} first`), make("ul", null, tests.map(entry))) : make("p", { class: "muted" }, tests[0][0]),
+    tests.length > 1 ? make("details", null, make("summary", null, breakable(`${plural(tests.length, "test")}, ${tests[0][0]} first`)), make("ul", null, tests.map(entry))) : make("p", { class: "muted" }, breakable(tests[0][0])),
   );
 }
 
@@ -60,7 +63,7 @@ function drawRow(row, columns) {
     const shown = format ? format(cell) : typeof cell === "number" ? cell.toLocaleString("en") : cell;
     if (kind === "name") {
       const notes = [row.problem, row.unfrozen.length ? `not frozen: ${row.unfrozen.join(", ")}` : ""].filter(Boolean);
-      return make("td", { class: kind }, row.page ? make("a", { href: row.page }, shown) : shown, notes.map((text) => make("p", { class: "differs" }, text)));
+      return make("td", { class: kind }, row.page ? make("a", { href: row.page }, breakable(shown)) : breakable(shown), notes.map((text) => make("p", { class: "differs" }, text)));
     }
     // Where a session says how a test ended, how it ended when it was recorded is no news.
     return make("td", { class: name === "now" || (name === "recorded" && !columns.some(([other]) => other === "now")) ? `${kind} ${tone(cell)}` : kind }, shown);
