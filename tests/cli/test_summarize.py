@@ -183,11 +183,9 @@ def test_without_a_default_branch_it_says_what_to_type(clone, shop, typed, monke
         if name != "refs/heads/work":
             git(clone, "update-ref", "-d", name)
     told = typed("summarize")
-    assert (told.code, told.err) == (
-        USAGE,
-        "agentreplay: there is no origin/HEAD here, nor origin/main, origin/master, main, master; "
-        "name what to compare with: agentreplay summarize BASE..HEAD\n",
-    )
+    missing = "there is no origin/HEAD here, nor origin/main, origin/master, main, master"
+    typed_next = "name what to compare with: agentreplay summarize BASE..HEAD"
+    assert (told.code, told.err) == (USAGE, f"agentreplay: {missing}; {typed_next}\n")
     monkeypatch.setenv("GITHUB_BASE_REF", "next")
     assert "there is no origin/next here, nor next; name" in typed("summarize").err
     git(tmp_path, "clone", "-q", "--depth", "1", shop.root.as_uri(), "shallow")

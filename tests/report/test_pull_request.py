@@ -10,8 +10,8 @@ from markdown_it import MarkdownIt
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER, RULES
-from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.change_blocks import LONGEST
+from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.pull_request import (
     RevisionComparison,
     RunFacts,
