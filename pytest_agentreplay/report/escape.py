@@ -50,11 +50,11 @@ def escape_line(text: str) -> str:
     return escape_text(text).replace("\n", "\\n").replace("\t", "\\t")
 
 
-def escape_markdown(text: str) -> str:
+def escape_markdown(text: str, language: str = "text") -> str:
     """`text` as a block of Markdown code that it cannot end: no link, picture, table or mention comes of it."""
     seen = escape_text(text)
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", seen)), default=0))
-    return f"{fence}text\n{seen}\n{fence}"
+    return f"{fence}{language}\n{seen}\n{fence}"
 
 
 def escape_code(text: str, *, cell: bool = False) -> str:

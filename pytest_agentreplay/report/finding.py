@@ -14,13 +14,14 @@ import hashlib
 import json
 import re
 import textwrap
-from dataclasses import asdict, astuple, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.compare.diff.texts import excerpt, shorten
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import relative_path, selecting
+from pytest_agentreplay.report.changes import Row, change_row, compare_texts, plain_rows, restore_rows
 from pytest_agentreplay.report.escape import escape_line, escape_text
 from pytest_agentreplay.report.notices import make_error
 
@@ -50,6 +51,9 @@ class Line:
 
     "text", "difference", "cause", "next" (`label` says what `text`, typed as it stands, does), "detail" (for those who
     want all).
+
+    Attributes:
+        rows: The two sides of a difference as rows; those of `recorded` and `now`, which may be cut, unless given.
     """
 
     what: str
@@ -57,6 +61,11 @@ class Line:
     label: str = ""
     recorded: str = ""
     now: str = ""
+    rows: tuple[Row, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.what == "difference" and not self.rows:
+            object.__setattr__(self, "rows", compare_texts(self.recorded, self.now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,19 +79,28 @@ class Finding:
     properties: dict[str, str] = field(default_factory=dict)
 
     def plain(self) -> dict[str, Any]:
-        """Return the finding as JSON takes it; `restore_finding` is the way back."""
-        return asdict(self)
+        """Return the finding as JSON takes it, each difference with its rows; `restore_finding` is the way back."""
+        lines = [{**asdict(line), "rows": plain_rows(line.rows)} for line in self.lines]
+        return {**asdict(self), "lines": lines}
 
 
 def restore_finding(data: Mapping[str, Any]) -> Finding:
     """Return the finding that `plain` gave."""
-    return Finding(**{**data, "lines": tuple(Line(**line) for line in data["lines"])})
+    lines = (Line(**{**line, "rows": restore_rows(line.get("rows", ()))}) for line in data["lines"])
+    return Finding(**{**data, "lines": tuple(lines)})
 
 
 def map_texts(finding: Finding, change: Callable[[str], str]) -> Finding:
     """Return the finding with `change` applied to every text that it shows."""
-    lines = tuple(Line(*map(change, astuple(line))) for line in finding.lines)
-    return replace(finding, headline=change(finding.headline), lines=lines)
+    lines = (
+        replace(
+            line,
+            **{name: change(getattr(line, name)) for name in ("text", "label", "recorded", "now")},
+            rows=tuple(change_row(row, change) for row in line.rows),
+        )
+        for line in finding.lines
+    )
+    return replace(finding, headline=change(finding.headline), lines=tuple(lines))
 
 
 def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:

@@ -20,6 +20,7 @@ from pytest_agentreplay.model.exchanges import ToolCall
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER
+from pytest_agentreplay.report.changes import Row, compare_values
 from pytest_agentreplay.report.finding import (
     REQUEST_KINDS,
     Finding,
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Call, Json, WireCall
 
 KEPT = 2000  # characters of one side that a finding carries
+MOST_ROWS = 2000  # rows of a difference
+LONGEST = 20_000  # characters of what is the same or has changed in one of them
 SINCE = 4  # lines about what has changed around the run
 CALL_LINES = 80  # of one call
 LINE_WIDTH = 400  # characters of one line of it
@@ -193,9 +196,20 @@ def _make_course_lines(divergence: Divergence) -> list[Line]:
 def make_difference_lines(divergence: Divergence) -> list[Line]:
     """Return where both sides of a divergence differ."""
     return [
-        Line("difference", difference.path, difference.note, *_cut_sides(difference))
+        Line("difference", difference.path, difference.note, *_cut_sides(difference), rows=_make_rows(difference))
         for difference in divergence.differences
     ]
+
+
+def _make_rows(difference: Difference) -> tuple[Row, ...]:
+    """Return the rows of both sides, whose number and length are bounded."""
+    rows = compare_values(difference.recorded, difference.now)
+    more = len(rows) - MOST_ROWS
+    bounded = tuple(
+        Row(sign, tuple((texts.shorten(text, LONGEST), changed) for text, changed in pieces))
+        for sign, pieces in rows[:MOST_ROWS]
+    )
+    return (*bounded, Row("@", ((f"{more} more lines, which are not kept", False),))) if more > 0 else bounded
 
 
 def _cut_sides(difference: Difference) -> tuple[str, str]:

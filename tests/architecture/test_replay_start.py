@@ -25,7 +25,7 @@ NEVER = (
     "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "plugin.cases",
     "plugin.orders", "plugin.proofs", "plugin.transcript", "providers.anthropic", "providers.encode",
     "providers.frames", "providers.gemini", "providers.messages", "providers.model_reply",
-    "providers.others", "redaction.policies", "report.finding", "report.findings", "runs.accept",
+    "providers.others", "redaction.policies", "report.changes", "report.finding", "report.findings", "runs.accept",
     "runs.case_files", "runs.cases", "runs.child_session", "runs.command",
     "runs.partial_replay", "runs.recording_session", "runs.redact.final_scan",
     "runs.redact.rule_review", "runs.replay_kit", "runs.snapshot_selection", "snapshots.codec.dedup_writer",
