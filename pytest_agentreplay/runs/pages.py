@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from pytest_agentreplay.backends.budget import PricedReader
 from pytest_agentreplay.compare.align import divergences, pair_exchanges
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings, live_reports, page_data
 from pytest_agentreplay.report.viewer import GENERATOR, SESSION, render_page
-from pytest_agentreplay.runs.inventory import read_inventory
+from pytest_agentreplay.runs.inventory import read_inventory, read_prices, read_use
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots.store import files, layout, reading
@@ -24,7 +25,7 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.inventory import Entry
     from pytest_agentreplay.snapshots.codec import Snapshot
@@ -38,14 +39,19 @@ PLOTS = (
 """Of the rows of `live_reports.build_rows`: the title of a plot, its figure, and how that is written."""
 
 
-def render_run(file: Path, finding: Finding | None = None) -> str:
-    """Return the page of the snapshot in `file`, and of what diverged from it in a session. Raises SnapshotError."""
+def render_run(file: Path, finding: Finding | None = None, *, now: str = "") -> str:
+    """Return the page of the snapshot in `file`, and of what diverged from it in a session.
+
+    `now` says how its test ended in that session: "diverged", "failed" or "passed"; "" for a page of the snapshot
+    alone. Raises SnapshotError, SettingsError.
+    """
     snapshot = reading.load(file)
     data: JsonObject = {
         "kind": "run",
+        "now": now or ("" if finding is None else "diverged"),
         "files": [format_path(file)],
         "notes": list(list_notes(file, snapshot)),
-        "runs": [page_data.describe_run(snapshot.run)],
+        "runs": [page_data.describe_run(snapshot.run, _list_costs(file, snapshot.run))],
         "findings": [] if finding is None else [page_data.describe_finding(finding, snapshot.run)],
     }
     return render_page(snapshot.run.header.test, data, origin="command" if finding is None else "session")
@@ -61,9 +67,18 @@ def render_pair(first: Path, second: Path) -> str:
         (divergence, findings.describe_comparison(divergence, *names))
         for divergence in divergences(a, b, READER, matching=matching)
     ]
-    data = page_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted)
+    costs = _list_costs(first, a), _list_costs(second, b)
+    data = page_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted, costs)
     notes = [note for pair in zip((first, second), snapshots, strict=True) for note in list_notes(*pair)]
     return render_page(f"{names[0]} and {names[1]}", {**data, "files": list(names), "notes": list(notes)})
+
+
+def _list_costs(file: Path, run: Run) -> dict[int, float]:
+    """Return the costs of the calls of a run in dollars, by start, at its project's prices. Raises SettingsError."""
+    prices = read_prices(root_above(file.absolute().parent))
+    reader = PricedReader(READER, {}, prices)
+    uses = ((x.start, read_use(x, reader)) for x in run.exchanges if prices)
+    return {start: use.cost for start, use in uses if use is not None and use.cost is not None}
 
 
 def list_notes(file: Path, snapshot: Snapshot) -> Iterator[str]:

@@ -1,8 +1,8 @@
 """Pages that show runs: one HTML file each, with its style, its script and its data inside.
 
 Nothing is loaded from anywhere, and the content security policy of a page allows only the style and the script that it
-brings along, by their digests. Data stand as JSON in an element that no browser runs; the script makes text nodes of
-them and nothing else.
+brings along, by their digests, and pictures that stand in the page itself. Data stand as JSON in an element that no
+browser runs; the script makes text nodes of them, and pictures of what a recorded message holds as one.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ GENERATOR = '<meta name="generator" content="pytest_agentreplay'
 """What every page has near its beginning."""
 SESSION = '<meta name="agentreplay-origin" content="session">'
 """What the pages of a session of pytest have there, too: the next session replaces them."""
-SCRIPTS = "index.js", "viewer.js"
-"""One script in several files: the last one draws the page."""
+SCRIPTS = "dom.js", "texts.js", "turn.js", "lanes.js", "timeline.js", "turns.js", "index.js", "pages.js"
+"""One script in several files, each of one subject: the first makes elements, the last draws the page."""
 # JSON is ASCII here; these are what could end the element that it stands in, or begin a comment there.
 UNSAFE = {ord(char): f"\\u{ord(char):04x}" for char in "<>&"}
 
@@ -37,7 +37,7 @@ def render_page(title: str, data: JsonObject, *, origin: str = "command") -> str
     script = "".join(scripts)
     policy = (
         f"default-src 'none'; style-src '{_digest(style)}'; script-src '{_digest(script)}'; "
-        "base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
     parts = {
         "policy": policy,

@@ -1,5 +1,5 @@
 "use strict";
-// The index: what a project has recorded, and what a session found. Uses the functions of viewer.js, which comes after it.
+// The index: what a project has recorded, and what a session found. Uses the functions of dom.js and texts.js.
 
 const COLUMNS = [
   ["name", "name", (row) => row.name], ["kind", "", (row) => row.kind], ["state", "", (row) => row.problem ? "cannot be read" : row.state || row.outcome],
