@@ -8,14 +8,14 @@ const state = { keys: {}, entries: [], chosen: -1 };
 
 // Elements ---------------------------------------------------------------------------------------------------------
 
-// Zero-width joiners are part of the spelling of these scripts (Arabic to Sinhala, Tibetan, Myanmar, Khmer, Mongolian) and
-// of emoji such as families. Between other characters nobody would see them, so there they are escaped like the rest.
-const JOINING = "[\\u0600-\\u0dff\\u0f00-\\u109f\\u1780-\\u18af\\ufb50-\\ufdff\\ufe70-\\ufefc]";
-const EMOJI = "\\p{Extended_Pictographic}";
-const JOINER = `(?<=${JOINING})[\\u200c\\u200d](?=${JOINING})|(?<=${EMOJI}[\\ufe0f\\u{1f3fb}-\\u{1f3ff}]?)\\u200d(?=${EMOJI})`;
 // The same characters that report/escape.py escapes: those that act on the page, hide, or reorder what is read.
 const HIDDEN =
   "[\\p{Cc}\\p{Cf}\\p{Co}\\p{Cs}\\p{Cn}\\p{Zl}\\p{Zp}\\u034f\\u115f\\u1160\\u17b4\\u17b5\\u180b-\\u180f\\u3164\\ufe00-\\ufe0d\\uffa0\\u{e0100}-\\u{e01ef}]";
+// But a joiner is part of the spelling between letters of the scripts from Arabic to Mongolian, and between emoji such as
+// those of a family, of which it makes one.
+const LETTER = `(?!${HIDDEN})[\\u0600-\\u109f\\u1780-\\u18af\\ua800-\\uabff\\ufb50-\\ufdff\\ufe70-\\ufefc]`;
+const EMOJI = "[\\u2190-\\u2bff\\ufe0f\\u{1f000}-\\u{1faff}]";
+const JOINER = `(?<=${LETTER})[\\u200c\\u200d](?=${LETTER})|(?<=${EMOJI})\\u200d(?=${EMOJI})`;
 const UNSEEN = new RegExp(`${HIDDEN}(?<!${JOINER})`, "gu");
 
 function visible(text) {
