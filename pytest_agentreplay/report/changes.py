@@ -6,7 +6,7 @@ Rules of this module:
 - Texts come as they are; whatever formats a row escapes it.
 - The rows without "+" and "@" are recorded lines, those without "-" and "@" are lines of now.
 - The time is bounded: for 10,000 lines of 250 characters below a second. What would take longer is less exact: a part
-  without a unique line, of more than `PRODUCT` pairs of lines, is shown as replaced; words are marked in the first
+  without a unique line is shown as replaced where it is large (`texts.find_changes`); words are marked in the first
   `MARKED` parts and in the first `MARKED` lines of each; of lines with more than `WORDS` characters all between the
   first change and the last is marked.
 """
@@ -14,33 +14,39 @@ Rules of this module:
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+import unicodedata
 from collections import Counter
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.divergence import Absent
 from pytest_agentreplay.report.escape import escape_line, escape_markdown
+from pytest_agentreplay.report.terminal import paint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Json
+    from pytest_agentreplay.report.terminal import StyledLine
 
-    Range = tuple[int, int, int, int]
     Pieces = tuple[tuple[str, bool], ...]
 
 CONTEXT = 2  # lines that stay as they are, shown before and after a change
-PRODUCT = 40_000  # pairs of elements that are aligned without a unique one between them: 0.1 s at worst
-DEPTH = 6  # how often a part is divided at its unique elements
 WORDS = 50_000  # characters of two lines whose words are compared one by one
 MARKED = 400  # changed parts, and changed lines of one part, in which changed words are marked
 NEAR = 20  # lines among which the new form of a changed line is looked for
 ALIKE = 0.5  # share of the words of the longer one that two forms of a line have in common
 SHORT = 60  # characters of a JSON value that stands in one line
 
-_TOKEN = re.compile(r"\w+|\s+|[^\w\s]")
+NARROW = 20  # characters of a line, however narrow the terminal is
+LEAST = 8  # characters of each changed place of a line that is cut, and of what stands before and after it
+SIGNS = {"-": "- ", "+": "+ ", " ": "  ", "@": "@ ", "?": "? "}
+STYLES = {"-": "31", "+": "32", " ": "", "@": "36"}  # red, green and cyan, as pytest has them
+INVERSE = "7"
+
+_TOKEN = re.compile(r"\w+(?:[-.:/@]+\w+)*|\s+|[^\w\s]")  # a date or a price is one word
 _WORD = re.compile(r"\w+")
 
 
@@ -69,19 +75,19 @@ def compare_texts(recorded: str, now: str, *, context: int = CONTEXT) -> tuple[R
 
 def compare_values(recorded: Json | Absent, now: Json | Absent, *, context: int = CONTEXT) -> tuple[Row, ...]:
     """Return the rows in which two JSON values differ: texts by line, objects and lists by member."""
-    both = isinstance(recorded, str) and isinstance(now, str)
-    inside = [_read_json(side) for side in (recorded, now)] if both else [recorded, now]
-    if isinstance(recorded, str) and isinstance(now, str) and (None in inside or inside[0] == inside[1]):
-        return compare_texts(recorded, now, context=context)
-    # A text stands without quotes, unless the other side could be taken for one then.
-    quoted = not any(isinstance(side, Absent) for side in inside)
-    old, new = ([] if isinstance(side, Absent) else format_value(side, quoted=quoted) for side in inside)
+    if isinstance(recorded, str) and isinstance(now, str):
+        inside = _read_json(recorded), _read_json(now)
+        if None not in inside and canonical(inside[0]) != canonical(inside[1]):
+            recorded, now = inside
+        elif "\n" in recorded or "\n" in now:
+            return compare_texts(recorded, now, context=context)
+    old, new = ([] if isinstance(side, Absent) else format_value(side) for side in (recorded, now))
     return tuple(_make_rows(old, new, context))
 
 
-def format_value(value: Json, name: str = "", *, quoted: bool = True) -> list[str]:
+def format_value(value: Json, name: str = "") -> list[str]:
     """Return a JSON value as lines: members below their names, texts with line breaks as these lines."""
-    if isinstance(value, str) and ("\n" in value or not quoted):
+    if isinstance(value, str) and "\n" in value:
         lines = value.split("\n")
     elif isinstance(value, dict | list) and (len(canonical(value)) > SHORT or "\\n" in canonical(value)):
         members = value.items() if isinstance(value, dict) else ((f"[{at}]", each) for at, each in enumerate(value))
@@ -107,15 +113,91 @@ def change_row(row: Row, change: Callable[[str], str]) -> Row:
     return row if text == row.text else Row(row.sign, ((text, any(changed for _, changed in row.pieces)),))
 
 
-def format_rows(rows: Iterable[Row]) -> list[str]:
-    """Return rows as lines of text, escaped."""
-    return [f"@ {escape_line(row.text)}" if row.sign == "@" else f"{row.sign} {escape_line(row.text)}" for row in rows]
+def format_rows(rows: Sequence[Row], width: int = 80, *, whole: bool = True, colour: bool = False) -> list[str]:
+    """Return rows as lines for a terminal of `width` columns, escaped; unless `whole`, long lines cut to what changed.
+
+    Changed words are inverse where there is `colour`, and else have "^" below them.
+    """
+    styled = style_rows(rows, width, whole=whole, marks=not colour)
+    return [paint(line, colour=colour) for lines in styled for line in lines]
+
+
+def style_rows(
+    rows: Sequence[Row], width: int, *, whole: bool, marks: bool, names: Mapping[str, str] = SIGNS
+) -> list[list[StyledLine]]:
+    """Return the lines of each row, behind its name; with `marks` a line below those of which only a part changed."""
+    alike = _find_alike(rows)
+    styled = []
+    for at, (sign, pieces) in enumerate(rows):
+        name, style = names[sign], STYLES[sign]
+        room = max(NARROW, width - len(name))
+        is_partial = len({changed for _, changed in pieces}) > 1
+        shown = [(_escape_piece(text, seen=not (changed and at in alike)), changed) for text, changed in pieces]
+        shown = shown if whole else _cut_pieces(shown, room)
+        inverse = f"{style};{INVERSE}" if is_partial else style
+        lines: list[StyledLine] = [[(name, style), *((text, inverse if changed else style) for text, changed in shown)]]
+        if marks and is_partial:
+            below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in shown)
+            lines.append([(f"{names['?']}{below.rstrip()}", "")])
+        styled.append(lines)
+    return styled
 
 
 def format_diff_block(rows: Iterable[Row]) -> str:
     """Return rows as a block of Markdown that shows them in the colours of a diff."""
     lines = [f"@@ {row.text} @@" if row.sign == "@" else f"{row.sign} {escape_line(row.text)}" for row in rows]
     return escape_markdown("\n".join(lines), "diff")
+
+
+def _find_alike(rows: Sequence[Row]) -> set[int]:
+    """Return which changed rows look like one of the other side that stands beside them."""
+    alike: set[int] = set()
+    for is_changed, run in groupby(enumerate(rows), lambda item: item[1].sign in "-+"):
+        looks = [(at, row.sign, texts.look(row.text)) for at, row in run] if is_changed else []
+        signs = Counter({(sign, look) for _, sign, look in looks})
+        alike |= {at for at, _, look in looks if signs["-", look] and signs["+", look]}
+    return alike
+
+
+def _escape_piece(text: str, *, seen: bool) -> str:
+    """Return the text as it is shown; not `seen`, that is in lines that look alike, blanks and letters as escapes."""
+    if seen:
+        return escape_line(text)
+    return "".join("\\x20" if char == " " and text.isspace() else texts.escape_char(char) for char in text)
+
+
+def _cut_pieces(pieces: Sequence[tuple[str, bool]], room: int) -> list[tuple[str, bool]]:
+    """Return the pieces of a line in about `room` characters: of each changed one something, and what is around it."""
+    if sum(len(text) for text, _ in pieces) <= room:
+        return [*pieces]
+    if len(pieces) == 1:
+        return [(texts.shorten(pieces[0][0], room), pieces[0][1])]
+    sides = [1 if changed or at in {0, len(pieces) - 1} else 2 for at, (_, changed) in enumerate(pieces)]
+    lengths = [len(text) // count for (text, _), count in zip(pieces, sides, strict=True) for _ in range(count)]
+    limit = max(LEAST, _find_limit(lengths, room - 3 * len(pieces)))
+    cut = []
+    for at, (text, changed) in enumerate(pieces):
+        if len(text) <= limit * sides[at] + 3:
+            shown = text
+        elif changed:
+            shown = texts.shorten(text, limit)
+        else:
+            shown = f"{text[:limit] if at else ''}...{text[-limit:] if at < len(pieces) - 1 else ''}"
+        cut.append((shown, changed))
+    return cut
+
+
+def _find_limit(lengths: list[int], room: int) -> int:
+    """Return how much of each length has room, where those that are shorter leave theirs to the others."""
+    for at, length in enumerate(sorted(lengths)):
+        if length * (left := len(lengths) - at) > room:
+            return room // left
+        room -= length
+    return max(lengths)
+
+
+def _count_cells(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
 def _read_json(text: Json | Absent) -> Json:
@@ -128,7 +210,7 @@ def _read_json(text: Json | Absent) -> Json:
 
 def _make_rows(old: Sequence[str], new: Sequence[str], context: int, name: str = "") -> Iterator[Row]:
     """Yield the rows of two lists of lines; a part begins with its place where `name` has a form for it."""
-    ranges = [*_find_changes(old, new)]
+    ranges = [*texts.find_changes(old, new)]
     end = 0  # of the recorded lines that were shown
     for at, (i1, i2, j1, j2) in enumerate(ranges):
         start = max(i1 - context, end)
@@ -170,15 +252,12 @@ def _pair_lines(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[int, i
 def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
     """Return the pieces of two forms of a line."""
     if len(old) + len(new) > WORDS:
-        start, was, became = texts.hunk(old, new)
-        ends = old[:start], old[start + len(was) :]
-        before, after = (((ends[0], False), (middle, True), (ends[1], False)) for middle in (was, became))
-        return _join_pieces(before), _join_pieces(after)
+        return _mark_span(old, new)
     words, others = _TOKEN.findall(old), _TOKEN.findall(new)
     before_pieces: list[tuple[str, bool]] = []
     after_pieces: list[tuple[str, bool]] = []
     i = 0
-    for i1, i2, j1, j2 in [*_find_changes(words, others), (len(words),) * 2 + (len(others),) * 2]:
+    for i1, i2, j1, j2 in [*texts.find_changes(words, others), (len(words),) * 2 + (len(others),) * 2]:
         same = "".join(words[i:i1])
         # A blank between two changed words belongs to the change.
         is_joined = i > 0 and i1 < len(words) and not same.strip()
@@ -186,8 +265,20 @@ def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
             pieces += [(same, is_joined), ("".join(changed), True)]
         i = i2
     if not any(_WORD.search(text) for text, changed in before_pieces if not changed):
-        return ((old, True),), ((new, True),)
+        # Of a long text without words, such as base64, all between the ends.
+        return _mark_span(old, new) if len(old) + len(new) > SHORT else (((old, True),), ((new, True),))
     return _join_pieces(before_pieces), _join_pieces(after_pieces)
+
+
+def _mark_span(old: str, new: str) -> tuple[Pieces, Pieces]:
+    """Return the pieces of two forms of a line with all between the first change and the last as one."""
+    start = texts.common_prefix(old, new)
+    end = texts.common_suffix(old, new, min(len(old), len(new)) - start)
+    before, after = (
+        ((side[:start], False), (side[start : len(side) - end], True), (side[len(side) - end :], False))
+        for side in (old, new)
+    )
+    return _join_pieces(before), _join_pieces(after)
 
 
 def _join_pieces(pieces: Iterable[tuple[str, bool]]) -> Pieces:
@@ -199,43 +290,3 @@ def _join_pieces(pieces: Iterable[tuple[str, bool]]) -> Pieces:
         elif text:
             joined.append((text, changed))
     return tuple(joined) or (("", True),)
-
-
-def _find_changes(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0, depth: int = 0) -> Iterator[Range]:
-    """Yield the ranges of two sequences that differ, in order, as begin and end in the first and in the second.
-
-    Both are divided at the elements that each has once ("patience diff"), and only what is between them is aligned.
-    """
-    head, tail = texts.count_common_ends(old, new)
-    old, new, i, j = old[head : len(old) - tail], new[head : len(new) - tail], i + head, j + head
-    anchors = _find_anchors(old, new) if depth < DEPTH else []
-    if anchors:
-        i1 = j1 = 0
-        for i2, j2 in [*anchors, (len(old), len(new))]:
-            yield from _find_changes(old[i1:i2], new[j1:j2], i + i1, j + j1, depth + 1)
-            i1, j1 = i2 + 1, j2 + 1
-    elif old or new:
-        codes = texts.opcodes(old, new) if len(old) * len(new) <= PRODUCT else None
-        for _, i1, i2, j1, j2 in codes if codes is not None else [("", 0, len(old), 0, len(new))]:
-            yield i + i1, i + i2, j + j1, j + j2
-
-
-def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where the elements stand that both have once: the longest list of those in the same order."""
-    once, others = ({each for each, count in Counter(side).items() if count == 1} for side in (old, new))
-    places = {each: j for j, each in enumerate(new) if each in others}
-    pairs = [(i, places[each]) for i, each in enumerate(old) if each in once and each in places]
-    # The longest increasing subsequence: of each length the one whose last place is the lowest.
-    lasts: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
-    for at, (_, j) in enumerate(pairs):
-        length = bisect_left(lasts, j)
-        before.append(ends[length - 1] if length else -1)
-        lasts[length : length + 1], ends[length : length + 1] = [j], [at]
-    chain: list[tuple[int, int]] = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        chain.append(pairs[at])
-        at = before[at]
-    return chain[::-1]

@@ -4,7 +4,7 @@ Rules of this module:
 - `headline` is complete by itself; summaries, JUnit and annotations show nothing else.
 - A finding survives JSON, so that xdist and any renderer can carry it. Its texts are as they were; whoever shows them
   passes them through `report.escape`.
-- As text it has at most 24 lines unless more is asked for. Values are cut around what changed, prose is wrapped,
+- As text it has at most 24 lines unless more is asked for. Lines are cut around what changed, prose is wrapped,
   commands are never cut nor wrapped and come last, so that they can be copied.
 """
 
@@ -18,21 +18,34 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.compare.diff.texts import excerpt, shorten
+from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import relative_path, selecting
-from pytest_agentreplay.report.changes import Row, change_row, compare_texts, plain_rows, restore_rows
+from pytest_agentreplay.report.changes import (
+    Row,
+    change_row,
+    compare_texts,
+    plain_rows,
+    restore_rows,
+    style_rows,
+)
 from pytest_agentreplay.report.escape import escape_line, escape_text
-from pytest_agentreplay.report.notices import make_error
+from pytest_agentreplay.report.notices import format_count, make_error
+from pytest_agentreplay.report.terminal import paint
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Json
     from pytest_agentreplay.report.notices import Notice
+    from pytest_agentreplay.report.terminal import StyledLine
 
 RECORD = "pytest --snapshot-record "
 HEIGHT = 24  # lines of a finding, unless all of it is asked for
+LEAST = 9  # of them for what differs
+PROSE = {"text", "cause"}
+HEADLINE, COMMAND = "1;31", "36"
+SIDES = {"-": "recorded  ", "+": "now       ", "?": " " * 10}
 ENDLESS = 1_000_000
 NARROW = 40  # a terminal that says less than this does not know its width
 LONGEST_WORD = 200  # characters of a word without a space
@@ -129,53 +142,97 @@ def find_file(facts: Mapping[str, Json]) -> str:
     return relative_path(Path(file), Path.cwd()) if file else ""
 
 
-def format_finding(finding: Finding, *, width: int = 80, verbosity: int = 0) -> str:
-    """Return the finding in lines of `width` columns, commands apart; at verbosity 2 all differences and both calls."""
-    width = max(NARROW, width)
-    everything = verbosity >= 2
-    head = _wrap_prose(finding.headline, width, "", "  ")
-    prose = [row for line in finding.lines if line.what in {"text", "cause"} for row in _wrap_line(line, width)]
+def format_finding(
+    finding: Finding,
+    *,
+    width: int = 80,
+    verbosity: int = 0,
+    whole: bool = False,
+    colour: bool = False,
+    see_all: str = "-vv",
+) -> str:
+    """Return the finding in lines of `width` columns, commands apart, as it is printed.
+
+    Args:
+        finding: What is shown.
+        width: Columns of the terminal.
+        verbosity: That of pytest: at 2 all differences in full and both calls.
+        whole: All differences in full; else it has at most `HEIGHT` lines.
+        colour: Whether the terminal takes colours.
+        see_all: What shows all of it.
+    """
+    width, whole = max(NARROW, width), whole or verbosity >= 2
+    head = [[(row, HEADLINE)] for row in _wrap_prose(finding.headline, width, "", "  ")]
+    prose = _style_plain(row for line in finding.lines if line.what in PROSE for row in _wrap_line(line, width))
     steps = [row for line in finding.lines if line.what == "next" for row in _format_step(line, width)]
-    details = [f"  {escape_text(line.text)}" for line in finding.lines if line.what == "detail"] if everything else []
+    details = _style_plain(
+        f"  {escape_text(line.text)}" for line in finding.lines if line.what == "detail" and verbosity >= 2
+    )
     fixed = sum(len(block) + 1 for block in (head, prose, steps) if block)
     differences = [line for line in finding.lines if line.what == "difference"]
-    difference_rows = _fit_differences(
-        differences, width, ENDLESS if everything else HEIGHT - fixed, everything=everything
-    )
-    rows = [row for block in (head, difference_rows, prose, details, steps) if block for row in (*block, "")][:-1]
+    height = ENDLESS if whole else max(HEIGHT - fixed, LEAST)
+    changed = _fit_differences(differences, width, height, marks=not colour, see_all=see_all)
+    rows = [row for block in (head, changed, prose, details, steps) if block for row in (*block, [("", "")])][:-1]
     # The next commands stay, whatever is left out above them.
-    if not everything and len(rows) > HEIGHT:
-        rows = [*rows[: HEIGHT - 2 - len(steps)], "  ... -vv shows all", "", *rows[len(rows) - len(steps) :]]
-    return "\n".join(rows)
+    if not whole and len(rows) > HEIGHT:
+        more = _style_plain([f"  ... {see_all} shows all", ""])
+        rows = [*rows[: HEIGHT - 2 - len(steps)], *more, *rows[len(rows) - len(steps) :]]
+    return "\n".join(paint(row, colour=colour) for row in rows)
 
 
-def _fit_differences(lines: list[Line], width: int, height: int, *, everything: bool) -> list[str]:
-    """Return as many differences as fit in `height` lines, at least one, and how many there are besides."""
-    rows: list[str] = []
-    for number, line in enumerate(lines):
-        block = _format_difference(line, width, everything=everything)
-        left = len(lines) - number
-        if rows and len(rows) + len(block) + (left > 1) > height:
-            rows.append(f"  {left} more difference{'s' * (left > 1)}: -vv shows {'them' if left > 1 else 'it'}")
-            break
-        rows += block
-    return rows
+def _style_plain(rows: Iterable[str]) -> list[StyledLine]:
+    return [[(row, "")] for row in rows]
 
 
-def _format_difference(line: Line, width: int, *, everything: bool) -> list[str]:
-    """Return its place, a note where the sides do not say it, then the two sides, cut around the change."""
-    place, note = escape_line(line.text), escape_line(line.label)
-    sides = escape_line(line.recorded), escape_line(line.now)
-    room = width - 4 - len("recorded  ")
-    # The note repeats what both sides show when they are short, or that one of them is absent.
-    if note.endswith(("] dropped", "] added")) or (max(map(len, sides)) <= room and " -> " in note):
+def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool, see_all: str) -> list[StyledLine]:
+    """Return the differences in `height` lines: with less around the changes, then as many of these as fit."""
+    whole = height >= ENDLESS
+    for around, marked in ((True, marks), (False, marks), (False, False)):
+        blocks = [_style_difference(line, width, around=around, whole=whole, marks=marked) for line in lines]
+        shown = [row for block in blocks for _, rows in block for row in rows]
+        if len(shown) <= height:
+            return shown
+    shown = []
+    for number, block in enumerate(blocks):
+        for at, (_, rows) in enumerate(block):
+            if len(shown) + len(rows) >= height and shown:
+                changes = sum(count for count, _ in block[at:]) if at else 0
+                left = [format_count(changes, "more changed line")] if changes else []
+                if others := len(blocks) - number - (at > 0):
+                    left.append(format_count(others, "more difference"))
+                return [*shown, [(f"  {' and '.join(left)}: {see_all} shows all", "")]]
+            shown += rows
+    return shown
+
+
+def _style_difference(
+    line: Line, width: int, *, around: bool, whole: bool, marks: bool
+) -> list[tuple[int, list[StyledLine]]]:
+    """Return its place, a note where the rows do not say it, then the rows: each with how many changed lines it is.
+
+    `around` says whether the lines around a change are shown too.
+    """
+    note = escape_line(line.label)
+    signs = [row.sign for row in line.rows]
+    is_short = len(signs) <= 2 and len({*signs}) == len(signs) and {*signs} <= {"-", "+"}
+    # The note repeats what both sides show, or that one of them is absent.
+    if note.endswith(("] dropped", "] added")) or " -> " in note or note.startswith("line"):
         note = ""
-    head = _wrap_prose(f"{place}   {note}".rstrip(), width, "  ", "    ")
-    if everything:
-        labelled = zip(("recorded  ", "now       "), sides, strict=True)
-        return [*head, *(row for name, side in labelled for row in _break_value(side, width, f"    {name}"))]
-    recorded, now = excerpt(*sides, room)
-    return [*head, f"    recorded  {recorded}", f"    now       {now}"]
+    head = _style_plain(_wrap_prose(f"{escape_line(line.text)}   {note}".rstrip(), width, "  ", "    "))
+    if is_short:
+        absent = {"-": line.recorded, "+": line.now}
+        rows = [*line.rows, *(Row(sign, ((absent[sign], False),)) for sign in absent if sign not in signs)]
+        rows.sort(key=lambda row: row.sign == "+")
+        marks = marks and any(len(row.text) > width - 4 - len(SIDES["-"]) for row in rows)
+        styled = style_rows(rows, width - 4, whole=whole, marks=marks, names=SIDES)
+        return [(0, [*head, *_indent(row for rows in styled for row in rows)])]
+    rows = [row for row in line.rows if around or row.sign != " "]
+    styled = style_rows(rows, width - 4, whole=whole, marks=marks)
+    return [(0, head), *((int(row.sign in "-+"), _indent(parts)) for row, parts in zip(rows, styled, strict=True))]
+
+
+def _indent(rows: Iterable[StyledLine]) -> list[StyledLine]:
+    return [[("    ", ""), *row] for row in rows]
 
 
 def _wrap_line(line: Line, width: int) -> list[str]:
@@ -186,11 +243,13 @@ def _wrap_line(line: Line, width: int) -> list[str]:
     return _wrap_prose(line.text, width, f"  {name:{LABEL_WIDTH}}", " " * (LABEL_WIDTH + 2))
 
 
-def _format_step(line: Line, width: int) -> list[str]:
+def _format_step(line: Line, width: int) -> list[StyledLine]:
     """Return what to type, whole; on a line of its own when it does not fit beside its label."""
-    name, command = escape_line(line.label), escape_line(line.text)
-    beside = f"  {name + ':':26} {command}"
-    return [beside] if len(beside) <= width else [f"  {name}:", f"    {command}"]
+    name, command = f"{escape_line(line.label)}:", (escape_line(line.text), COMMAND)
+    beside = f"  {name:26} "
+    if len(beside) + len(command[0]) <= width:
+        return [[(beside, ""), command]]
+    return [[(f"  {name}", "")], [("    ", ""), command]]
 
 
 def _wrap_prose(text: str, width: int, first: str, then: str) -> list[str]:
@@ -200,12 +259,6 @@ def _wrap_prose(text: str, width: int, first: str, then: str) -> list[str]:
     )
     bounded = _ENDLESS_WORD.sub(lambda match: shorten(match[0], LONGEST_WORD), escape_line(text))
     return wrap.wrap(bounded) or [first.rstrip()]
-
-
-def _break_value(text: str, width: int, first: str) -> list[str]:
-    room = width - len(first)
-    pieces = [text[at : at + room] for at in range(0, len(text), room)] or [""]
-    return [(first if number == 0 else " " * len(first)) + piece for number, piece in enumerate(pieces)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +345,11 @@ class SharedCauses:
         self._causes: dict[str, list[Cause]] = {}
         self._first_reports: dict[str, list[str]] = {}
 
-    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> None:
-        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back."""
+    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> bool:
+        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back.
+
+        Returns whether it does not.
+        """
         causes = self._causes.setdefault(cause.digest, [])
         causes.append(cause)
         if len(causes) == 1:
@@ -301,6 +357,8 @@ class SharedCauses:
         elif shorten:
             first = causes[0].test
             lines[:] = [f"[{cause.code}] the same change as in {first}, which shows it (-vv shows it here too)"]
+            return False
+        return True
 
     def complete(self) -> None:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""

@@ -5,7 +5,6 @@ Every finding calls the two sides *recorded* and *now*, and ends with the next c
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,7 +19,7 @@ from pytest_agentreplay.model.exchanges import ToolCall
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.report.changes import Row, compare_values
+from pytest_agentreplay.report.changes import Row, compare_values, format_value
 from pytest_agentreplay.report.finding import (
     REQUEST_KINDS,
     Finding,
@@ -53,7 +52,8 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
         return _describe_new(divergence, test, facts)
     if divergence.kind is Kind.UNREADABLE:
         return _describe_unreadable(divergence, test, facts)
-    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence), *_make_course_lines(divergence)]
+    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence), *_make_cause_lines(divergence)]
+    lines += _make_course_lines(divergence)
     file = find_file(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
@@ -156,9 +156,11 @@ def format_place(divergence: Divergence) -> str:
 def _describe_new(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     call_label = label(divergence.now, READER) if divergence.now is not None else ""
     lines = [Line("text", call_label, "first call")] if call_label else []
-    if divergence.origin:
-        lines.append(Line("text", divergence.origin, "called from"))
-    lines += [*make_snapshot_lines(facts, "looked for"), *(Line("text", text) for text in divergence.detail)]
+    lines += [
+        *_make_origin_lines(divergence),
+        *make_snapshot_lines(facts, "looked for"),
+        *(Line("text", text) for text in divergence.detail),
+    ]
     lines += [*_make_hint_lines(divergence), make_record_step(test, "record it, with the model and the tools live")]
     return _make_finding(divergence, test, lines)
 
@@ -187,10 +189,11 @@ def _make_course_lines(divergence: Divergence) -> list[Line]:
         left = f"turn {turns} was" if turn + 1 == turns else f"turns {turn + 1}-{turns} were"
         parts.append(f"{left} not reached")
     whose = divergence.who and f"{divergence.who}: "
-    lines = [Line("text", whose + ", ".join(parts))] if parts else []
-    if divergence.origin:
-        lines.append(Line("text", divergence.origin, "called from"))
-    return lines
+    return [Line("text", whose + ", ".join(parts))] if parts else []
+
+
+def _make_origin_lines(divergence: Divergence) -> list[Line]:
+    return [Line("text", divergence.origin, "called from")] if divergence.origin else []
 
 
 def make_difference_lines(divergence: Divergence) -> list[Line]:
@@ -203,6 +206,8 @@ def make_difference_lines(divergence: Divergence) -> list[Line]:
 
 def _make_rows(difference: Difference) -> tuple[Row, ...]:
     """Return the rows of both sides, whose number and length are bounded."""
+    if difference.path == "call":  # both sides are names of calls, and shown as they are
+        return ()
     rows = compare_values(difference.recorded, difference.now)
     more = len(rows) - MOST_ROWS
     bounded = tuple(
@@ -287,7 +292,7 @@ def _format_body(call: WireCall) -> list[str]:
 
 
 def _format_json(value: Json) -> list[str]:
-    return [texts.shorten(line, LINE_WIDTH) for line in json.dumps(value, indent=2, ensure_ascii=False).splitlines()]
+    return [texts.shorten(line, LINE_WIDTH) for line in format_value(value)]
 
 
 def _cut_middle(lines: list[str]) -> list[str]:

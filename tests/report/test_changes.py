@@ -58,10 +58,14 @@ def test_each_change_of_a_long_text_is_a_part_with_its_line_and_its_words_marked
     assert format_rows(rows) == [
         "@ line 92",
         "- Rule 92: look it up first, then answer in dollars",
+        "?                     ^^^^^",
         "+ Rule 92: look it up twice, then answer in dollars",
+        "?                     ^^^^^",
         "@ line 152",
         "- Rule 152: look it up first, then answer in dollars",
+        "?                                            ^^^^^^^",
         "+ Rule 152: look it up first, then answer in euros",
+        "?                                            ^^^^^",
     ]
     marked = [text for row in rows for text, changed in row.pieces if changed]
     assert marked == ["first", "twice", "dollars", "euros"]
@@ -102,14 +106,14 @@ def test_objects_differ_by_member_also_inside_a_text() -> None:
         "-   two",
         "+   twice",
     ]
-    assert format_rows(compare_values(recorded, now)) == expected
-    assert format_rows(compare_values(json.dumps(recorded), json.dumps(now))) == expected
+    for sides in ((recorded, now), (json.dumps(recorded), json.dumps(now))):
+        assert [line for line in format_rows(compare_values(*sides)) if line[0] != "?"] == expected
 
 
 def test_a_value_that_came_or_went_is_shown_whole_and_a_text_is_not_taken_for_a_number() -> None:
     assert format_rows(compare_values(ABSENT, "one\ntwo")) == ["+ one", "+ two"]
     assert format_rows(compare_values({"a": 1}, ABSENT)) == ['- {"a":1}']
-    assert format_rows(compare_values("1", 1)) == ['- "1"', "+ 1"]
+    assert [row.text for row in compare_values("1", 1)] == ['"1"', "1"]
 
 
 def test_rows_are_escaped_and_cannot_end_the_block_of_a_comment() -> None:

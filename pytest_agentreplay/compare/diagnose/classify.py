@@ -39,6 +39,9 @@ Verdict: TypeAlias = "tuple[Kind, str, str, tuple[str, ...]]"
 
 CLOCK, UUID, PLACE, PORT, IDENT, ORDER = "a clock", "a uuid", "a place", "a port", "a random id", "the order of a set"
 
+NOTE = 100  # characters of a difference in a headline: both sides of it, and how many more there are
+ADDRESS = 60  # characters of one that is an address
+
 _MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]*"
 _DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)[a-z]*"
 _NAMES = {"clock": CLOCK, "uuid": UUID, "place": PLACE, "port": PORT, "id": IDENT}
@@ -330,8 +333,8 @@ def _describe(difference: Difference) -> str:
     if difference.note.startswith("[[redacted:"):
         return f"{difference.path}: {difference.note}"
     if difference.note:
-        note = texts.shorten(difference.note, 60)
-        if difference.path == "url" and note != difference.note:
+        note = texts.shorten(difference.note, NOTE)
+        if difference.path == "url" and len(note) > ADDRESS:
             note = " -> ".join(texts.excerpt(str(difference.recorded), str(difference.now), 32))
         return f"{difference.path} changed, {note}"
     sides = texts.shorten_pair(canonical(difference.recorded), canonical(difference.now), 24)

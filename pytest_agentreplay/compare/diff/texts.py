@@ -14,14 +14,19 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Hashable, Sequence
+    from collections.abc import Hashable, Iterator, Sequence
+
+    Range = tuple[int, int, int, int]
 
 Opcode = tuple[str, int, int, int, int]
 
 SHOWN = 48  # characters of a changed span in a note
+SIDE = 32  # characters of each side of it
 # What one alignment may cost: N x M, and equal pairs among them. Of 2,000 elements in another order it takes 0.05 s;
 # the worst that is let through, 188,000 pairs among two times 1,300 elements of nine kinds, takes 5 s.
 PRODUCT, PAIRS = 4_000_000, 200_000
+# What one part of two texts may cost, N x M, and how often a text is divided: 10,000 lines of nine kinds take 0.02 s.
+PART, DEPTH = 40_000, 6
 
 _SPACE = re.compile(r"\s")
 _LETTERS = str.maketrans(  # letters of other alphabets, as the Latin ones that they look like
@@ -44,6 +49,39 @@ def opcodes(recorded: Sequence[Hashable], now: Sequence[Hashable]) -> list[Opcod
         return None
     codes = SequenceMatcher(None, recorded, now, autojunk=False).get_opcodes()
     return [code for code in codes if code[0] != "equal"]
+
+
+def find_changes(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0, depth: int = 0) -> Iterator[Range]:
+    """Yield the ranges of two sequences that differ, in order: begin and end in `old`, begin and end in `new`.
+
+    Both are divided at the elements that each has once ("patience diff"), and only what is between these is aligned.
+    A large part without such an element is one range. `i`, `j` and `depth` are of the part that is being divided.
+    """
+    head, tail = count_common_ends(old, new)
+    old, new, i, j = old[head : len(old) - tail], new[head : len(new) - tail], i + head, j + head
+    anchors = _find_anchors(old, new) if depth < DEPTH else []
+    if anchors:
+        i1 = j1 = 0
+        for i2, j2 in [*anchors, (len(old), len(new))]:
+            yield from find_changes(old[i1:i2], new[j1:j2], i + i1, j + j1, depth + 1)
+            i1, j1 = i2 + 1, j2 + 1
+    elif old or new:
+        codes = opcodes(old, new) if len(old) * len(new) <= PART else None
+        for _, i1, i2, j1, j2 in codes if codes is not None else [("", 0, len(old), 0, len(new))]:
+            yield i + i1, i + i2, j + j1, j + j2
+
+
+def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
+    """Return where the elements stand that both have once, of those in the same order as many as difflib finds."""
+    count, other = Counter(old), Counter(new)
+    once = {each for each in count if count[each] == other[each] == 1}
+    lines, others = ([(at, each) for at, each in enumerate(side) if each in once] for side in (old, new))
+    matcher = SequenceMatcher(None, [each for _, each in lines], [each for _, each in others], autojunk=False)
+    return [
+        (lines[i + step][0], others[j + step][0])
+        for i, j, size in matcher.get_matching_blocks()
+        for step in range(size)
+    ]
 
 
 def count_common_ends(recorded: Sequence[object], now: Sequence[object]) -> tuple[int, int]:
@@ -115,10 +153,10 @@ def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
     at = common_prefix(recorded, now)
     start = max(0, at - room // 3) if max(len(recorded), len(now)) > room else 0
     sides = _cut_text(recorded, start, room), _cut_text(now, start, room)
-    if recorded == now or _look(sides[0]) != _look(sides[1]):
+    if recorded == now or look(sides[0]) != look(sides[1]):
         return sides
     at, *spans = hunk(*sides)
-    escaped = ["".join(map(_escape, span)) for span in spans]
+    escaped = ["".join(map(escape_char, span)) for span in spans]
     if escaped == spans:  # spaces at the end
         return json.dumps(sides[0], ensure_ascii=False), json.dumps(sides[1], ensure_ascii=False)
     written = [side[:at] + new + side[at + len(old) :] for side, old, new in zip(sides, spans, escaped, strict=True)]
@@ -128,16 +166,17 @@ def excerpt(recorded: str, now: str, room: int) -> tuple[str, str]:
 def shorten_pair(recorded: str, now: str, room: int = SHOWN) -> tuple[str, str]:
     """Return two texts shortened to `room` characters, or cut around their first change where that hides it."""
     short = shorten(recorded, room), shorten(now, room)
-    return short if _look(short[0]) != _look(short[1]) else excerpt(recorded, now, room)
+    return short if look(short[0]) != look(short[1]) else excerpt(recorded, now, room)
 
 
-def _look(text: str) -> str:
+def look(text: str) -> str:
     """Return one text for all that look like `text`."""
     seen = _UNSEEN.sub("", unicodedata.normalize("NFKC", text)).translate(_LETTERS)
     return _SPACE.sub(" ", _QUOTES.sub("'", _DASHES.sub("-", seen))).rstrip()
 
 
-def _escape(char: str) -> str:
+def escape_char(char: str) -> str:
+    """Return a character of other alphabets, or one that is not seen, as JSON escapes it."""
     return char if char.isprintable() and char.isascii() else json.dumps(char)[1:-1]
 
 
@@ -163,16 +202,25 @@ def _show(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _describe_words(old: str, new: str) -> str:
-    """One changed span of a line; several changed words far apart are shown by the first of them."""
-    if len(old) + len(new) > 2 * SHOWN and old and new:
-        before, after = re.split(r"(\s+)", old), re.split(r"(\s+)", new)
-        codes = opcodes(before, after) or []
-        if len(codes) > 1:
-            _, i1, i2, j1, j2 = codes[0]
-            first, more = _describe_swap("".join(before[i1:i2]), "".join(after[j1:j2])), len(codes) - 1
-            return f"{first} (and {more} more place{'s' * (more > 1)})"
-    return _describe_swap(old, new)
+def _describe_words(old: str, new: str, others: int = 0) -> str:
+    """Return the first place in which two lines differ, and how many more there are, with `others` in other lines."""
+    if len(old) + len(new) > SHOWN and old and new:
+        before, after = _split_words(old), _split_words(new)
+        ranges = [*find_changes(before, after)]
+        i1, i2, j1, j2 = ranges[0]
+        # A text that was written anew is shown from its start.
+        if sum(i2 - i1 for i1, i2, _, _ in ranges) * 2 < len(before):
+            _, old, new = hunk("".join(before[i1:i2]), "".join(after[j1:j2]))
+            others += len(ranges) - 1
+    return _describe_swap(old, new) + _count_more(others, "place")
+
+
+def _split_words(text: str) -> list[str]:
+    return re.split(r"(\s+)", text)
+
+
+def _count_more(count: int, what: str) -> str:
+    return f" (and {count} more {what}{'s' * (count > 1)})" if count > 0 else ""
 
 
 def _describe_swap(old: str, new: str) -> str:
@@ -180,22 +228,16 @@ def _describe_swap(old: str, new: str) -> str:
         return f"added {_show(shorten(new))}"
     if not new:
         return f"dropped {_show(shorten(old))}"
-    return " -> ".join(shorten_pair(_show(old), _show(new)))
+    return " -> ".join(shorten_pair(_show(old), _show(new), SIDE))
 
 
 def _describe_lines(old: list[str], new: list[str]) -> str:
-    """Return the first of several changed lines, and how many more there are."""
-    head, tail = count_common_ends(old, new)
-    before, after = old[head : len(old) - tail], new[head : len(new) - tail]
-    codes = opcodes(before, after) or [("replace", 0, len(before), 0, len(after))]
-    kind, i1, i2, j1, j2 = codes[0]
-    more = sum(max(code[2] - code[1], code[4] - code[3]) for code in codes)
-    if kind == "replace":
-        more -= 1
-        first = f"line {head + i1 + 1}: {_describe_words(*hunk(before[i1], after[j1])[1:])}"
-    else:
-        start, end, what = (i1, i2, "dropped") if kind == "delete" else (j1, j2, "added")
-        more -= end - start
-        lines = f"line {head + end}" if end - start == 1 else f"lines {head + start + 1}-{head + end}"
-        first = f"{lines} {what}"
-    return f"{first} (and {more} more line{'s' * (more > 1)})" if more > 0 else first
+    """Return the first of several changed lines, and how many more places there are."""
+    ranges = [*find_changes(old, new)]
+    i1, i2, j1, j2 = ranges[0]
+    more = sum(max(i2 - i1, j2 - j1) for i1, i2, j1, j2 in ranges)
+    if i1 < i2 and j1 < j2:
+        return f"line {i1 + 1}: {_describe_words(*hunk(old[i1], new[j1])[1:], others=more - 1)}"
+    start, end, what = (i1, i2, "dropped") if i1 < i2 else (j1, j2, "added")
+    lines = f"line {end}" if end - start == 1 else f"lines {start + 1}-{end}"
+    return f"{lines} {what}{_count_more(more - (end - start), 'place')}"
