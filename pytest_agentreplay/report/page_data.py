@@ -64,8 +64,10 @@ def describe_run(run: Run, costs: Mapping[int, float] | None = None) -> JsonObje
 
 
 def describe_finding(finding: Finding, run: Run) -> JsonObject:
-    """Return a finding about `run` as JSON, with the index of its "turn" in `describe_run`."""
-    number, lane = int(finding.properties.get("turn", 0)), finding.properties.get("lane", "")
+    """Return a finding about `run` as JSON, with the index of its "turn" in `describe_run`, or None."""
+    if "turn" not in finding.properties:
+        return {**plain_finding(finding), "turn": None}
+    number, lane = int(finding.properties["turn"]), finding.properties.get("lane", "")
     numbered = {at: turn.lane for at, turn in enumerate(turns(run, READER)) if turn.number == number}
     in_lane = [at for at, turn_lane in numbered.items() if turn_lane == lane]
     return {**plain_finding(finding), "turn": next(iter(in_lane or numbered), 0)}

@@ -79,7 +79,7 @@ def diverged_page(tmp_path):
     runs = [reading.load(file).run for file in (a, b)]
     finding = findings.describe_comparison(next(iter(divergences(*runs, READER))), "a", "b")
     path = tmp_path / "diverged.html"
-    path.write_text(pages.render_run(a, finding), encoding="utf-8")
+    path.write_text(pages.render_run(a, pages.TestOutcome("", "diverged", a, finding)), encoding="utf-8")
     return path
 
 
@@ -143,7 +143,8 @@ def test_the_badge_says_what_happened_now(browser, diverged_page):
 
 def test_a_test_that_failed_by_its_own_assertion_says_so(browser, tmp_path):
     page = tmp_path / "page.html"
-    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", bookshop_run()), now="failed"))
+    file = write_run(tmp_path / "a.snapshot.json", bookshop_run())
+    page.write_text(pages.render_run(file, pages.TestOutcome("", "failed", file)), encoding="utf-8")
     browser.open(page)
     assert browser.text("header .badge") == "failed now"
 
@@ -562,17 +563,17 @@ def test_two_runs_stand_beside_each_other_at_the_first_divergence(browser, pair_
 def test_the_index_lists_what_is_recorded_sorts_it_and_plots_live_runs(browser, index_page):
     browser.open(index_page)
     text = browser.text()
-    for part in ("2\nsnapshots", "test_two_late_orders", "cannot be read", "LIVE RUNS", "pass rate"):
+    for part in ("2 snapshots · 12 calls", "test_two_late_orders", "cannot be read", "Live runs", "pass rate"):
         assert part in text, part
     assert browser.value("document.querySelectorAll('.plot svg').length") == 4
     label = browser.value("document.querySelector('.plot svg').getAttribute('aria-label')")
     assert label == "pass rate: small 0.33 on 2026-11-15; a-model-with-a-long-name-20260801 0.90 on 2026-11-01"
     first = "document.querySelector('tbody tr').innerText"
     before = browser.value(first)
-    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'turns').click()")
-    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'turns').click()")
-    assert browser.value("document.querySelector('th[aria-sort=descending]').innerText") == "turns"
-    assert "\t7\t" in browser.value(first)
+    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').click()")
+    browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').click()")
+    assert browser.value("document.querySelector('th[aria-sort=descending]').innerText") == "calls"
+    assert "\t12\t" in browser.value(first)
     assert "test_two_late_orders" in browser.value(first) + before
     assert browser.errors == []
 

@@ -1,11 +1,21 @@
 "use strict";
-// The index: what a project has recorded, and what a session found. Uses the functions of dom.js and texts.js.
+// The index: what failed in a session, then what a project has recorded. It uses the functions of dom.js and texts.js.
 
+const RANK = ["diverged", "failed", "cannot be read", "", "passed", "skipped", "not run"];
+const stateNow = (row) => (row.problem && !["diverged", "failed"].includes(row.now) ? "cannot be read" : row.now);
+// Its name, its class, the value of a row, the text of that value, and what it is sorted by if not by the value.
 const COLUMNS = [
-  ["name", "name", (row) => row.name], ["kind", "", (row) => row.kind], ["state", "", (row) => row.problem ? "cannot be read" : row.state || row.outcome],
-  ["turns", "number", (row) => row.turns], ["calls", "number", (row) => row.calls], ["tokens", "number", (row) => row.tokens], ["cost", "number", (row) => row.cost, (value) => (value === null ? "" : `$${value.toFixed(4)}`)],
-  ["size", "number", (row) => row.bytes, size], ["age", "number", (row) => row.age, (value) => (value === null ? "" : plural(value, "day"))], ["grade", "", (row) => row.grade], ["models", "", (row) => row.models.join(", ")],
+  ["test or case", "name", (row) => row.name],
+  ["now", "word", stateNow, String, (row) => RANK.indexOf(stateNow(row))],
+  ["recorded", "word", (row) => row.state || row.outcome],
+  ["kind", "word", (row) => row.kind],
+  ["calls", "number", (row) => row.calls],
+  ["size", "number", (row) => row.bytes, size],
+  ["age", "number", (row) => row.age, (value) => (value === null ? "" : plural(value, "day"))],
+  ["models", "models", (row) => row.models.join(", ")],
 ];
+const TONES = { diverged: "failed", failed: "failed", "cannot be read": "failed", passed: "passed" };
+const tone = (status) => TONES[status] || "muted";
 
 function plot(title, series, format, band) {
   const width = 440, height = 190, left = 56, bottom = 24, top = 10;
@@ -33,39 +43,83 @@ function plot(title, series, format, band) {
   return make("figure", { class: "plot" }, make("figcaption", null, make("b", null, title)), svg, make("div", { class: "legend" }, names));
 }
 
-function showIndex() {
-  const rows = data.entries;
-  const tiles = [["snapshots", rows.filter((row) => row.kind === "snapshot").length], ["pending", rows.filter((row) => row.kind === "pending").length], ["cases", rows.filter((row) => row.kind === "case").length], ["turns", sum(rows.map((row) => row.turns))], ["tokens", sum(rows.map((row) => row.tokens))], ["bytes", sum(rows.map((row) => row.bytes)), size]];
+// An id may break behind its separators, on screens that are too narrow for it.
+const breakable = (text) => text.split(/(?<=[/_.:\[-])(?=[^:])/).flatMap((piece, at) => (at ? [make("wbr"), piece] : [piece]));
+
+function drawGroup({ code, headline, tests }) {
+  // The first test shows the change; the others have the same one.
+  const [, page] = tests[0];
+  const text = headline.replace(`[${code}] `, "");
+  const entry = ([test, page]) => make("li", null, page ? make("a", { href: page }, breakable(test)) : breakable(test));
+  return make("li", null,
+    make("p", null, make("span", { class: "badge failed" }, code), " ", page ? make("a", { href: page }, text) : text),
+    tests.length > 1 ? make("details", null, make("summary", null, breakable(`${plural(tests.length, "test")}, ${tests[0][0]} first`)), make("ul", null, tests.map(entry))) : make("p", { class: "muted" }, breakable(tests[0][0])),
+  );
+}
+
+function drawRow(row, columns) {
+  return make("tr", null, columns.map(([name, kind, value, format]) => {
+    const cell = value(row);
+    const shown = format ? format(cell) : typeof cell === "number" ? cell.toLocaleString("en") : cell;
+    if (kind === "name") {
+      const notes = [row.problem, row.unfrozen.length ? `not frozen: ${row.unfrozen.join(", ")}` : ""].filter(Boolean);
+      return make("td", { class: kind }, row.page ? make("a", { href: row.page }, breakable(shown)) : breakable(shown), notes.map((text) => make("p", { class: "differs" }, text)));
+    }
+    // Where a session says how a test ended, how it ended when it was recorded is no news.
+    return make("td", { class: name === "now" || (name === "recorded" && !columns.some(([other]) => other === "now")) ? `${kind} ${tone(cell)}` : kind }, shown);
+  }));
+}
+
+function drawTable(rows) {
+  const columns = COLUMNS.filter(([name]) => name !== "now" || rows.some(stateNow));
   const body = make("tbody");
   const search = make("input", { type: "search", placeholder: "Filter", "aria-label": "Filter the table" });
   const count = make("span", { class: "muted", role: "status" });
-  let order = 0, ascending = true;
+  let order = columns.findIndex(([name]) => name === "now"), ascending = true;
+  if (order < 0) order = 0;
   const fillTable = () => {
-    const value = COLUMNS[order][2], wanted = search.value.toLowerCase();
+    const [, , value, , rank] = columns[order], wanted = search.value.toLowerCase(), key = rank || value;
     const fitting = rows.filter((row) => !wanted || listTexts(row).join("\n").toLowerCase().includes(wanted));
-    fitting.sort((a, b) => { const [x, y] = [value(a) ?? -1, value(b) ?? -1]; return (x < y ? -1 : x > y ? 1 : 0) * (ascending ? 1 : -1); });
-    body.replaceChildren(...fitting.map((row) => make("tr", null, COLUMNS.map(([name, kind, value, format]) => {
-      const shown = (format || ((cell) => (typeof cell === "number" ? cell.toLocaleString("en") : cell)))(value(row));
-      if (name === "name") return make("td", { class: "name" }, row.page ? make("a", { href: row.page }, shown) : shown, [row.problem, row.unfrozen.length ? `not frozen: ${row.unfrozen.join(", ")}` : ""].filter(Boolean).map((text) => make("p", { class: "differs" }, text)));
-      return make("td", { class: kind + (name === "state" ? ` ${row.problem ? "failed" : row.state ? "" : row.outcome}` : "") }, shown);
-    }))));
+    fitting.sort((a, b) => { const [x, y] = [key(a) ?? -1, key(b) ?? -1]; return (x < y ? -1 : x > y ? 1 : 0) * (ascending ? 1 : -1); });
+    body.replaceChildren(...fitting.map((row) => drawRow(row, columns)));
     count.textContent = wanted ? `${fitting.length} of ${rows.length}` : "";
     heads.forEach((head, at) => head.setAttribute("aria-sort", at === order ? (ascending ? "ascending" : "descending") : "none"));
   };
-  const heads = COLUMNS.map(([name, kind], at) => make("th", { class: kind, scope: "col" }, make("button", { onclick: () => { ascending = at === order ? !ascending : true; order = at; fillTable(); } }, name)));
+  const heads = columns.map(([name, kind], at) => make("th", { class: kind, scope: "col" }, make("button", { onclick: () => { ascending = at === order ? !ascending : true; order = at; fillTable(); } }, name)));
   search.addEventListener("input", fillTable);
   search.addEventListener("keydown", (event) => { if (event.key === "Escape") search.blur(); });
   state.keys = { "/": () => search.focus(), t: switchTheme };
-  const live = data.live.length ? [make("h3", null, "Live runs"), make("div", { class: "plots" }, data.live.map((each) => plot(each.title, each.series, FORMATS[each.format], each.format === "rate")))] : null;
-  const cold = data.cold.length ? [make("h3", null, "What cold cases lack"), make("table", null, data.cold.map(([name, number]) => make("tr", null, make("td", null, name), make("td", { class: "number" }, plural(number, "case")))))] : null;
-  const failed = data.findings.map((finding) => drawFinding(finding, finding.page ? make("a", { href: finding.page }, finding.test) : finding.test));
-  fill(main, null, [
-    make("header", null, make("h1", null, data.title), make("p", { class: "muted" }, data.about), data.notes.map((note) => make("p", { class: "differs" }, note))), failed.length ? [make("h3", null, "Diverged"), failed] : null,
-    make("div", { class: "tiles" }, tiles.map(([name, value, format]) => make("div", null, make("b", null, format ? format(value) : value.toLocaleString("en")), name))), live, cold,
-    make("h3", null, "Snapshots and cases"), make("div", { class: "bar" }, search, count, make("button", { onclick: switchTheme }, "Light or dark")),
-    make("div", { class: "scroll" }, make("table", null, make("thead", null, make("tr", null, heads)), body)),
-  ]);
   fillTable();
+  return [
+    make("div", { class: "bar" }, search, count, make("button", { onclick: switchTheme }, "Light or dark")),
+    make("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Snapshots and cases" }, make("table", { class: "recorded" }, make("thead", null, make("tr", null, heads)), body)),
+  ];
+}
+
+function showIndex() {
+  const rows = data.entries;
+  const kinds = ["snapshot", "pending", "run", "case"].map((kind) => [kind, rows.filter((row) => row.kind === kind).length]).filter(([, count]) => count);
+  const facts = [...kinds.map(([kind, count]) => (kind === "pending" ? `${count} pending` : plural(count, kind))), plural(sum(rows.map((row) => row.calls)), "call"), size(sum(rows.map((row) => row.bytes)))];
+  const ended = RANK.filter((status) => data.statuses[status]).map((status) => make("span", { class: `badge ${tone(status)}` }, `${data.statuses[status]} ${status}`));
+  fill(main, null, [
+    make("header", null, make("h1", null, data.title), ended.length ? make("p", { class: "ended" }, ended) : null, make("p", { class: "muted" }, data.about), data.notes.map((note) => make("p", { class: "differs" }, note))),
+    data.failures.length ? [make("h2", null, "What failed"), make("ol", { class: "failures" }, data.failures.map(drawGroup))] : null,
+    make("h2", null, "Snapshots and cases"), make("p", { class: "muted" }, facts.join(" · "), data.live.length ? [" · ", make("a", { href: "#live" }, "live runs")] : null),
+    drawTable(rows),
+    data.live.length ? [make("h2", { id: "live" }, "Live runs"), make("div", { class: "plots" }, data.live.map((each) => plot(each.title, each.series, FORMATS[each.format], each.format === "rate")))] : null,
+    data.cold.length ? [make("h2", null, "What cold cases lack"), make("table", null, data.cold.map(([name, number]) => make("tr", null, make("td", null, name), make("td", { class: "number" }, plural(number, "case")))))] : null,
+  ]);
+}
+
+function showFailure() {
+  // A test that failed without a run to show: it has no snapshot, or one that cannot be read.
+  const [finding] = data.findings;
+  state.keys = { t: switchTheme };
+  fill(main, null, [
+    make("p", null, make("a", { href: "index.html" }, "All tests")),
+    make("header", null, make("h1", null, finding.test), make("p", { class: "muted" }, "There is no recorded run to show.")),
+    drawFinding(finding),
+  ]);
 }
 
 const FORMATS = { rate: (value) => value.toFixed(2), cost: (value) => `$${value.toFixed(4)}`, tokens: (value) => Math.round(value).toLocaleString("en"), seconds: (value) => `${value.toFixed(1)} s` };

@@ -275,5 +275,6 @@ document.addEventListener("keydown", (event) => {
 });
 
 if (data.kind === "index") showIndex();
+else if (data.kind === "failure") showFailure();
 else if (data.kind === "pair") showPair();
 else showRun();

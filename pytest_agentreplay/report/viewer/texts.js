@@ -122,7 +122,11 @@ function drawRows(rows, side) {
 }
 
 function drawFinding(finding, title) {
-  const rows = finding.lines.filter((line) => line.what !== "detail").map((line) => {
+  // Of what is only for those who want all, what has a label is the report of pytest.
+  const rows = finding.lines.filter((line) => line.what !== "detail" || line.label).map((line) => {
+    if (line.what === "detail") {
+      return [make("dt", { class: "wide" }, line.label), make("dd", { class: "wide" }, foldText(line.text))];
+    }
     if (line.what === "difference") {
       const note = line.label && !line.rows?.length ? make("dd", { class: "wide" }, line.label) : null;
       return [make("dt", { class: "wide" }, line.text), note, make("dd", { class: "wide" }, drawRows(line.rows || []))];
