@@ -306,6 +306,18 @@ def test_hits_of_a_search_are_marked_and_followed_from_turn_to_turn(browser, run
     assert browser.value("document.querySelectorAll('.hit').length") == 0
 
 
+def test_a_hit_in_a_closed_tree_or_a_folded_text_is_shown(browser, trip_page, tmp_path):
+    page = tmp_path / "folded.html"
+    text = "\n".join(f"line {number}" for number in range(60)) + "\nUji"
+    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", bookshop_run(text))), encoding="utf-8")
+    for path, fragment in ((trip_page, "#turn-11"), (page, "#turn-1")):
+        browser.open(path, fragment)
+        browser.press("/", *"uji", "Enter")
+        assert browser.value("document.querySelector('.hit.current').checkVisibility()") is True
+        holder = "document.querySelector('.hit.current').closest('pre, .body')"
+        assert browser.value(f"{holder}.scrollHeight - {holder}.clientHeight") < 2
+
+
 def test_json_is_a_tree_or_its_text(browser, trip_page):
     browser.open(trip_page, "#turn-11")
     tree = "article .tree"

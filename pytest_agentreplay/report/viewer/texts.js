@@ -94,13 +94,13 @@ function drawTree(value, name = "", depth = 0) {
   const [begin, end] = Array.isArray(value) ? "[]" : "{}";
   if (!members.length) return make("div", { class: "leaf" }, key, begin + end);
   const node = make("details", { class: "tree" }, make("summary", null, key, `${begin}${members.length}${end}`));
-  const open = () => {
+  node.grow = () => {
     if (node.children.length === 1) node.append(...members.map(([name, member]) => drawTree(member, name, depth + 1)));
   };
-  node.addEventListener("toggle", open);
+  node.addEventListener("toggle", node.grow);
   if (depth < 2) {
     node.open = true;
-    open();
+    node.grow();
   }
   return node;
 }
@@ -142,7 +142,9 @@ function drawFinding(finding, title) {
 
 function markHits(root, wanted) {
   // Marks each place of a text in what is drawn, and returns the marks. Those in folded texts are shown when they are
-  // gone to.
+  // gone to, and so are those in closed trees.
+  const trees = root.getElementsByClassName("tree"); // a live list: what a tree shows when it grows is in it
+  for (let at = 0; at < trees.length; at++) trees[at].grow();
   const pattern = new RegExp(wanted.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), "giu");
   const walker = document.createTreeWalker(root, NodeFilter.SHOW_TEXT, (node) =>
     node.parentElement.closest("button") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT);

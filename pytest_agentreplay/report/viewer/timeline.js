@@ -3,6 +3,8 @@
 const ROW = 14;
 const GAP = 6;
 const HEIGHT_OF_AXIS = 18;
+// The width of a letter of a name, of 11 pixels, on the average.
+const CHARACTER = 5.6;
 // How far from a bar a click still means it, in pixels: the bars of a long run are thinner than a pointer.
 const REACH = 8;
 
@@ -45,6 +47,12 @@ function nameBand(strands) {
   return kinds.size === 1 ? `${[...kinds][0]} ×${strands.length}` : `${strands[0].strand.name} …`;
 }
 
+function shortenMiddle(name, most) {
+  // What tells two calls of one tool apart stands at the end of their names.
+  const half = Math.max(3, Math.floor(most / 2));
+  return name.length <= most ? name : `${name.slice(0, half - 1)}…${name.slice(-half)}`;
+}
+
 function drawTimeLine(run, roots, callsOf, name) {
   // `callsOf` gives the calls of an entry of the list, each with `entry`, the entry that a click on it chooses.
   const all = listStrands(roots).flatMap((strand) => strand.nodes.flatMap((node) => callsOf(node.at)));
@@ -78,8 +86,10 @@ function drawTimeLine(run, roots, callsOf, name) {
       const inner = sum(strands.map((each) => each.bands.length + each.hidden));
       const paint = ["top", `${top - 2}px`];
       const label = nameBand(strands);
-      const indent = "\u00a0".repeat(2 * strands[0].strand.depth);
-      if (!inner) return make("span", { class: "name", paint, title: label }, indent + label);
+      const { depth } = strands[0].strand;
+      const indent = "\u00a0".repeat(2 * depth);
+      const short = shortenMiddle(label, Math.floor(margin / CHARACTER) - 3 - 2 * depth);
+      if (!inner) return make("span", { class: "name", paint, title: label }, indent + short);
       const open = !strands.some((each) => each.hidden);
       const toggle = () => {
         for (const { strand } of strands) open ? closed.add(strand.lane) : closed.delete(strand.lane);
@@ -87,7 +97,7 @@ function drawTimeLine(run, roots, callsOf, name) {
         holder.dispatchEvent(new CustomEvent("resized"));
       };
       const attributes = { class: "name", paint, title: label, onclick: toggle, "aria-expanded": String(open) };
-      return make("button", attributes, `${indent}${open ? "▾" : "▸"} ${label}`);
+      return make("button", attributes, `${indent}${open ? "▾" : "▸"} ${short}`);
     };
 
     let top = HEIGHT_OF_AXIS;
