@@ -172,8 +172,9 @@ def _describe_turn(turn: Turn, writer: TranscriptWriter, index: dict[int, int], 
         "start": _format_ms(min(starts)),
         "end": _format_ms(max(ends)),
         "calls": [index[x.start] for x in turn.exchanges],
-        "agent": turn.agent,
     }
+    if turn.agent:
+        described["agent"] = turn.agent
     if (x := turn.model) is None:
         return described
     reading = READER.read_call(x.call)
