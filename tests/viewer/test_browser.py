@@ -193,14 +193,14 @@ def test_the_chosen_turn_is_in_view_whatever_was_clicked(browser, diverged_page,
     elif way == "list":
         browser.value("document.querySelector('[aria-label=\"turn 2 of lane main\"]').click()")
     elif way == "bar":
-        browser.value("document.querySelector('.times').scrollIntoView()")
+        browser.value("document.querySelector('.desk').scrollIntoView()")
         bars = "[...document.querySelectorAll('.time rect.model')]"
         place = browser.value(f"{bars}.at(1).dataset.turn")
         click_bar(browser, f".time rect.model[data-turn='{place}']")
     assert heading(browser) == "turn 2 of lane main"
     top, height = browser.value("[document.querySelector('article').getBoundingClientRect().top, innerHeight]")
     held = browser.value(
-        "getComputedStyle(document.querySelector('.times')).position === 'sticky' ? document.querySelector('.times').getBoundingClientRect().bottom : 0"
+        "holdDesk()"
     )
     assert held - 1 <= top < 0.61 * height
 

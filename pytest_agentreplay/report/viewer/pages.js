@@ -98,10 +98,12 @@ function begin(head, times) {
   const list = make("div");
   state.pane = make("article", { "aria-label": "The chosen turn" });
   state.nav = make("nav", { class: "turns", "aria-label": "Turns", tabindex: "-1" }, list);
+  const [help, bar] = drawToolbar();
   const legend = make("div", { class: "legend" }, LEGEND.map(([kind, name]) => make("span", { class: kind }, make("i"), name)));
   fill(main, null, [
     make("header", null, make("div", { class: "title" }, make("h1", null, data.runs[0].test), drawBadge()), head),
-    drawToolbar(), make("div", { class: times.length > 1 ? "times two" : "times" }, times, legend), make("div", { class: "panes" }, state.nav, state.pane),
+    help, make("div", { class: times.length > 1 ? "desk two" : "desk" }, bar, times, legend),
+    make("div", { class: "panes" }, state.nav, state.pane),
   ]);
   return list;
 }
@@ -137,12 +139,12 @@ function numberNodes(roots) {
 function finish(times, fallback) {
   for (const line of times) {
     line.render();
-    line.addEventListener("resized", holdTimeLines);
+    line.addEventListener("resized", holdDesk);
   }
-  holdTimeLines();
+  holdDesk();
   addEventListener("resize", () => {
     for (const line of times) line.render();
-    holdTimeLines();
+    holdDesk();
   });
   if (state.entries.length) follow(fallback);
   else state.pane.append(make("p", null, "The test made no call."));

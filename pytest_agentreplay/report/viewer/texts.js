@@ -171,5 +171,7 @@ function showHit(mark) {
   }
   for (const other of document.querySelectorAll(".hit.current")) other.classList.remove("current");
   mark.classList.add("current");
-  mark.scrollIntoView({ block: "center" });
+  const box = mark.getBoundingClientRect();
+  // What is seen already stays where it is.
+  if (box.top < holdDesk() || box.bottom > innerHeight) mark.scrollIntoView({ block: "center" });
 }

@@ -73,16 +73,16 @@ function setAddress(link, remember) {
 function showPane() {
   // The chosen turn begins on the screen, wherever it was chosen: with the list above it in a narrow window.
   const panes = state.nav.parentElement;
-  const held = holdTimeLines();
+  const held = holdDesk();
   const top = state.pane.getBoundingClientRect().top;
   if (top >= held && top <= innerHeight * LOWEST) return;
   scrollTo(0, scrollY + panes.getBoundingClientRect().top - held - 8);
 }
 
-function holdTimeLines() {
-  // Returns the height of the time lines where they stay at the top of the window; the list stays below them.
-  const lines = document.querySelector(".times");
-  const held = lines && getComputedStyle(lines).position === "sticky" ? lines.offsetHeight : 0;
+function holdDesk() {
+  // Returns the height of the search and the time lines where they stay at the top of the window; the list stays below.
+  const desk = document.querySelector(".desk");
+  const held = getComputedStyle(desk).position === "sticky" ? desk.offsetHeight : 0;
   for (const node of [state.nav, state.pane]) node.style.setProperty("--held", `${held}px`);
   return held;
 }
@@ -227,7 +227,7 @@ function drawToolbar() {
     make("button", { onclick: switchTheme }, "Light or dark"),
     make("button", { onclick: state.keys["?"] }, "Keys ?"),
   ];
-  return [make("div", { class: "bar" }, drawSearch(), drawFilters(), buttons), help];
+  return [help, make("div", { class: "bar" }, drawSearch(), drawFilters(), buttons)];
 }
 
 // Printing ---------------------------------------------------------------------------------------------------------
