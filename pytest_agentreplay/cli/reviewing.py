@@ -8,7 +8,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, say_in_pages, width
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -44,9 +44,6 @@ def add_verbs(verbs: Verbs) -> None:
     summarize_verb.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of printing it")
 
 
-KEYS = "a accept  A accept all of this kind  s skip  d whole difference  q quit  ? help"
-
-
 def review(options: argparse.Namespace) -> int:
     """`agentreplay review [PATH...] [--list | --json]`."""
     from pytest_agentreplay.runs.pending_review import list_reviewed
@@ -78,13 +75,16 @@ def walk(runs: list[ReviewedRun]) -> int:
     from pytest_agentreplay.runs.pending_review import ReviewWalk
 
     steps = ReviewWalk(runs, width=width())
-    say(f"{KEYS}\n\n{steps.show()}")
+    text: str | None = steps.show()
     try:
         with open_keys() as read_key:
-            while not steps.done and (command := read_command(read_key)) is not None:
-                if (text := steps.obey(command)) is None:
+            while text is not None:
+                say_in_pages(text)
+                if steps.done:
                     break
-                say(text)
+                say(f"\n{steps.show_keys()}")
+                command = read_command(read_key)
+                text = None if command is None else steps.obey(command)
     finally:
         say(steps.summarize())
         remind([reviewed.home for reviewed in steps.taken])

@@ -15,6 +15,7 @@ from pytest_agentreplay.model.paths import get_test_id
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.report.finding import format_finding
+from pytest_agentreplay.report.terminal import wants_colour
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots.store import reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -84,7 +85,7 @@ def print_differences(differences: tuple[Divergence, ...], first: Path, second: 
     elif not described:
         say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
     for finding in () if as_json else described:
-        say(format_finding(finding, width=width()) + "\n")
+        print(format_finding(finding, width=width(), whole=True, colour=wants_colour(sys.stdout)) + "\n")
     return DIVERGED if described else SAME
 
 

@@ -107,7 +107,9 @@ def find_run(path: Path) -> Path:
         return path / RUN
     if path.name == FILE:
         return path.with_name(RUN)
-    if "::" not in str(path) or files.exists(path):
+    if path.suffix != ".py" and ("::" not in str(path) or files.exists(path)):
+        if path.suffix != ".json" and path.is_file():
+            raise SettingsError(f"{format_path(path)}: is no snapshot; to list all: agentreplay ls")
         return path
     chosen = select_snapshots([path.as_posix()], Path.cwd())
     if len(chosen) > 1:
@@ -197,6 +199,8 @@ def read_command(read_key: Callable[[], str] | None) -> str | None:
         line = sys.stdin.readline()
         return line.rstrip("\n") if line else None
     key = read_key()
+    if not key:  # the terminal is gone
+        return None
     if key in WITH_TEXT:
         try:
             return f"{key} {input(WITH_TEXT[key])}" if key == "g" else f"/{input('/')}"

@@ -128,8 +128,21 @@ def say(text: str) -> None:
 def say_drawn(console: Console, *parts: RenderableType, pages: bool = False) -> None:
     """Print what rich draws; `pages` through a pager, if this is a terminal and the text is longer than it."""
     text = terminal.render(console, *parts)
+    if pages:
+        write_pages(text)
+    else:
+        sys.stdout.write(text)
+
+
+def say_in_pages(text: str) -> None:
+    """As `say`; through a pager, if this is a terminal and the text is longer than it."""
+    write_pages(f"{escape_output(text)}\n")
+
+
+def write_pages(text: str) -> None:
+    """Write a text that is escaped, through a pager where it is longer than the terminal."""
     watched = sys.stdout.isatty() and sys.stdin.isatty() and not os.environ.get("CI")
-    if pages and watched and text.count("\n") >= console.height:
+    if watched and text.count("\n") >= shutil.get_terminal_size().lines:
         os.environ.setdefault("LESS", "FRX")  # keep the colours, leave at once what fits, as git has it
         pydoc.pager(text)
     else:

@@ -14,7 +14,6 @@ into an expected failure, ours too; so its report is corrected: a finding fails 
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
@@ -159,11 +158,10 @@ def show_headline(report: pytest.TestReport, finding: Finding) -> None:
 
 def format_for(item: pytest.Item, finding: Finding) -> str:
     """Return a finding as the terminal of the session shows it."""
-    from pytest_agentreplay.report.escape import escape_output
     from pytest_agentreplay.report.finding import format_finding
 
     width = item.config.get_terminal_writer().fullwidth
-    return escape_output(format_finding(finding, width=width, verbosity=item.config.get_verbosity()))
+    return format_finding(finding, width=width, verbosity=item.config.get_verbosity())
 
 
 def make_failure(item: pytest.Item, finding: Finding, failure: BaseException | None = None) -> BaseException:
@@ -192,8 +190,7 @@ def add_finding(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.T
 
     show_headline(report, finding)
     report.__dict__["agentreplay_cause"] = to_plain(find_cause(finding, item.nodeid))
-    if item.config.option.agentreplay_html or os.environ.get("GITHUB_STEP_SUMMARY"):
-        report.__dict__["agentreplay_finding"] = map_texts(finding, find_hider(item)).plain()
+    report.__dict__["agentreplay_finding"] = map_texts(finding, find_hider(item)).plain()
     return True
 
 

@@ -45,6 +45,7 @@ class SessionReport:
         self.summaries: list[SessionSummary] = []
         self.neighbours: list[SessionSummary] = []
         self.shared_causes: SharedCauses | None = None
+        self.failures: list[tuple[list[str], int, Any]] = []  # lines of reports, how many are the finding, and it
         self.diverged: list[DivergedTest] = []  # for GitHub Actions
         self.cases: dict[str, CaseSummary] = {}
         self.processes: list[ProcessSummary] = []  # of the workers of xdist, and of this process
@@ -141,10 +142,25 @@ class SessionReport:
 
         if self.shared_causes is None:
             self.shared_causes = SharedCauses()
-        cause = restore_plain(Cause, plain)
-        self.shared_causes.add(cause, format_failure(report), shorten=self.config.get_verbosity() < 2)
+        cause, lines = restore_plain(Cause, plain), format_failure(report)
+        height = len(lines)
+        if self.shared_causes.add(cause, lines, shorten=self.config.get_verbosity() < 2):
+            self.failures.append((lines, height, getattr(report, "agentreplay_finding", None)))
         if os.environ.get("GITHUB_ACTIONS") and self.config.option.agentreplay_proof is None:
             self.keep_for_github(report, cause)
+
+    def colour_failures(self) -> None:
+        """Colour the findings that pytest prints next. JUnit's file and other plugins have taken them without."""
+        writer = self.config.get_terminal_writer()
+        if not writer.hasmarkup:
+            return
+        from pytest_agentreplay.report.finding import format_finding, restore_finding
+
+        width, verbosity = writer.fullwidth, self.config.get_verbosity()
+        for lines, height, plain in self.failures:
+            if plain is not None:
+                finding = restore_finding(plain)
+                lines[:height] = format_finding(finding, width=width, verbosity=verbosity, colour=True).split("\n")
 
     def keep_for_github(self, report: pytest.TestReport, cause: Cause) -> None:
         """Keep what GitHub Actions is told of a test that diverged."""
@@ -221,6 +237,7 @@ class SessionReport:
         facts: dict[str, Any] = {}  # of this process, by their names in `ProcessSummary`
         if self.shared_causes is not None:
             self.shared_causes.complete()
+            self.colour_failures()
         if (run_session := config.stash.get(keys.OPEN, None)) is not None:
             self.end_interrupted(run_session)
         if keys.FIXTURES in config.stash:

@@ -45,7 +45,6 @@ LEAST = 8  # characters of each changed place of a line that is cut, and of what
 SIGNS = {"-": "- ", "+": "+ ", " ": "  ", "@": "@ ", "?": "? "}
 STYLES = {"-": "31", "+": "32", " ": "", "@": "36"}  # red, green and cyan, as pytest has them
 INVERSE = "7"
-INDENT = 2  # columns before the rest of a line that does not fit
 
 _TOKEN = re.compile(r"\w+(?:[-.:/@]+\w+)*|\s+|[^\w\s]")  # a date or a price is one word
 _WORD = re.compile(r"\w+")
@@ -114,22 +113,6 @@ def change_row(row: Row, change: Callable[[str], str]) -> Row:
     return row if text == row.text else Row(row.sign, ((text, any(changed for _, changed in row.pieces)),))
 
 
-def narrow_rows(rows: Sequence[Row], context: int) -> list[Row]:
-    """Return the rows with at most `context` lines around each change, and "..." where lines are left out between."""
-    changed = [at for at, row in enumerate(rows) if row.sign in "-+"]
-    near = {at + step for at in changed for step in range(-context, context + 1)}
-    narrowed: list[Row] = []
-    last = -1
-    for at, row in enumerate(rows):
-        if row.sign == " " and at not in near:
-            continue
-        if at > last + 1 and row.sign != "@" and narrowed and narrowed[-1].sign != "@":
-            narrowed.append(Row("@", (("...", False),)))
-        narrowed.append(row)
-        last = at
-    return narrowed
-
-
 def format_rows(rows: Sequence[Row], width: int = 80, *, whole: bool = True, colour: bool = False) -> list[str]:
     """Return rows as lines for a terminal of `width` columns, escaped; unless `whole`, long lines cut to what changed.
 
@@ -150,14 +133,12 @@ def style_rows(
         room = max(NARROW, width - len(name))
         is_partial = len({changed for _, changed in pieces}) > 1
         shown = [(_escape_piece(text, seen=not (changed and at in alike)), changed) for text, changed in pieces]
-        lines: list[StyledLine] = []
-        for part in _wrap_pieces(shown if whole else _cut_pieces(shown, room), room):
-            inverse = f"{style};{INVERSE}" if is_partial else style
-            begin = name if not lines else f"{names[sign][0] if names is SIGNS else ''}".ljust(len(name) + INDENT)
-            lines.append([(begin, style), *((text, inverse if changed else style) for text, changed in part)])
-            if marks and is_partial and any(changed for _, changed in part):
-                below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in part)
-                lines.append([(f"{names['?'].ljust(len(begin))}{below.rstrip()}", "")])
+        shown = shown if whole else _cut_pieces(shown, room)
+        inverse = f"{style};{INVERSE}" if is_partial else style
+        lines: list[StyledLine] = [[(name, style), *((text, inverse if changed else style) for text, changed in shown)]]
+        if marks and is_partial:
+            below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in shown)
+            lines.append([(f"{names['?']}{below.rstrip()}", "")])
         styled.append(lines)
     return styled
 
@@ -214,32 +195,6 @@ def _find_limit(lengths: list[int], room: int) -> int:
             return room // left
         room -= length
     return max(lengths)
-
-
-def _wrap_pieces(pieces: Iterable[tuple[str, bool]], room: int) -> list[list[tuple[str, bool]]]:
-    """Return the pieces in lines of at most `room` characters, which end at a blank if there is one."""
-    text = "".join(piece for piece, _ in pieces)
-    lines: list[list[tuple[str, bool]]] = [[]]
-    start = 0
-    end = _find_end(text, 0, room)
-    for piece, changed in pieces:
-        rest = piece
-        while start + len(rest) > end:
-            lines[-1].append((rest[: end - start], changed))
-            rest, start = rest[end - start :], end
-            end = _find_end(text, start, room - INDENT)
-            lines.append([])
-        lines[-1].append((rest, changed))
-        start += len(rest)
-    return lines
-
-
-def _find_end(text: str, start: int, room: int) -> int:
-    """Return where the line ends that begins at `start`."""
-    if len(text) - start <= room:
-        return len(text)
-    blank = text.rfind(" ", start + room // 2, start + room)
-    return blank + 1 if blank >= 0 else start + room
 
 
 def _count_cells(text: str) -> int:

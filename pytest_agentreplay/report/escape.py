@@ -21,6 +21,10 @@ from functools import lru_cache
 # Letters and marks by category, yet not seen: fillers, variation selectors (those of emoji apart) and the like.
 _UNSEEN = re.compile("[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]")
 _SUSPECT = re.compile(r"[^\x20-\x7e\n\t]")
+# What a joiner (U+200C, U+200D) stands between as spelling has it: letters of the scripts from Arabic to Mongolian,
+# whose form it chooses, and emoji, of which U+200D makes one. Elsewhere it is a letter that nobody sees.
+_JOINABLE = re.compile("[\u0600-\u109f\u1780-\u18af\ua800-\uabff\ufb50-\ufdff\ufe70-\ufefc]")
+_EMOJI = re.compile("[\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]")
 
 # https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
 # GitHub takes `::name` behind any white space; it and Azure take `##[name]` and `##vso[name]` wherever they stand.
@@ -35,7 +39,7 @@ def escape_text(text: str) -> str:
 
     Newlines and tabs stay; what comes out can be encoded in UTF-8. What a CI server would obey has its mark broken.
     """
-    seen = text if text.isascii() and text.isprintable() else _SUSPECT.sub(lambda match: _escape_char(match[0]), text)
+    seen = text if text.isascii() and text.isprintable() else _SUSPECT.sub(_escape_match, text)
     return _COMMAND.sub(_break_mark, seen) if "::" in seen or "##" in seen else seen
 
 
@@ -81,6 +85,20 @@ def wrap_text(text: str, width: int, first: str, then: str = "") -> list[str]:
 def _break_mark(match: re.Match[str]) -> str:
     mark = match[0][-1]
     return f"{match[1] or ''}\\x{ord(mark):02x}"
+
+
+def _escape_match(match: re.Match[str]) -> str:
+    char, around = match[0], match.string[max(0, match.start() - 1) : match.end() + 1]
+    return char if char in "\u200c\u200d" and len(around) == 3 and _is_joining(around) else _escape_char(char)
+
+
+@lru_cache(maxsize=4096)
+def _is_joining(around: str) -> bool:
+    """Return whether the joiner in the middle of three characters joins what is beside it, and both are seen."""
+    before, joiner, after = around[0], around[1], around[2]
+    kinds = (_JOINABLE, _EMOJI) if joiner == "\u200d" else (_JOINABLE,)
+    is_seen = all(_escape_char(char) == char for char in (before, after))
+    return is_seen and any(kind.match(before) and kind.match(after) for kind in kinds)
 
 
 @lru_cache(maxsize=4096)

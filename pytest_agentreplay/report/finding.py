@@ -22,11 +22,9 @@ from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import relative_path, selecting
 from pytest_agentreplay.report.changes import (
-    CONTEXT,
     Row,
     change_row,
     compare_texts,
-    narrow_rows,
     plain_rows,
     restore_rows,
     style_rows,
@@ -189,8 +187,8 @@ def _style_plain(rows: Iterable[str]) -> list[StyledLine]:
 def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool, see_all: str) -> list[StyledLine]:
     """Return the differences in `height` lines: with less around the changes, then as many of these as fit."""
     whole = height >= ENDLESS
-    for context, marked in ((CONTEXT, marks), (1, marks), (0, marks), (0, False)):
-        blocks = [_style_difference(line, width, context, whole=whole, marks=marked) for line in lines]
+    for around, marked in ((True, marks), (False, marks), (False, False)):
+        blocks = [_style_difference(line, width, around=around, whole=whole, marks=marked) for line in lines]
         shown = [row for block in blocks for _, rows in block for row in rows]
         if len(shown) <= height:
             return shown
@@ -208,9 +206,12 @@ def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool,
 
 
 def _style_difference(
-    line: Line, width: int, context: int, *, whole: bool, marks: bool
+    line: Line, width: int, *, around: bool, whole: bool, marks: bool
 ) -> list[tuple[int, list[StyledLine]]]:
-    """Return its place, a note where the rows do not say it, then the rows: each with how many changed lines it is."""
+    """Return its place, a note where the rows do not say it, then the rows: each with how many changed lines it is.
+
+    `around` says whether the lines around a change are shown too.
+    """
     note = escape_line(line.label)
     signs = [row.sign for row in line.rows]
     is_short = len(signs) <= 2 and len({*signs}) == len(signs) and {*signs} <= {"-", "+"}
@@ -225,7 +226,7 @@ def _style_difference(
         marks = marks and any(len(row.text) > width - 4 - len(SIDES["-"]) for row in rows)
         styled = style_rows(rows, width - 4, whole=whole, marks=marks, names=SIDES)
         return [(0, [*head, *_indent(row for rows in styled for row in rows)])]
-    rows = narrow_rows(line.rows, context)
+    rows = [row for row in line.rows if around or row.sign != " "]
     styled = style_rows(rows, width - 4, whole=whole, marks=marks)
     return [(0, head), *((int(row.sign in "-+"), _indent(parts)) for row, parts in zip(rows, styled, strict=True))]
 
@@ -344,8 +345,11 @@ class SharedCauses:
         self._causes: dict[str, list[Cause]] = {}
         self._first_reports: dict[str, list[str]] = {}
 
-    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> None:
-        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back."""
+    def add(self, cause: Cause, lines: list[str], *, shorten: bool) -> bool:
+        """Add the report of a failed test, to be changed in place; with `shorten` a later one only points back.
+
+        Returns whether it does not.
+        """
         causes = self._causes.setdefault(cause.digest, [])
         causes.append(cause)
         if len(causes) == 1:
@@ -353,6 +357,8 @@ class SharedCauses:
         elif shorten:
             first = causes[0].test
             lines[:] = [f"[{cause.code}] the same change as in {first}, which shows it (-vv shows it here too)"]
+            return False
+        return True
 
     def complete(self) -> None:
         """Add to each first report how many tests have failed with its change; pytest prints the reports next."""

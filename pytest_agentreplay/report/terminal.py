@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from contextlib import contextmanager
+from itertools import groupby
 from typing import IO, TYPE_CHECKING
 
 from pytest_agentreplay.report.escape import escape_line, escape_output
@@ -28,17 +29,30 @@ FIRST = 24
 """Columns that the first column of a table needs."""
 
 
+def wants_colour(file: IO[str]) -> bool:
+    """Return whether what `file` gets has colours: as pytest's `--color=auto` decides, but not in CI."""
+    # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/_io/terminalwriter.py#L30
+    environ = os.environ
+    if environ.get("PY_COLORS") in {"0", "1"}:
+        return environ["PY_COLORS"] == "1"
+    if environ.get("NO_COLOR") or environ.get("FORCE_COLOR"):
+        return not environ.get("NO_COLOR")
+    return file.isatty() and environ.get("TERM") not in {"dumb", "unknown"} and not environ.get("CI")
+
+
 def open_console(file: IO[str] | None = None, *, width: int | None = None, plain: bool = False) -> Console:
-    """Return the console that writes to `file` (stdout): no style if `plain`, under NO_COLOR, in CI, where dumb."""
+    """Return the console that writes to `file` (stdout); no style if `plain`, or where no colour is wanted."""
     from rich.console import Console
 
     size = shutil.get_terminal_size((80, 24))
-    plain |= any(os.environ.get(name) for name in ("NO_COLOR", "CI")) or os.environ.get("TERM") in {"dumb", "unknown"}
+    file = file or sys.stdout
+    colour = not plain and wants_colour(file)
     return Console(
-        file=file or sys.stdout,
+        file=file,
         width=width or size.columns,
         height=size.lines,
-        color_system=None if plain else "auto",
+        color_system=None if not colour else "auto" if file.isatty() else "standard",
+        no_color=not colour,
         markup=False,
         emoji=False,
         highlight=False,
@@ -52,7 +66,8 @@ def paint(line: StyledLine, *, colour: bool) -> str:
     shown = escape_output(plain)
     if not colour or shown != plain:
         return shown
-    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in line)
+    runs = [("".join(text for text, _ in run), style) for style, run in groupby(line, lambda part: part[1])]
+    return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in runs)
 
 
 def render(console: Console, *parts: RenderableType) -> str:

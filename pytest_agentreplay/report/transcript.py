@@ -123,17 +123,22 @@ def list_header_facts(run: Run) -> Iterator[tuple[str, str]]:
     if ending:
         yield "outcome", f"{ending[0]} {': '.join(ending[1:])}".rstrip()
     models = header.kit.get("models")
-    for entry in models if isinstance(models, list) else ():
-        if isinstance(entry, dict):
-            requested, served = str(entry.get("model", "")), str(entry.get("served") or "")
-            by = f" (served by {served})" if served not in {"", requested} else ""
-            yield "model", f"{entry.get('provider', '')} {requested}{by}".strip()
+    entries = [entry for entry in models if isinstance(entry, dict)] if isinstance(models, list) else []
+    # An entry for each fingerprint of the provider's machines, which is no other model.
+    yield from dict.fromkeys(("model", describe_model(entry)) for entry in entries)
     packages = header.kit.get("packages")
     if isinstance(packages, dict):
         yield "packages", ", ".join(f"{name} {version}" for name, version in packages.items())
     if unfrozen := list_unfrozen(header.kit):
         yield "not frozen", f"{', '.join(unfrozen)} (runs for real in a replay)"
     yield "exchanges", str(len(run.exchanges))
+
+
+def describe_model(entry: JsonObject) -> str:
+    """Return a model of the kit in words: "openai gpt-5 (served by gpt-5-2026-01)"."""
+    requested, served = str(entry.get("model", "")), str(entry.get("served") or "")
+    by = f" (served by {served})" if served not in {"", requested} else ""
+    return f"{entry.get('provider', '')} {requested}{by}".strip()
 
 
 def format_kit(kit: Kit, *, width: int = 80) -> str:

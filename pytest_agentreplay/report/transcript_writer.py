@@ -227,7 +227,9 @@ def format_outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
         case Failure():
             yield from format_raised(result)
         case HttpReply():
-            yield f"status {result.status} {result.reason}".rstrip() + (f": {error}" if error else "")
+            status = f"{result.status} {result.reason}".rstrip()
+            is_said = error in {"", status, result.reason}
+            yield f"status {status}" if is_said else f"status {status}: {error}"
             yield from format_raised(result.failure) if result.failure else ()
         case FramesReply():
             for frame in result.frames():

@@ -5,6 +5,7 @@ Also whether a new recording says what its snapshot says: then the old file is k
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -107,6 +108,12 @@ class Pending:
         files.write_whole(self.home, self.text)
         files.remove(self.file)
         return f"{format_path(self.home)}: taken for {projects.recorded_id(self.file, self.home, self.run.header.test)}"
+
+    def reject(self) -> str:
+        """Delete it, if it is still the run that was read. Return the line to print. Raises CannotWrite."""
+        files.remove_if_unchanged(self.file, hashlib.sha256(self.text).hexdigest())
+        is_left = files.exists(self.file)
+        return f"{format_path(self.file)}: {'left, it has been recorded again meanwhile' if is_left else 'deleted'}"
 
 
 def read_pending(what: Path) -> Pending:

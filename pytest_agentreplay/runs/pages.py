@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
+from pytest_agentreplay.backends.budget import PricedReader
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.compare.align import divergences, pair_exchanges
 from pytest_agentreplay.compare.matching import Matching
@@ -20,7 +21,7 @@ from pytest_agentreplay.report.change_blocks import share_changes
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.report.viewer import FOLDER, GENERATOR, digest_page, render_page
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.runs.inventory import read_inventory
+from pytest_agentreplay.runs.inventory import read_inventory, read_prices, read_use
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots import codec
@@ -31,10 +32,12 @@ from pytest_agentreplay.snapshots.store.projects import root_above
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.inventory import Entry
     from pytest_agentreplay.snapshots.codec import Snapshot
+
+    ModelPrices = list[tuple[str, tuple[float, float]]]
 
 FEW = 50
 """Pages that are written before anybody wants to see a bar."""
@@ -51,12 +54,14 @@ PLOTS = (
 """Of the rows of `live_reports.build_rows`: the title of a plot, its figure, and how that is written."""
 
 
-def render_run(file: Path) -> str:
-    """Return the page of the snapshot in `file`. Raises SnapshotError."""
-    return _render_snapshot(file, reading.load(file))
+def render_run(file: Path, outcome: TestOutcome | None = None) -> str:
+    """Return the page of the snapshot in `file`, and of how its test ended. Raises SnapshotError, SettingsError."""
+    return _render_snapshot(file, reading.load(file), _read_prices_of(file), outcome)
 
 
-def _render_snapshot(file: Path, snapshot: Snapshot, outcome: TestOutcome | None = None, **marks: str) -> str:
+def _render_snapshot(
+    file: Path, snapshot: Snapshot, prices: ModelPrices, outcome: TestOutcome | None, **marks: str
+) -> str:
     """Return the page of a snapshot, and of how its test ended in a session; `marks` are those of `render_page`."""
     finding = None if outcome is None else outcome.finding
     data: JsonObject = {
@@ -64,7 +69,7 @@ def _render_snapshot(file: Path, snapshot: Snapshot, outcome: TestOutcome | None
         "now": "" if outcome is None else outcome.status,
         "files": [format_path(file)],
         "notes": list(list_notes(file, snapshot)),
-        "runs": [page_data.describe_run(snapshot.run)],
+        "runs": [page_data.describe_run(snapshot.run, _list_costs(snapshot.run, prices))],
         "findings": [] if finding is None else [page_data.describe_finding(finding, snapshot.run)],
     }
     return render_page(snapshot.run.header.test, data, **marks)
@@ -80,9 +85,22 @@ def render_pair(first: Path, second: Path) -> str:
         (divergence, findings.describe_comparison(divergence, *names))
         for divergence in divergences(a, b, READER, matching=matching)
     ]
-    data = page_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted)
+    costs = [_list_costs(run, _read_prices_of(file)) for run, file in ((a, first), (b, second))]
+    data = page_data.describe_pair(a, b, pair_exchanges(a, b, READER, matching=matching), parted, costs)
     notes = [note for pair in zip((first, second), snapshots, strict=True) for note in list_notes(*pair)]
     return render_page(f"{names[0]} and {names[1]}", {**data, "files": list(names), "notes": list(notes)})
+
+
+def _read_prices_of(file: Path) -> ModelPrices:
+    """Return the prices of the project that a snapshot is in. Raises SettingsError."""
+    return read_prices(root_above(file.absolute().parent))
+
+
+def _list_costs(run: Run, prices: ModelPrices) -> dict[int, float]:
+    """Return the costs of the calls of a run in dollars, by start, as far as they are known."""
+    reader = PricedReader(READER, {}, prices)
+    uses = ((x.start, read_use(x, reader)) for x in run.exchanges if prices)
+    return {start: use.cost for start, use in uses if use is not None and use.cost is not None}
 
 
 def list_notes(file: Path, snapshot: Snapshot) -> Iterator[str]:
@@ -190,7 +208,7 @@ def _write_run_pages(
 ) -> list[Entry]:
     """Write a page for each run, and put its name into `written`; return the entries with what hinders a page."""
     by_file = {each.file: each for each in outcomes if each.file is not None}
-    largest, rows = reading.find_limit(root), [*entries]
+    largest, prices, rows = reading.find_limit(root), read_prices(root), [*entries]
     with show_progress(len(rows), few=FEW) as advance, pause_garbage_collection():
         for number, entry in enumerate(entries):
             advance(number, f"{number:,} of {len(rows):,} runs")
@@ -198,7 +216,7 @@ def _write_run_pages(
             name = name_page(entry.name, f"{entry.kind} {entry.path}")
             try:
                 if not entry.problem and files.exists(run):
-                    write_run_page(folder / name, run, by_file.get(entry.path), largest)
+                    write_run_page(folder / name, run, by_file.get(entry.path), prices, largest)
                     written[entry.path] = name
             except SnapshotError as error:
                 rows[number] = replace(entry, problem=str(error).removeprefix(f"{error.file}:").lstrip())
@@ -224,14 +242,16 @@ def name_page(name: str, identity: str) -> str:
     return f"{layout.make_slug('-'.join(filter(None, (Path(path).name, rest))), identity, 80, is_safe=False)}.html"
 
 
-def write_run_page(page: Path, file: Path, outcome: TestOutcome | None, largest: int | None) -> None:
+def write_run_page(
+    page: Path, file: Path, outcome: TestOutcome | None, prices: ModelPrices, largest: int | None
+) -> None:
     """Write the page of a run, unless the one that is there shows the same. Raises SnapshotError, CannotWrite."""
     data = files.read_file(file, largest)
     now = None if outcome is None else [outcome.status, outcome.finding and outcome.finding.plain()]
-    digest = digest_page(data, json.dumps(now).encode())
+    digest = digest_page(data, json.dumps([now, prices]).encode())
     if not (files.exists(page) and is_page(page, f'{FOLDER} {digest}">')):
         snapshot = codec.loads(data, file=format_path(file))
-        files.write_derived(page, _render_snapshot(file, snapshot, outcome, origin=f"folder {digest}"))
+        files.write_derived(page, _render_snapshot(file, snapshot, prices, outcome, origin=f"folder {digest}"))
 
 
 def is_page(path: Path, mark: str = GENERATOR) -> bool:

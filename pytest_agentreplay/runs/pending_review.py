@@ -33,8 +33,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.accept import Pending
 
+KEYS = "a accept  A accept all of this kind  r reject  s skip  d whole difference  q quit  ? help"
 HELP = """a   accept this turn; a pending run is taken once all of its turns are accepted
 A   accept it here and in all other runs: the same code at the same place
+r   reject: delete this pending run, after asking
 s   skip: leave this run as it is         d   show the whole difference
 q   quit: what was accepted stays         ?   this help"""
 IN_GIT = "the file is in the working tree already, so there is nothing to accept"
@@ -167,6 +169,8 @@ class ReviewWalk:
         self._runs, self._width = runs, width
         self._at = self._turn = 0
         self._kinds: set[tuple[str, str]] = set()
+        self._is_rejecting = False
+        self._rejected = 0
         self.taken: list[ReviewedRun] = []
 
     @property
@@ -182,11 +186,20 @@ class ReviewWalk:
             return head
         if (count := len(reviewed.findings)) > 1:
             head += f"\ndivergent turn {self._turn + 1} of {count}"
-        return f"{head}\n\n{format_finding(reviewed.findings[self._turn], width=self._width)}"
+        return f"{head}\n\n{format_finding(reviewed.findings[self._turn], width=self._width, see_all='d')}"
+
+    def show_keys(self) -> str:
+        """Return where one stands and what to press."""
+        return f"[{self._at + 1}/{len(self._runs)}] {format_path(self._runs[self._at].home)}\n{KEYS}"
 
     def obey(self, command: str) -> str | None:
-        """Return what a command shows. Raises CannotWrite where a run that is accepted cannot be written."""
+        """Return what a command shows. Raises CannotWrite where a run cannot be written or deleted."""
+        asked, self._is_rejecting = self._is_rejecting, False
         match command:
+            case "":
+                return ""
+            case "r":
+                return self._reject(asked=asked)
             case "q":
                 return None
             case "?":
@@ -201,7 +214,21 @@ class ReviewWalk:
                 skipped = self._runs[self._at]
                 self._at, self._turn = self._at + 1, 0
                 return "\n".join([f"{format_path(skipped.home)}: left as it is", *self._go_on()])
-        return f"there is no command {command}; ? lists them"
+        return f"no key {command}; ? lists them"
+
+    def _reject(self, *, asked: bool) -> str:
+        reviewed = self._runs[self._at]
+        if reviewed.pending is None:
+            command = reviewed.find_command()
+            return "only a pending run can be rejected" + (f"; to undo this change: {command}" if command else "")
+        name = format_path(reviewed.pending.file)
+        if not asked:
+            self._is_rejecting = True
+            return f"r again deletes {name}; any other key leaves it"
+        done = reviewed.pending.reject()
+        self._rejected += 1
+        self._at, self._turn = self._at + 1, 0
+        return "\n".join([done, *self._go_on()])
 
     def _show_all(self) -> str:
         reviewed = self._runs[self._at]
@@ -233,5 +260,7 @@ class ReviewWalk:
 
     def summarize(self) -> str:
         """Return how many runs were accepted, and how many are left."""
-        left = len(self._runs) - len(self.taken)
-        return f"{plural(len(self.taken), 'run')} accepted, {left} left{': agentreplay review' if left else ''}"
+        left = len(self._runs) - len(self.taken) - self._rejected
+        rejected = f", {self._rejected} rejected" if self._rejected else ""
+        again = ": agentreplay review" if left else ""
+        return f"{plural(len(self.taken), 'run')} accepted{rejected}, {left} left{again}"

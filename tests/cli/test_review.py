@@ -3,11 +3,12 @@
 import json
 import os
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 
 import pytest
 
-from pytest_agentreplay.cli import reviewing
+from pytest_agentreplay.cli import reviewing, verbs
 from pytest_agentreplay.runs.pending_review import ReviewWalk, list_reviewed
 from pytest_agentreplay.snapshots import codec
 from tests.support.git_projects import commit, git
@@ -92,7 +93,8 @@ def test_each_divergent_turn_shows_both_sides_and_the_cause_and_the_last_one_tak
     shown = steps.obey("s")
     assert "left as it is" in shown
     assert "divergent turn 1 of 3" in shown
-    assert 'recorded  "You help customers.\\nBe brief.\\nBe kind."' in shown
+    assert "    - Be brief.\n" in shown
+    assert "    + Be short.\n" in shown
     assert "likely cause  the prompt was edited" in shown
     assert "divergent turn 2 of 3" in steps.obey("a")
     assert "[AR-OUTCOME]" in steps.obey("a")
@@ -121,9 +123,51 @@ def test_the_whole_difference_and_the_help_change_nothing_and_an_unknown_key_is_
     steps.obey("s")
     assert all(code in steps.obey("d") for code in ("AR-PROMPT", "AR-REPLY", "AR-OUTCOME"))
     assert "A   accept it here and in all other runs" in steps.obey("?")
-    assert steps.obey("x") == "there is no command x; ? lists them"
+    assert steps.obey("x") == "no key x; ? lists them"
+    assert steps.obey("") == ""
+    assert steps.show_keys().splitlines() == [
+        f"[2/4] {FOLDER}/{sorted((waiting.root / PENDING).iterdir())[1].name}",
+        "a accept  A accept all of this kind  r reject  s skip  d whole difference  q quit  ? help",
+    ]
     assert steps.obey("q") is None
     assert changed(waiting) == []
+
+
+def test_a_run_is_rejected_by_the_same_key_twice_and_by_no_other(waiting):
+    steps = walk(waiting)
+    asks = f"r again deletes {PENDING}/test_new.snapshot.json; any other key leaves it"
+    assert steps.obey("r") == asks
+    assert steps.obey("") == ""
+    assert steps.obey("r") == asks
+    assert steps.obey("\x1b[3~").startswith("no key ")
+    assert changed(waiting) == []
+    assert steps.obey("r") == asks
+    assert steps.obey("r").startswith(f"{PENDING}/test_new.snapshot.json: deleted\n\n[2/4] pending ")
+    assert changed(waiting) == [f"{PENDING}/test_new.snapshot.json"]
+    assert steps.summarize() == "0 runs accepted, 1 rejected, 3 left: agentreplay review"
+
+
+def test_the_keys_stand_below_each_answer_and_the_end_of_the_input_leaves_all_as_it_is(waiting, capsys, monkeypatch):
+    typed_ahead = iter("sd\n")
+    monkeypatch.setattr("pytest_agentreplay.cli.showing.open_keys", lambda: nullcontext(lambda: next(typed_ahead, "")))
+    reviewing.walk(list_reviewed([], waiting.root))
+    lines = capsys.readouterr().out.splitlines()
+    at = [number for number, line in enumerate(lines) if line.startswith("a accept  A accept all of this kind")]
+    assert [lines[number - 1][:6] for number in at] == ["[1/4] ", "[2/4] ", "[2/4] ", "[2/4] "]
+    assert lines[-1] == "0 runs accepted, 4 left: agentreplay review"
+    assert changed(waiting) == []
+
+
+def test_a_whole_difference_that_is_longer_than_the_terminal_is_paged(waiting, capsys, monkeypatch):
+    paged = []
+    monkeypatch.setattr("pydoc.pager", paged.append)
+    monkeypatch.delenv("CI", raising=False)
+    for stream in (sys.stdin, sys.stdout):
+        monkeypatch.setattr(stream, "isatty", lambda: True, raising=False)
+    monkeypatch.setenv("LINES", "10")
+    verbs.say_in_pages(walk(waiting).obey("d"))
+    assert "turn 3" in paged[0]
+    assert capsys.readouterr().out == ""
 
 
 def test_what_was_accepted_stays_when_the_walk_is_interrupted(waiting, capsys, monkeypatch):

@@ -39,7 +39,7 @@ def at_terminal(monkeypatch):
     """Stand at a terminal in colour, of so many lines; what a pager is handed is kept, not shown."""
     paged = []
     monkeypatch.setattr(pydoc, "pager", paged.append)
-    for name in ("NO_COLOR", "CI", "FORCE_COLOR", "TTY_COMPATIBLE", "LESS"):
+    for name in ("NO_COLOR", "CI", "FORCE_COLOR", "PY_COLORS", "TTY_COMPATIBLE", "LESS"):
         monkeypatch.delenv(name, raising=False)
 
     def stand(lines=500, **environ):
@@ -59,6 +59,29 @@ def test_a_run_is_wrapped_to_the_terminal_and_long_texts_are_folded(typed, monke
     assert shown.code == SAME
     assert max(map(cell_len, shown.out.splitlines())) <= width
     as_kept(f"show.{width}.txt", shown.out)
+
+
+def test_a_file_that_is_no_snapshot_leads_to_those_of_its_tests(typed, root):
+    Path("a.md").write_text("x", encoding="utf-8")
+    shown = typed("show", "a.md")
+    assert (shown.code, shown.err) == (USAGE, "agentreplay: a.md: is no snapshot; to list all: agentreplay ls\n")
+    folder = Path("__agent_snapshots__/test_shop")
+    folder.mkdir(parents=True)
+    names = [f"{folder.as_posix()}/{name}.snapshot.json" for name in ("a", "b")]
+    for name in names:
+        made = replace(run((ask(), say("It is shipped."))), header=Header(f"test_shop.py::test_{Path(name).name[0]}"))
+        Path(name).write_text(codec.dumps(made), encoding="utf-8")
+        assert "It is shipped." in typed("show", "test_shop.py").out or name == names[1]
+    assert (
+        typed("show", "test_shop.py").err == f"agentreplay: test_shop.py is 2 snapshots; name one: {', '.join(names)}\n"
+    )
+
+
+def test_a_model_is_named_once_whatever_the_fingerprints_of_its_machines(typed, root):
+    entry = {"provider": "openai", "model": "gpt-5"}
+    kit = {"models": [{**entry, "fingerprint": "fp_1"}, {**entry, "fingerprint": "fp_2"}]}
+    Path("a.snapshot.json").write_text(codec.dumps(run((ask(), say("x")), kit=kit)), encoding="utf-8")
+    assert typed("show", "a.snapshot.json").out.count("openai gpt-5") == 1
 
 
 def test_one_turn_is_whole_and_the_last_is_the_one_that_began_last(typed):
@@ -83,12 +106,24 @@ def test_plain_lines_are_complete_on_their_own_whatever_the_terminal(typed, at_t
 
 @pytest.mark.parametrize(
     ("environ", "styled"),
-    [({}, True), ({"NO_COLOR": "1"}, False), ({"CI": "true"}, False), ({"TERM": "dumb"}, False)],
+    [
+        ({}, True),
+        ({"NO_COLOR": "1"}, False),
+        ({"CI": "true"}, False),
+        ({"TERM": "dumb"}, False),
+        ({"CI": "true", "FORCE_COLOR": "1"}, True),
+        ({"PY_COLORS": "1", "NO_COLOR": "1"}, True),
+        ({"PY_COLORS": "0", "FORCE_COLOR": "1"}, False),
+    ],
     ids=str,
 )
 def test_a_terminal_gets_colours_unless_it_is_not_wanted(typed, at_terminal, environ, styled):
     at_terminal(**environ)
     assert ("\x1b[" in typed("show", RUN).out) is styled
+    first, second = (run((ask(), say(text))) for text in ("It is shipped.", "It is lost."))
+    for name, made in (("a", first), ("b", second)):
+        Path(f"{name}.snapshot.json").write_text(codec.dumps(made), encoding="utf-8")
+    assert ("\x1b[" in typed("diff", "a.snapshot.json", "b.snapshot.json").out) is styled
 
 
 EVIL = ["\x1b[2Jgone", "a\u202eb", "a\rb", "\x9b31m", "[red]a[/red]", "[link=http://a.example]b[/link]", ":smile:"]

@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from bisect import bisect_left
 from collections import Counter
 from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
@@ -73,24 +72,16 @@ def find_changes(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0,
 
 
 def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
-    """Return where the elements stand that both have once: the longest list of those in the same order."""
-    once, others = ({each for each, count in Counter(side).items() if count == 1} for side in (old, new))
-    places = {each: j for j, each in enumerate(new) if each in others}
-    pairs = [(i, places[each]) for i, each in enumerate(old) if each in once and each in places]
-    # The longest increasing subsequence: of each length the one whose last place is the lowest.
-    lasts: list[int] = []
-    ends: list[int] = []
-    before: list[int] = []
-    for at, (_, j) in enumerate(pairs):
-        length = bisect_left(lasts, j)
-        before.append(ends[length - 1] if length else -1)
-        lasts[length : length + 1], ends[length : length + 1] = [j], [at]
-    chain: list[tuple[int, int]] = []
-    at = ends[-1] if ends else -1
-    while at >= 0:
-        chain.append(pairs[at])
-        at = before[at]
-    return chain[::-1]
+    """Return where the elements stand that both have once, of those in the same order as many as difflib finds."""
+    count, other = Counter(old), Counter(new)
+    once = {each for each in count if count[each] == other[each] == 1}
+    lines, others = ([(at, each) for at, each in enumerate(side) if each in once] for side in (old, new))
+    matcher = SequenceMatcher(None, [each for _, each in lines], [each for _, each in others], autojunk=False)
+    return [
+        (lines[i + step][0], others[j + step][0])
+        for i, j, size in matcher.get_matching_blocks()
+        for step in range(size)
+    ]
 
 
 def count_common_ends(recorded: Sequence[object], now: Sequence[object]) -> tuple[int, int]:

@@ -1,5 +1,5 @@
 "use strict";
-// The index: what failed in a session, then what a project has recorded. It uses the functions of viewer.js below it.
+// The index: what failed in a session, then what a project has recorded. It uses the functions of dom.js and texts.js.
 
 const RANK = ["diverged", "failed", "cannot be read", "", "passed", "skipped", "not run"];
 const stateNow = (row) => (row.problem && !["diverged", "failed"].includes(row.now) ? "cannot be read" : row.now);

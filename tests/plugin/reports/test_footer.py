@@ -178,7 +178,7 @@ def test_a_change_of_many_tests_is_shown_once_and_the_others_point_to_it(changed
     assert len(pointers) == 5
     (first,) = set(pointers)
     assert re.fullmatch(r"test_shop.py::test_refund\[[0-5]\]", first)
-    assert text.count('now       "You help customers.') == 2, "the first of the six, and the test that differs in more"
+    assert text.count("+ Be nice.") == 2, "the first of the six, and the test that differs in more"
     assert "the same change in 6 tests: " in text
     cases = ET.parse(changed.root / "junit.xml").iter("failure")
     assert sum("AR-PROMPT" in case.attrib["message"] for case in cases) >= 6
@@ -199,6 +199,20 @@ def test_every_report_is_whole_with_vv_and_a_change_of_one_test(changed):
     assert "1 failed" in done.stdout
     assert "the same change" not in done.stdout
     assert "shared    " not in done.stdout
+
+
+@pytest.mark.parametrize("words", [[], ["-p", "xdist.plugin", "-n", "2"]], ids=["one process", "xdist"])
+def test_a_report_has_the_colours_of_pytest_and_files_of_it_have_none(changed, words):
+    done = changed.offline(*words, "--color=yes", "--junitxml=junit.xml", "-k", "0 or other")
+    assert "\x1b[1;31m[AR-PROMPT] turn 1/3: model m-1: " in done.stdout
+    for colour, word in ((31, "kind"), (32, "nice")):
+        assert f"\x1b[{colour};7m{word}\x1b[0m" in done.stdout
+    assert "\x1b[36magentreplay accept " in done.stdout
+    # JUnit's file writes the code of a colour as this text.
+    text = (changed.root / "junit.xml").read_text(encoding="utf-8")
+    assert "AR-PROMPT" in text
+    assert not re.search("\x1b|#x1B", text)
+    assert "\x1b" not in changed.offline(*words, "-k", "0 or other").stdout
 
 
 # The line of the agent.
