@@ -136,7 +136,7 @@ def test_a_brief_entry_says_what_the_ends_of_its_file_say_and_reads_the_rest_onl
         [getattr(entry, name) for name in names] for entry in whole
     ]
     assert whole[0].calls == 5
-    long = put(root, f"{folder}/long.snapshot.json", refund(kit={"annotations": {"input": "x" * 70_000}}))
+    long = put(root, f"{folder}/long.snapshot.json", refund(kit={"annotations": {"input": "where is it? " * 6_000}}))
     torn = put(root, f"{folder}/torn.snapshot.json", long.read_text(encoding="utf-8")[:-900])
     entries = {entry.path: entry for entry in read_inventory(root, briefly=True)}
     assert (entries[long].turns, entries[long].problem) == (3, "")
