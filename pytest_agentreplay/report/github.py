@@ -66,8 +66,8 @@ def format_annotation(diverged: DivergedTest, folder: str = "") -> str:
     file, line = (place["file"], place["line"]) if place else diverged.place
     title = f"{diverged.cause.code}{diverged.turn and f' turn {diverged.turn}'} {diverged.cause.test}"
     facts = {"file": folder + file.replace("\\", "/"), "line": str(line), "title": title}
-    told = ",".join(f"{name}={escape_property(value)}" for name, value in facts.items())
-    return f"::{'notice' if diverged.is_annotated else 'error'} {told}::{escape_data(diverged.cause.headline)}"
+    properties = ",".join(f"{name}={escape_property(value)}" for name, value in facts.items())
+    return f"::{'notice' if diverged.is_annotated else 'error'} {properties}::{escape_data(diverged.cause.headline)}"
 
 
 def escape_data(text: str) -> str:

@@ -265,9 +265,9 @@ def describe_totals(comparison: RevisionComparison) -> str:
     if not any(tokens):
         return ""
     text = f"Tokens of these runs: {tokens[0]:,} -> {tokens[1]:,} ({tokens[1] - tokens[0]:+,})"
-    known = [[facts.cost for facts in side if facts.cost is not None] for side in (before, after)]
-    if [len(side) for side in known] == [len(before), len(after)]:
-        text += f", cost: USD {sum(known[0]):.4f} -> USD {sum(known[1]):.4f}"
+    costs = [[facts.cost for facts in side if facts.cost is not None] for side in (before, after)]
+    if [len(side) for side in costs] == [len(before), len(after)]:
+        text += f", cost: USD {sum(costs[0]):.4f} -> USD {sum(costs[1]):.4f}"
     return f"{text}."
 
 
