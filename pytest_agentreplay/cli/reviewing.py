@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -33,7 +34,10 @@ def add_verbs(verbs: Verbs) -> None:
     about = "what a branch changes in recorded runs, for its pull request"
     summarize_verb = verbs.add("summarize", summarize, about)
     summarize_verb.add_argument(
-        "revisions", metavar="BASE..HEAD", help="two revisions of git; BASE alone: against the files here"
+        "revisions",
+        nargs="?",
+        metavar="BASE..HEAD",
+        help="two revisions of git; BASE alone: against the files here (default: where your branch began)",
     )
     summarize_verb.flag("--captured", "add what the latest pytest --agentreplay-runs made of captured runs")
     summarize_verb.add_argument("--json", action="store_true", help="print plain data")
@@ -103,15 +107,23 @@ def as_data(reviewed: ReviewedRun) -> dict[str, object]:
 
 
 def summarize(options: argparse.Namespace) -> int:
-    """`agentreplay summarize BASE..HEAD [--captured] [--json] [--out FILE]`."""
+    """`agentreplay summarize [BASE..HEAD] [--captured] [--json] [--out FILE]`."""
     import json
 
     from pytest_agentreplay.report.pull_request import format_comment
     from pytest_agentreplay.snapshots.store.git_revisions import Repository
 
-    comparison = compare_revisions(Repository(Path.cwd()), options.revisions)
+    repository = Repository(Path.cwd())
+    if options.revisions:
+        since, commits = "", repository.read_range(options.revisions)
+    else:
+        since, base = repository.find_base(os.environ.get("GITHUB_BASE_REF", ""))
+        commits = base, ""
+    comparison = compare_revisions(repository, commits, since)
     data = {"verdict": comparison.verdict, **asdict(comparison)}
-    comment = format_comment(comparison, f"agentreplay summarize {options.revisions} --json")
+    comment = format_comment(
+        comparison, f"agentreplay summarize {f'{words} ' if (words := options.revisions) else ''}--json"
+    )
     if options.captured:
         from pytest_agentreplay.runs.captured.groups import read_latest
 
@@ -128,8 +140,8 @@ def summarize(options: argparse.Namespace) -> int:
     return DAMAGED if comparison.unreadable else SAME
 
 
-def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
-    """Return what the revisions `words` record otherwise."""
+def compare_revisions(repository: Repository, commits: tuple[str, str], since: str) -> RevisionComparison:
+    """Return what differs between the recorded runs of two commits; `since` names the branch that the first is of."""
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.providers import READER, RULES
     from pytest_agentreplay.report.pull_request import RevisionComparison, compare_runs, list_case_changes
@@ -137,8 +149,7 @@ def compare_revisions(repository: Repository, words: str) -> RevisionComparison:
     from pytest_agentreplay.runs.offline_session import list_accepted_rules
 
     root = root_above(Path.cwd())
-    commits = repository.read_range(words)
-    comparison = RevisionComparison(*commits)
+    comparison = RevisionComparison(*commits, since=since)
     runs: tuple[dict[str, Run], dict[str, Run]] = ({}, {})
     for path in repository.list_changed(*commits):
         try:

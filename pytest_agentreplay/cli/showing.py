@@ -41,10 +41,10 @@ def add_verbs(verbs: Verbs) -> None:
     ways.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
     show_verb.flag("--json", "print plain data, with --kit of the kit")
     show_verb.flag("--no-pager", "never page a run that is longer than the terminal")
-    html_verb = verbs.add("html", html, "a page that shows a run, two runs side by side, or all of a project")
+    html_verb = verbs.add("html", html, "pages that show a run, two runs side by side, or all of a project")
     html_verb.paths("snapshots, cases or ids of tests, one or two; or a folder (default: the project)", exist=False)
-    out = Path("agentreplay.html")
-    html_verb.value("--out", "PAGE", "the file to write (default: agentreplay.html)", type=Path, default=out)
+    about = "the page, or the folder of pages, to write (default: agentreplay.html, agentreplay-html)"
+    html_verb.value("--out", "PATH", about, type=Path)
     html_verb.flag("--force", "write over a file that is no page of agentreplay")
 
 
@@ -148,22 +148,30 @@ def textconv(file: Path) -> int:
 
 
 def html(options: argparse.Namespace) -> int:
-    """`agentreplay html FILE | A B | DIR [--out PAGE.html] [--force]`."""
+    """`agentreplay html FILE | A B | DIR [--out PATH] [--force]`."""
     paths: list[Path] = [find_run(path) for path in options.paths] or [root_above(Path.cwd())]
     folders = [path for path in paths if path.is_dir()]
     if (folders and len(paths) > 1) or len(paths) > 2:
         return complain("a page shows one file, two files side by side, or one folder", USAGE)
-    out: Path = options.out
+    if folders:
+        return write_folder(options.out or Path("agentreplay-html"), paths[0], force=options.force)
+    out: Path = options.out or Path("agentreplay.html")
     if not options.force and files.exists(out) and not pages.is_page(out):
         return complain(f"{format_path(out)} is there and no page of agentreplay; --force writes over it", USAGE)
-    if folders:
-        text = pages.render_index(root_above(paths[0].absolute()), paths)
-    elif len(paths) == 2:
-        text = pages.render_pair(*paths)
-    else:
-        text = pages.render_run(paths[0])
+    text = pages.render_pair(*paths) if len(paths) == 2 else pages.render_run(paths[0])
     files.write_whole(out, text)
     say(f"wrote {format_path(out)} ({len(text.encode()) / 1e6:.2f} MB)")
+    return SAME
+
+
+def write_folder(out: Path, path: Path, *, force: bool) -> int:
+    """Write an index of all that lies at or below `path`, and a page for each run, into the folder `out`."""
+    if out.suffix == ".html":
+        words = quote_word(format_path(path)), quote_word(format_path(out.with_suffix("")))
+        return complain(
+            f"a page for each run needs a folder; type: agentreplay html {words[0]} --out {words[1]}", USAGE
+        )
+    say(f"wrote {format_path(pages.write_folder(out, root_above(path.absolute()), [path], force=force))}")
     return SAME
 
 

@@ -164,6 +164,7 @@ class SessionReport:
 
     def keep_for_github(self, report: pytest.TestReport, cause: Cause) -> None:
         """Keep what GitHub Actions is told of a test that diverged."""
+        from pytest_agentreplay.report.finding import restore_finding
         from pytest_agentreplay.report.github import make_diverged_test
 
         hide = get_redaction(self.config).hide
@@ -173,7 +174,9 @@ class SessionReport:
         # It annotates what fails in its body, and nothing that fails before.
         is_annotated = report.when == "call" and any(name.startswith(ANNOTATOR) for name in names)
         facts = dict(report.user_properties)
-        self.diverged.append(make_diverged_test(cause, facts, place, is_annotated=is_annotated))
+        plain = getattr(report, "agentreplay_finding", None)
+        finding = None if plain is None else restore_finding(plain)
+        self.diverged.append(make_diverged_test(cause, facts, place, is_annotated=is_annotated, finding=finding))
 
     def report_to_github(self, terminalreporter: pytest.TerminalReporter) -> None:
         """Annotate the call sites of tests that diverged, and add a table of them to the summary of the step."""

@@ -144,9 +144,10 @@ def style_rows(
     return styled
 
 
-def format_diff_block(rows: Iterable[Row]) -> str:
-    """Return rows as a block of Markdown that shows them in the colours of a diff."""
-    lines = [f"@@ {row.text} @@" if row.sign == "@" else f"{row.sign} {escape_line(row.text)}" for row in rows]
+def format_diff_block(rows: Iterable[Row], width: int = 0) -> str:
+    """Return rows as a block of Markdown that shows them in the colours of a diff, cut to `width` unless that is 0."""
+    cut = [Row(row.sign, tuple(_cut_pieces(row.pieces, width))) if width else row for row in rows]
+    lines = [f"@@ {row.text} @@" if row.sign == "@" else f"{row.sign} {escape_line(row.text)}" for row in cut]
     return escape_markdown("\n".join(lines), "diff")
 
 

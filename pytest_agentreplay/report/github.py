@@ -14,25 +14,24 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import selecting
+from pytest_agentreplay.report.change_blocks import TITLES, join_blocks, list_change_blocks, share_changes
 from pytest_agentreplay.report.escape import escape_code, escape_line
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from pytest_agentreplay.report.finding import Cause
+    from pytest_agentreplay.report.finding import Cause, Finding
 
 MOST_ROWS = 200  # of a table; GitHub takes 1 MiB for a step
 _ORIGIN = re.compile(r"(?P<file>.+?):(?P<line>\d+)(?: in .*)?")
-TITLES = {kind.code: kind.title for kind in Kind}
 
 
 @dataclass(frozen=True, slots=True)
 class DivergedTest:
     """A test that failed by a finding: its cause, the turn ("4/7" or ""), the agent's call site, its file and line.
 
-    `is_annotated` says that another plugin has annotated the test itself.
+    `is_annotated` says that another plugin has annotated the test itself. `finding` is what the summary shows of it.
     """
 
     cause: Cause
@@ -40,14 +39,20 @@ class DivergedTest:
     origin: str
     place: tuple[str, int]
     is_annotated: bool = False
+    finding: Finding | None = None
 
 
 def make_diverged_test(
-    cause: Cause, properties: Mapping[str, object], place: tuple[str, int], *, is_annotated: bool = False
+    cause: Cause,
+    properties: Mapping[str, object],
+    place: tuple[str, int],
+    *,
+    is_annotated: bool = False,
+    finding: Finding | None = None,
 ) -> DivergedTest:
     """Return a test that diverged; `properties` are those of its report, `place` is file and line of the test."""
     turn, turns, origin = (str(properties.get(f"agentreplay.{name}", "")) for name in ("turn", "turns", "origin"))
-    return DivergedTest(cause, turn and turns and f"{turn}/{turns}", origin, place, is_annotated)
+    return DivergedTest(cause, turn and turns and f"{turn}/{turns}", origin, place, is_annotated, finding)
 
 
 def format_annotation(diverged: DivergedTest, folder: str = "") -> str:
@@ -61,8 +66,8 @@ def format_annotation(diverged: DivergedTest, folder: str = "") -> str:
     file, line = (place["file"], place["line"]) if place else diverged.place
     title = f"{diverged.cause.code}{diverged.turn and f' turn {diverged.turn}'} {diverged.cause.test}"
     facts = {"file": folder + file.replace("\\", "/"), "line": str(line), "title": title}
-    told = ",".join(f"{name}={escape_property(value)}" for name, value in facts.items())
-    return f"::{'notice' if diverged.is_annotated else 'error'} {told}::{escape_data(diverged.cause.headline)}"
+    properties = ",".join(f"{name}={escape_property(value)}" for name, value in facts.items())
+    return f"::{'notice' if diverged.is_annotated else 'error'} {properties}::{escape_data(diverged.cause.headline)}"
 
 
 def escape_data(text: str) -> str:
@@ -76,7 +81,7 @@ def escape_property(text: str) -> str:
 
 
 def format_step_summary(diverged: Sequence[DivergedTest], replayed: int) -> str:
-    """Return the Markdown of the summary of a step: how many tests diverged, by what, and a row for each."""
+    """Return the Markdown of the summary of a step: how many tests diverged, a row for each, and each change once."""
     counts = Counter(each.cause.code for each in diverged)
     kinds = ", ".join(f"{count} {code} ({TITLES.get(code, 'another reason')})" for code, count in counts.most_common())
     rows = [
@@ -92,4 +97,6 @@ def format_step_summary(diverged: Sequence[DivergedTest], replayed: int) -> str:
         rows.append(f"| {' | '.join(escape_code(cell, cell=True) for cell in cells)} |")
     if (left := len(diverged) - MOST_ROWS) > 0:
         rows += ["", f"and {left} more: the log of this step has them"]
-    return "\n".join(rows) + "\n\n"
+    changes = share_changes((each.finding, each.cause.test) for each in diverged if each.finding is not None)
+    blocks = join_blocks([*list_change_blocks(changes)], lambda rest: f"{rest} left out: the log of this step has all")
+    return "\n".join(rows) + f"\n\n{blocks}\n"

@@ -8,11 +8,13 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from typing import TYPE_CHECKING
+from collections import Counter
+from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpReply, ToolCall
+from pytest_agentreplay.model.exchanges import Failure, FrameCall, FramesReply, HttpReply, ToolCall
 from pytest_agentreplay.model.turns import is_model, label, outermost, tool_of, turns
 from pytest_agentreplay.providers import READER
+from pytest_agentreplay.report.changes import compare_values, plain_rows
 from pytest_agentreplay.report.transcript import list_header_facts
 from pytest_agentreplay.report.transcript_writer import (
     TranscriptWriter,
@@ -23,7 +25,7 @@ from pytest_agentreplay.report.transcript_writer import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Body, Exchange, Headers, Json, JsonObject, Run
@@ -34,13 +36,14 @@ LONGEST = 200_000
 """Characters of one text that a page holds twice, readable beside its bytes: a long one stands in the bytes alone."""
 
 
-def describe_run(run: Run) -> JsonObject:
-    """Return a run as JSON.
+def describe_run(run: Run, costs: Mapping[int, float] | None = None) -> JsonObject:
+    """Return a run as JSON; `costs` are those of its calls in dollars, by start, as far as they are known.
 
     "facts" are pairs of what the header says. "turns" have their number, lane, times in milliseconds, what the request
     "added" (pairs of label and text), the "answer", the "uses" of tools that it asks for, and the indexes of their
-    "calls". "calls" have a label, times, rows of text for what went in and came back, and the index of the call that
-    they are "inside" of. "raw" holds the bodies: base64 of a raw deflate stream of JSON (see `BodyTable`).
+    "calls"; of a stream also when its "first" chunk had come, from the start of the call. "calls" have a label, times,
+    rows of text for what went in and came back, their "cost", what went wrong as "error", and the index of the call
+    that they are "inside" of. "raw" holds the bodies: base64 of a raw deflate stream of JSON (see `BodyTable`).
     """
     index = {x.start: number for number, x in enumerate(run.exchanges)}
     writer = TranscriptWriter(run)
@@ -55,14 +58,16 @@ def describe_run(run: Run) -> JsonObject:
         "facts": [list(fact) for fact in list_header_facts(run)],
         "lanes": list(lanes),
         "turns": [_describe_turn(turn, writer, index, lanes.index(turn.lane)) for turn in all_turns],
-        "calls": [_describe_call(x, index) for x in run.exchanges],
+        "calls": [_describe_call(x, index, costs or {}) for x in run.exchanges],
         "raw": BodyTable().pack(run, readings),
     }
 
 
 def describe_finding(finding: Finding, run: Run) -> JsonObject:
-    """Return a finding about `run` as JSON, with the index of its "turn" in `describe_run`."""
-    number, lane = int(finding.properties.get("turn", 0)), finding.properties.get("lane", "")
+    """Return a finding about `run` as JSON, with the index of its "turn" in `describe_run`, or None."""
+    if "turn" not in finding.properties:
+        return {**plain_finding(finding), "turn": None}
+    number, lane = int(finding.properties["turn"]), finding.properties.get("lane", "")
     numbered = {at: turn.lane for at, turn in enumerate(turns(run, READER)) if turn.number == number}
     in_lane = [at for at, turn_lane in numbered.items() if turn_lane == lane]
     return {**plain_finding(finding), "turn": next(iter(in_lane or numbered), 0)}
@@ -73,8 +78,13 @@ def describe_pair(
     b: Run,
     pairs: Iterable[tuple[Exchange | None, Exchange | None]],
     findings: Iterable[tuple[Divergence, Finding]],
+    costs: Sequence[Mapping[int, float]] = ({}, {}),
 ) -> JsonObject:
-    """Return two runs side by side as JSON: "runs", "pairs" of indexes of their turns, and "findings" about pairs."""
+    """Return two runs side by side as JSON; `costs` are those of `describe_run`, of each side.
+
+    "runs" are the two, "pairs" the indexes of their turns, "changes" what differs in each pair (see `_compare_parts`),
+    and "findings" are about pairs.
+    """
     sides = turns(a, READER), turns(b, READER)
     turn_of = [{x.start: at for at, turn in enumerate(side) for x in turn.exchanges} for side in sides]
     rows: list[tuple[int | None, int | None]] = []
@@ -96,12 +106,46 @@ def describe_pair(
         else:
             pair_at = next(number for number, row in enumerate(rows) if row[0] == at)
         descriptions.append({**plain_finding(finding), "pair": pair_at})
+    runs = describe_run(a, costs[0]), describe_run(b, costs[1])
+    changes: list[Json] = [
+        {} if x is None or y is None else _compare_parts(_list_parts(runs[0], x), _list_parts(runs[1], y))
+        for x, y in rows
+    ]
     return {
         "kind": "pair",
-        "runs": [describe_run(a), describe_run(b)],
+        "runs": list(runs),
         "pairs": [list(row) for row in rows],
+        "changes": changes,
         "findings": descriptions,
     }
+
+
+def _compare_parts(recorded: dict[str, str], now: dict[str, str]) -> JsonObject:
+    """Return the parts in which two turns differ: the rows of the difference, or null where one has no such part.
+
+    Parts of one name stand beside each other in their order; of the calls, those at the same place.
+    """
+    return {
+        key: plain_rows(compare_values(recorded[key], now[key])) if key in recorded and key in now else None
+        for key in recorded | now
+        if recorded.get(key) != now.get(key)
+    }
+
+
+def _list_parts(run: Any, at: int) -> dict[str, str]:
+    """Return the texts of a turn as the page shows them, by keys that say what a text is and which one of its kind."""
+    turn = run["turns"][at]
+    names: Counter[str] = Counter()
+    parts = {name: turn[name] for name in ("model", "answer", "problem") if turn.get(name)}
+    for name, text in turn.get("added", ()):
+        parts[f"added {name} {names[name]}"] = text
+        names[name] += 1
+    for number, (name, text) in enumerate(turn.get("uses", ())):
+        parts |= {f"name of use {number}": name, f"use {number}": text}
+    for number, at_call in enumerate(call for call in turn["calls"] if call != turn.get("call")):
+        call = run["calls"][at_call]
+        parts |= {f"{what} {number}": call[what] for what in ("label", "input", "output") if call.get(what)}
+    return parts
 
 
 def _find_opened_turn(x: Exchange | None, all_turns: tuple[Turn, ...], turn_of: dict[int, int]) -> int | None:
@@ -129,11 +173,15 @@ def _describe_turn(turn: Turn, writer: TranscriptWriter, index: dict[int, int], 
         "end": _format_ms(max(ends)),
         "calls": [index[x.start] for x in turn.exchanges],
     }
+    if turn.agent:
+        described["agent"] = turn.agent
     if (x := turn.model) is None:
         return described
     reading = READER.read_call(x.call)
     added, reply = writer.read_model(x, reading, writer.find_context(turn, x, reading))
     finding = [*format_outcome(x.outcome, reply.error)] if reply.error or not _is_plain(x) else []
+    if x.timing.first is not None and isinstance(x.outcome, HttpReply) and len(x.outcome.cuts) > 1:
+        described["first"] = _format_ms(x.timing.first - x.timing.start)
     return described | {
         "model": reading.name,
         "call": index[x.start],
@@ -159,7 +207,15 @@ def _is_plain(x: Exchange) -> bool:
             return getattr(outcome, "failure", outcome) is None
 
 
-def _describe_call(x: Exchange, index: dict[int, int]) -> JsonObject:
+def _find_error(x: Exchange) -> str:
+    """Return what went wrong in a call: a status, or the name of an exception; "" where nothing did."""
+    if isinstance(x.outcome, HttpReply) and x.outcome.status >= 400:
+        return f"{x.outcome.status} {x.outcome.reason}".rstrip()
+    failure = x.outcome if isinstance(x.outcome, Failure) else getattr(x.outcome, "failure", None)
+    return failure.type.rpartition(".")[2] if isinstance(failure, Failure) and not failure.cancelled else ""
+
+
+def _describe_call(x: Exchange, index: dict[int, int], costs: Mapping[int, float]) -> JsonObject:
     tool = tool_of(x.call, READER)
     model = is_model(x.call, READER)
     described: JsonObject = {
@@ -172,6 +228,10 @@ def _describe_call(x: Exchange, index: dict[int, int]) -> JsonObject:
         "attempt": x.attempt,
         "inside": None if x.parent is None else index.get(x.parent),
     }
+    if x.start in costs:
+        described["cost"] = costs[x.start]
+    if error := _find_error(x):
+        described["error"] = error
     if model and x.parent is None:
         return described
     if tool is not None:

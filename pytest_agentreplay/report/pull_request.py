@@ -2,8 +2,7 @@
 
 Rules of this module:
 - Whatever a run, a path or the id of a test says is shown as code: nothing in a comment links, mentions or loads.
-- A change that several runs share is told once, with the runs behind it.
-- A comment has at most `LONGEST` characters, in whole blocks, and says what it leaves out. The verdict comes first.
+- A change that several runs share is told once, with the runs behind it. The verdict comes first.
 """
 
 from __future__ import annotations
@@ -14,16 +13,21 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.budget import observe
 from pytest_agentreplay.compare.align import divergences
-from pytest_agentreplay.compare.diff import diff
-from pytest_agentreplay.compare.diff.texts import brief, excerpt
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.report.escape import escape_code, escape_line, escape_markdown
-from pytest_agentreplay.report.finding import find_cause
+from pytest_agentreplay.report.change_blocks import (
+    TITLES,
+    SharedChange,
+    join_blocks,
+    join_names,
+    list_change_blocks,
+    share_changes,
+)
+from pytest_agentreplay.report.escape import escape_code, escape_markdown
 from pytest_agentreplay.report.findings import describe_comparison
-from pytest_agentreplay.report.transcript_writer import get_tool_name, read_system_text
+from pytest_agentreplay.report.transcript_writer import read_system_text
 from pytest_agentreplay.snapshots.kit import list_unfrozen
 
 if TYPE_CHECKING:
@@ -33,12 +37,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.model.exchanges import Json, Run
     from pytest_agentreplay.report.finding import Finding
-
-LONGEST = 60_000  # characters; GitHub takes 65,536
-SIDE = 300  # characters of one side of a difference
-MOST_NAMES = 5  # runs that are named behind one change
-MOST_DIFFERENCES = 3  # of one change
-TITLES = {kind.code: kind.title for kind in Kind}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,17 +67,12 @@ class ChangedRun:
     former: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SharedChange:
-    """One change, as the first test with it shows it, and all tests behind it."""
-
-    finding: Finding
-    tests: tuple[str, ...]
-
-
 @dataclass(slots=True)
 class RevisionComparison:
-    """What differs between two revisions. `renamed` are files with the same run under another name."""
+    """What differs between two revisions. `renamed` are files with the same run under another name.
+
+    `since` is the name of the branch that the base was found by, "" where somebody named the revisions.
+    """
 
     base: str
     head: str
@@ -90,6 +83,7 @@ class RevisionComparison:
     shared: list[SharedChange] = field(default_factory=list)
     cases: dict[str, list[str]] = field(default_factory=dict)
     unreadable: dict[str, str] = field(default_factory=dict)
+    since: str = ""
 
     @property
     def verdict(self) -> str:
@@ -115,7 +109,7 @@ def compare_runs(
         {file: run for file, run in old.items() if file not in new},
         {file: run for file, run in new.items() if file not in old},
     )
-    causes: dict[str, list[tuple[Finding, str]]] = {}
+    causes: list[tuple[Finding, str]] = []
     for file, run in sorted(new.items()):
         before = old.get(file) or old.get(former.get(file, ""))
         if before is None:
@@ -127,26 +121,20 @@ def compare_runs(
         differing = divergences(before, run, READER, matching=matching)
         # The file here need not be as either revision has it, so no step shows it.
         findings = [replace(describe_comparison(each, "", ""), test=run.header.test or file) for each in differing]
-        for finding in findings:
-            causes.setdefault(find_cause(finding, file).digest, []).append((finding, run.header.test))
+        causes += [(finding, finding.test) for finding in findings]
         facts = read_facts(before, prices), read_facts(run, prices)
-        (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
-        prompt_changes = list_prompt_changes(old_prompt, new_prompt)
-        tool_changes = list_tool_changes(old_tools, new_tools)
         # A request that differs in several ways is one finding, under the code that counts most.
-        codes = [Kind.PROMPT.code] * bool(prompt_changes) + [Kind.SCHEMA.code] * bool(tool_changes)
+        (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
+        codes = [Kind.PROMPT.code] * (old_prompt != new_prompt) + [Kind.SCHEMA.code] * (old_tools != new_tools)
         codes = [*dict.fromkeys([*codes, *(finding.code for finding in findings)])]
-        changes = (*prompt_changes, *tool_changes, *list_fact_changes(*facts))
+        changes = (*list_fact_changes(*facts),)
         comparison.changed.append(ChangedRun(file, *facts, changes, tuple(codes), former.get(file, "")))
     comparison.removed = {
         file: read_facts(run, prices)
         for file, run in sorted(old.items())
         if file not in new and file not in former.values()
     }
-    several = sorted(causes.values(), key=lambda group: -len(group))
-    comparison.shared = [
-        SharedChange(group[0][0], tuple(dict.fromkeys(test for _, test in group))) for group in several
-    ]
+    comparison.shared = share_changes(causes)
 
 
 def match_renamed(removed: Mapping[str, Run], added: Mapping[str, Run]) -> dict[str, str]:
@@ -178,16 +166,11 @@ def read_facts(run: Run, prices: Prices) -> RunFacts:
     return RunFacts(run.header.test, status, len(seen["turns"]), tuple(models), tokens, usage["cost"], unfrozen)
 
 
-def read_offers(run: Run) -> tuple[str, dict[str, Json]]:
-    """Return the prompts of a run, each once, and the tools that it offers its models, by name."""
+def read_offers(run: Run) -> tuple[set[str], set[str]]:
+    """Return the prompts of a run, and the tools that it offers its models."""
     models = [READER.read_call(x.call) for x in run.exchanges if is_model(x.call, READER)]
-    prompts = dict.fromkeys(read_system_text(text) for reading in models for text in reading.system)
-    return "\n".join(prompts), {get_tool_name(tool): tool for reading in models for tool in reading.tools}
-
-
-def list_prompt_changes(before: str, after: str) -> list[str]:
-    """Return in words how two prompts differ; recorded text in it is code."""
-    return [] if before == after else [f"system text {escape_code(brief(before, after))}"]
+    prompts = {read_system_text(text) for reading in models for text in reading.system}
+    return prompts, {canonical(tool) for reading in models for tool in reading.tools}
 
 
 def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
@@ -214,18 +197,6 @@ def list_unfrozen_tools(facts: RunFacts) -> list[str]:
     return [f"tool {escape_code(tool)} runs for real in a replay ({Kind.UNFROZEN.code})" for tool in facts.unfrozen]
 
 
-def list_tool_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[str]:
-    """Return in words which offered tools came, went, and have another schema; recorded text in it is code."""
-    changes = [f"tool {escape_code(name)} added" for name in after if name not in before]
-    changes += [f"tool {escape_code(name)} removed" for name in before if name not in after]
-    for name in before:
-        if name in after and canonical(before[name]) != canonical(after[name]):
-            first, *more = diff(before[name], after[name])
-            where = escape_code(f"{first.path} {first.note}".rstrip())
-            changes.append(f"schema of {escape_code(name)} changed: {where}{f' and {len(more)} more' if more else ''}")
-    return changes
-
-
 def list_case_changes(before: Mapping[str, Json] | None, after: Mapping[str, Json] | None) -> list[str]:
     """Return in words what two revisions of a case file say otherwise; recorded text in it is code."""
     if before is None or after is None:
@@ -245,33 +216,38 @@ def format_field(document: Mapping[str, Json], name: str) -> str:
 
 def format_comment(comparison: RevisionComparison, command: str) -> str:
     """Return the comment; `command` prints all of it as data, and is named where blocks are left out."""
-    blocks = [f"**agentreplay: {comparison.verdict}.**", *list_blocks(comparison)]
-    kept: list[str] = []
-    room = LONGEST - 500  # for the last line, which says what is left out
-    for block in blocks:
-        room -= len(block) + 2
-        if room < 0:
-            break
-        kept.append(block)
-    if left := len(blocks) - len(kept):
-        rest = f"{left} more part{'s are' if left > 1 else ' is'} left out, because a comment has an end. All of it:"
-        kept.append(f"{rest} {escape_code(command)}" if len(command) < 300 else rest.removesuffix(" All of it:"))
-    return "\n\n".join(kept) + "\n"
+
+    def describe_rest(parts: str) -> str:
+        rest = f"{parts} left out, because a comment has an end."
+        return f"{rest} All of it: {escape_code(command)}" if len(command) < 300 else rest
+
+    return join_blocks([f"**agentreplay: {comparison.verdict}.**", *list_blocks(comparison)], describe_rest)
 
 
 def list_blocks(comparison: RevisionComparison) -> Iterable[str]:
     """Yield the blocks of a comment, the most important first."""
+    since = f"Compared with {escape_code(comparison.since)} at `{comparison.base[:12]}`." if comparison.since else ""
+    if about := " ".join(filter(None, [describe_totals(comparison), since])):
+        yield about
     for file, why in comparison.unreadable.items():
         yield f"- cannot be read: {escape_code(file)}\n\n{escape_markdown(why)}"
-    for change in comparison.shared:
-        yield format_shared_change(change)
-    if comparison.changed:
-        yield "**What changed in each run**"
+    yield from list_change_blocks(comparison.shared)
+    if runs := [*list_runs(comparison)]:
+        yield "**Run by run**"
+        yield from runs
+
+
+def list_runs(comparison: RevisionComparison) -> Iterable[str]:
+    """Yield a line for each run and case that differs; runs that differ in the same words share one."""
+    alike: dict[str, list[str]] = {}
     for run in comparison.changed:
         about = [*run.changes] or ["" if run.codes else "the agent does the same"]
         was = f" (was {escape_code(run.former)})" if run.former else ""
         codes = ", ".join(f"{TITLES.get(code, code)}" for code in dict.fromkeys(run.codes))
-        yield f"- {escape_code(run.after.test)}{was}: {'; '.join(filter(None, [codes, *about]))}"
+        text = "; ".join(filter(None, [codes, *about]))
+        alike.setdefault(text, []).append(f"{escape_code(run.after.test)}{was}")
+    for text, names in alike.items():
+        yield f"- {join_names(names)}: {text}"
     for word, files in (("New", comparison.new), ("Removed", comparison.removed)):
         for file, facts in files.items():
             yield f"- {word}: {escape_code(facts.test)} in {escape_code(file)}, {describe_facts(facts)}"
@@ -281,22 +257,18 @@ def list_blocks(comparison: RevisionComparison) -> Iterable[str]:
         yield f"- Case {escape_code(file)}: {'; '.join(changes) or 'written in another form'}"
 
 
-def format_shared_change(change: SharedChange) -> str:
-    """Return one change as a block: its title, the tests behind it, what differs in a fence."""
-    names = ", ".join(map(escape_code, change.tests[:MOST_NAMES]))
-    more = len(change.tests) - MOST_NAMES
-    where = f"the same change in {len(change.tests)} runs" if len(change.tests) > 1 else "in 1 run"
-    headline, differences = change.finding.headline, [x for x in change.finding.lines if x.what == "difference"]
-    rows = [escape_line(headline)]
-    for line in differences[:MOST_DIFFERENCES]:
-        before, now = map(escape_line, excerpt(line.recorded, line.now, SIDE))
-        place = line.text if line.label in headline else f"{line.text}   {line.label}"
-        rows += ["", escape_line(place), f"  before  {before}", f"  now     {now}"]
-    if (left := len(differences) - MOST_DIFFERENCES) > 0:
-        rows += ["", f"and {left} more difference{'s' * (left > 1)}"]
-    kind = TITLES.get(change.finding.code, change.finding.code)
-    title = f"**{kind[0].upper()}{kind[1:]}**, {where}: {names}{f' and {more} more' if more > 0 else ''}"
-    return f"{title}\n\n" + escape_markdown("\n".join(rows))
+def describe_totals(comparison: RevisionComparison) -> str:
+    """Return what the runs that differ come to on both sides, "" where no reply says it."""
+    before = [*(run.before for run in comparison.changed), *comparison.removed.values()]
+    after = [*(run.after for run in comparison.changed), *comparison.new.values()]
+    tokens = [sum(facts.tokens or 0 for facts in side) for side in (before, after)]
+    if not any(tokens):
+        return ""
+    text = f"Tokens of these runs: {tokens[0]:,} -> {tokens[1]:,} ({tokens[1] - tokens[0]:+,})"
+    costs = [[facts.cost for facts in side if facts.cost is not None] for side in (before, after)]
+    if [len(side) for side in costs] == [len(before), len(after)]:
+        text += f", cost: USD {sum(costs[0]):.4f} -> USD {sum(costs[1]):.4f}"
+    return f"{text}."
 
 
 def describe_facts(facts: RunFacts) -> str:

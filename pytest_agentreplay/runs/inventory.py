@@ -19,7 +19,7 @@ from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import FramesReply, Header, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
@@ -27,18 +27,20 @@ from pytest_agentreplay.runs.accept import list_pending
 from pytest_agentreplay.settings.live_runs import price_of
 from pytest_agentreplay.settings.parsers import pairs
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import grade_run, list_unfrozen, table
+from pytest_agentreplay.snapshots.kit import entries, grade_run, list_unfrozen, table, text_of
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Exchange, Header, Json, Run
+    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""
 KINDS = ("snapshot", "pending", "run", "case")
+ENDS = 65_536
+"""Bytes at either end of a file that a brief entry is read from: a header, and the seal of 3,000 calls."""
 PRICES = "agentreplay_prices"
 
 
@@ -98,16 +100,18 @@ class Entry:
     content: str = field(default="", repr=False)
 
 
-def read_inventory(root: Path, paths: Sequence[Path] = ()) -> list[Entry]:
+def read_inventory(root: Path, paths: Sequence[Path] = (), *, briefly: bool = False) -> list[Entry]:
     """Return what the project at `root` has recorded, by kind and name; only that at or below `paths`, if any.
 
-    Costs come from `agentreplay_prices` of the project. Raises SettingsError for prices that are none.
+    `briefly` leaves out what only the exchanges say, as `read_entry` does. Costs come from `agentreplay_prices` of the
+    project. Raises SettingsError for prices that are none.
     """
     reader = PricedReader(READER, {}, read_prices(root))
     largest = reading.find_limit(root)
+    recorded = list_recorded(root, paths)
     with pause_garbage_collection():
-        entries = [read_entry(path, kind, root, reader, largest) for path, kind in list_recorded(root, paths)]
-    return sorted(entries, key=lambda entry: (KINDS.index(entry.kind), entry.name, entry.path))
+        rows = [read_entry(path, kind, root, reader, largest, briefly=briefly) for path, kind in recorded]
+    return sorted(rows, key=lambda entry: (KINDS.index(entry.kind), entry.name, entry.path))
 
 
 def read_prices(root: Path) -> list[tuple[str, tuple[float, float]]]:
@@ -152,8 +156,10 @@ def is_our_case(file: Path, root: Path) -> bool:
         return True  # the entry says why it cannot be read
 
 
-def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest: int | None = None) -> Entry:
-    """Return the entry of one file."""
+def read_entry(
+    path: Path, kind: str, root: Path, reader: PricedReader, largest: int | None = None, *, briefly: bool = False
+) -> Entry:
+    """Return the entry of one file; `briefly` without what only its exchanges say: turns, tokens, cost, grade."""
     entry = Entry(path, kind, format_path(path.parent if kind == "case" else path))
     try:
         if kind == "case":
@@ -163,6 +169,8 @@ def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest:
             if not files.exists(path.with_name(RUN)) and (case.base or case.expect == "cold"):
                 return replace(entry, grade="" if case.base else "cold")
         file = path.with_name(RUN) if kind == "case" else path
+        if briefly and (brief := describe_ends(entry, file, root)):
+            return brief
         data = files.read_file(file, largest)
         snapshot = codec.loads(data, file=format_path(file))
         entry = replace(entry, bytes=entry.bytes + len(data))
@@ -170,6 +178,38 @@ def read_entry(path: Path, kind: str, root: Path, reader: PricedReader, largest:
     except AgentReplayError as error:
         place = f"{error.file}:" if isinstance(error, CaseError | SnapshotError) else ""
         return replace(entry, problem=str(error).removeprefix(place).lstrip())
+
+
+def describe_ends(entry: Entry, file: Path, root: Path) -> Entry | None:
+    """Return `entry` with what the header and the seal of its file say; None where they must be looked for.
+
+    A list of a thousand runs reads 128 kB of each at most. Raises SnapshotError.
+    """
+    first, last, size = files.read_ends(file, ENDS)
+    calls = codec.count_sealed(last)
+    if calls is None or b'"exchanges"' not in first:  # it is damaged, was never sealed, or begins with a long header
+        return None
+    fields = codec.read_head(first, file=format_path(file))
+    header = Header(text_of(fields, "test"), text_of(fields, "recorded"), outcome=table(fields, "outcome"), kit=fields)
+    models = dict.fromkeys(text_of(model, "model") for model in entries(fields, "models"))
+    return replace(
+        entry,
+        name=name_run(entry, header.test, root),
+        test=header.test,
+        outcome=describe_outcome(header),
+        calls=calls,
+        models=tuple(filter(None, models)),
+        bytes=entry.bytes + size,
+        recorded=header.recorded,
+        unfrozen=list_unfrozen(fields),
+    )
+
+
+def name_run(entry: Entry, test: str, root: Path) -> str:
+    """Return the name of the run in a file that states `test`: the id that its test has today, of a case the case's."""
+    if entry.kind in {"case", "run"}:
+        return entry.name
+    return projects.todays_id(root, layout.home_path(entry.path) or entry.path, test)
 
 
 def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, sealed: bool) -> Entry:
@@ -184,10 +224,9 @@ def describe_run(entry: Entry, run: Run, root: Path, reader: PricedReader, *, se
     ends = (x.timing.start if x.timing.end is None else x.timing.end for x in run.exchanges)
     total = sum_uses("", uses.values())
     test, grade = run.header.test, grade_run(run, sealed=sealed)[0].name
-    home = layout.home_path(entry.path) or entry.path
     return replace(
         entry,
-        name=entry.name if entry.kind in {"case", "run"} else projects.todays_id(root, home, test),
+        name=name_run(entry, test, root),
         test=test,
         outcome=describe_outcome(run.header),
         turns=sum(turn.model is not None for turn in turns(run, READER)),

@@ -72,12 +72,19 @@ def test_a_prompt_that_changed_in_several_runs_is_told_once_and_the_verdict_come
         "**agentreplay: 3 recorded runs changed (prompt changed in 3, tool schema changed in 3, model reply changed in 3),"
         " 1 new, 1 removed, 1 case changed.**"
     )
-    assert told.out.count("Tool schema changed") == 1
-    assert told.out.count("system text `line 2: brief -> short`") == 3
-    assert "the same change in 3 runs: `test_shop.py::test_refund[A-17]`" in told.out
-    assert "line 2: brief -> short" in told.out
-    assert "tool `cancel` added" in told.out
-    assert "schema of `lookup_order` changed: `$.function.description" in told.out
+    assert [line for line in lines if line.startswith("**")][1:] == [
+        "**Tool schema changed** in 3 tests", "**Model reply changed** in 3 tests", "**Run by run**",
+    ]  # fmt: skip
+    every = ", ".join(f"`test_shop.py::test_refund[A-{number}]`" for number in (17, 18, 19))
+    prompt = (
+        f"`turn 1/3: $.messages[0].content` in {every}\n\n```diff\n@@ line 2 @@\n"
+        "  You help customers.\n- Be brief.\n+ Be short.\n  Be kind.\n```\n"
+    )
+    assert told.out.count(prompt) == told.out.count("+ Be short.") == 1
+    assert f"- {every}: prompt changed, tool schema changed, model reply changed\n" in told.out
+    assert lines[2] == "Tokens of these runs: 1,370 -> 1,370 (+0), cost: USD 1.4140 -> USD 1.4140."
+    assert '+ {"function":{"name":"cancel"},"type":"function"}' in told.out
+    assert f'`turn 1/3: $.tools[0].function.description` in {every}\n\n```diff\n- (absent)\n+ "Find it."' in told.out
     assert f"- New: `test_shop.py::test_new` in `{FOLDER}/test_new.snapshot.json`, 3 turns, test `passed`" in told.out
     assert ", USD 0." in told.out, "the model has a price"
     assert f"- Removed: `test_shop.py::test_old` in `{FOLDER}/test_old.snapshot.json`, 3 turns" in told.out
@@ -102,7 +109,7 @@ def test_the_same_as_data_and_to_a_file(summarize, tmp_path):
 
 def test_a_file_that_moved_is_renamed_and_nothing_to_compare_is_said(summarize, shop):
     assert summarize("1..2").out == (
-        "**agentreplay: 1 recorded run renamed.**\n\n- Renamed, with the same run: "
+        "**agentreplay: 1 recorded run renamed.**\n\n**Run by run**\n\n- Renamed, with the same run: "
         f"`{FOLDER}/test_kept.snapshot.json` -> `{FOLDER}/test_moved.snapshot.json`\n"
     )
     assert summarize("2..2").out == "**agentreplay: no recorded run changed.**\n"
@@ -142,6 +149,48 @@ def test_three_dots_without_a_common_commit_say_what_to_type(shop, typed, monkey
     monkeypatch.chdir(tmp_path / "shallow")
     unrelated = git(tmp_path / "shallow", "commit-tree", "-m", "unrelated", "HEAD^{tree}")
     assert typed("summarize", f"{unrelated}...HEAD").err.endswith(": git fetch --unshallow\n")
+
+
+@pytest.fixture
+def clone(shop, tmp_path, monkeypatch):
+    """A clone, in which a branch began at the first commit and has the second; its default branch went on."""
+    git(tmp_path, "clone", "-q", shop.root.as_uri(), "clone")
+    root = tmp_path / "clone"
+    git(root, "checkout", "-q", "-B", "work", shop.commits[1])
+    git(root, "update-ref", "refs/remotes/origin/HEAD", shop.commits[2])
+    git(root, "update-ref", "refs/remotes/origin/next", shop.commits[0])
+    monkeypatch.chdir(root)
+    monkeypatch.delenv("GITHUB_BASE_REF", raising=False)
+    return root
+
+
+def test_without_revisions_it_compares_with_where_the_branch_left_the_default_branch(clone, shop, typed, monkeypatch):
+    since = f"Compared with `origin/HEAD` at `{shop.commits[1][:12]}`."
+    assert typed("summarize").out == f"**agentreplay: no recorded run changed.**\n\n{since}\n"
+    (clone / FOLDER / "test_new.snapshot.json").unlink()
+    assert typed("summarize").out.startswith(
+        "**agentreplay: 1 recorded run removed.**\n\nTokens of these runs: 341 -> 0"
+    )
+    monkeypatch.setenv("GITHUB_BASE_REF", "next")
+    told = typed("summarize").out
+    assert told.startswith("**agentreplay: 3 recorded runs changed")
+    assert f"Compared with `origin/next` at `{shop.commits[0][:12]}`." in told
+
+
+def test_without_a_default_branch_it_says_what_to_type(clone, shop, typed, monkeypatch, tmp_path):
+    git(clone, "remote", "remove", "origin")
+    for name in git(clone, "for-each-ref", "--format=%(refname)").splitlines():
+        if name != "refs/heads/work":
+            git(clone, "update-ref", "-d", name)
+    told = typed("summarize")
+    missing = "there is no origin/HEAD here, nor origin/main, origin/master, main, master"
+    typed_next = "name what to compare with: agentreplay summarize BASE..HEAD"
+    assert (told.code, told.err) == (USAGE, f"agentreplay: {missing}; {typed_next}\n")
+    monkeypatch.setenv("GITHUB_BASE_REF", "next")
+    assert "there is no origin/next here, nor next; name" in typed("summarize").err
+    git(tmp_path, "clone", "-q", "--depth", "1", shop.root.as_uri(), "shallow")
+    monkeypatch.chdir(tmp_path / "shallow")
+    assert typed("summarize").err.endswith("; a shallow clone lacks it: git fetch --unshallow\n")
 
 
 def test_what_is_no_revision_and_what_is_no_repository_is_usage(shop, typed, monkeypatch, tmp_path):

@@ -10,9 +10,9 @@ from markdown_it import MarkdownIt
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER, RULES
+from pytest_agentreplay.report.change_blocks import LONGEST
 from pytest_agentreplay.report.escape import escape_code
 from pytest_agentreplay.report.pull_request import (
-    LONGEST,
     RevisionComparison,
     RunFacts,
     compare_runs,
@@ -71,8 +71,24 @@ def test_a_comment_has_an_end_and_says_what_it_leaves_out():
     runs = {str(number): run_of(f"{number} " + "word " * 200) for number in range(300)}
     comment = format_comment(compared({}, runs), "agentreplay summarize a..b --json")
     assert len(comment) <= LONGEST
-    assert re.search(r"\d+ more parts are left out, .* `agentreplay summarize a\.\.b --json`\n$", comment)
+    assert re.search(r"\d+ more parts left out, .* `agentreplay summarize a\.\.b --json`\n$", comment)
     assert comment.startswith("**agentreplay: 300 recorded runs new.**")
+
+
+def test_a_long_difference_is_folded_and_has_an_end():
+    old, new = run_of("same"), run_of("\n".join(f"rule {number}" for number in range(500)))
+    comment = format_comment(compared({"a": old}, {"a": new}), "x")
+    assert "<details><summary>" in comment
+    assert re.search(r"@@ \d+ more lines @@\n```\n\n</details>\n", comment)
+    assert list_alive(comment) == []
+
+
+def test_a_kind_with_many_differences_shows_the_first_and_folds_the_others():
+    old = {str(number): replace(run_of("hello"), header=Header(f"t.py::t{number}")) for number in range(9)}
+    new = {name: replace(run_of("hello", f"fine {name} "), header=run.header) for name, run in old.items()}
+    comment = format_comment(compared(old, new), "x")
+    assert comment.count("**Model reply changed** in 9 tests") == 1
+    assert (comment.count("```diff"), comment.count("<details>")) == (9, 4)
 
 
 def test_what_a_run_comes_to_and_what_has_no_price():
@@ -101,8 +117,8 @@ def test_the_same_change_in_many_runs_is_one_and_a_run_under_another_name_is_ren
     (shared,) = compared(old, new).shared
     assert len(shared.tests) == 12
     comment = format_comment(compared(old, new), "x")
-    assert "**A recorded call was not made**, the same change in 12 runs: `t.py::t0`, `t.py::t1`" in comment
-    assert " and 7 more\n" in comment
+    assert "**A recorded call was not made** in 12 tests\n\n`" in comment
+    assert comment.count("in `t.py::t0`, `t.py::t1`, `t.py::t10`, `t.py::t11`, `t.py::t2` and 7 more\n") == 1
     moved = compared({"a": old["1"]}, {"b": replace(old["1"], header=Header("u.py::t9"))})
     assert (moved.renamed, moved.new, moved.removed) == ({"b": "a"}, {}, {})
     changed = compared({"a": old["1"]}, {"b": replace(new["1"], header=Header("u.py::t1"))})

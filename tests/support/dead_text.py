@@ -12,12 +12,15 @@ ROWS = [json.loads(line) for line in CORPUS.read_text(encoding="utf-8").splitlin
 TEXTS = [row for row in ROWS if row["class"] in {"markdown", "ci-command", "html", "terminal"}]
 SAFE = {"paragraph", "text", "code_inline", "fence", "strong", "bullet_list", "list_item", "softbreak", "inline"}
 SAFE |= {"table", "thead", "tbody", "tr", "th", "td"}
+FOLD = re.compile(r"<details><summary>[0-9,]+ lines?</summary>\n|</details>\n?")
+"""What we fold a long block with."""
 
 
 def list_alive(markdown, *, html=True):
-    """What of a page is more than text, code and our own lists; a mention, a reference, or a URL outside of code."""
+    """What of a page is more than text, code, our own lists and folds; a mention, a reference, or a URL outside of code."""
     tokens = MarkdownIt("commonmark", {"html": html}).enable("table").parse(markdown)
     inner = [child for token in tokens for child in (token, *(token.children or ()))]
+    inner = [token for token in inner if not (token.type == "html_block" and FOLD.fullmatch(token.content))]
     kinds = {re.sub("_(open|close)$", "", token.type) for token in inner} - SAFE
     words = [token.content for token in inner if token.type == "text"]
     return sorted(kinds) + [word for word in words if re.search(r"@\w|#\d|://|<", word)]

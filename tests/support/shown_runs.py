@@ -103,6 +103,17 @@ class RunBuilder:
         content = f"{raised.type}: {raised.message}" if raised else json.dumps(result)
         return [*messages, {"role": "tool", "tool_call_id": asked[number], "content": content}]
 
+    def failed_model(self, at, took, messages, outcome, *, lane="main", model="gpt-5"):
+        """Add a model call that got an exception, or the status of an error."""
+        sent = {"model": model, "messages": messages, "tools": TOOLS}
+        call = HttpCall("POST", URL, JSON, Body(json.dumps(sent, separators=(",", ":")).encode()))
+        if not isinstance(outcome, int):
+            outcome = Failure("httpx." + type(outcome).__name__, str(outcome))
+        else:
+            body = Body(json.dumps({"error": {"message": "Rate limit reached", "type": "requests"}}).encode())
+            outcome = HttpReply(outcome, "Too Many Requests", headers=JSON, body=body, cuts=(len(body),))
+        self.calls.append((at, took, lane, call, outcome, None))
+
     def run(self, test="tests/test_shop.py::test_two_late_orders", recorded="2026-11-20T10:00:00Z", **header):
         """Return the run, its readings in the order of the times."""
         times = sorted({time for at, took, *_ in self.calls for time in ((at, 1), (at + took, 0))})
@@ -156,6 +167,60 @@ def bookshop_run(word="kind", parcel="P-2", recorded="2026-11-20T10:00:00Z"):
     answer = "I am sorry: A-17 was lost, so I paid you back 18.50. B-20 arrives tomorrow."
     builder.model(3200, 1250, messages, answer, stream=True)
     return builder.run(recorded=recorded)
+
+
+PICTURE = (
+    "iVBORw0KGgoAAAANSUhEUgAAABAAAAAQCAIAAACQkWg2AAAAG0lEQVR4nGP8z8Dwn4EEwESK4lENoxqGlwYA7mMCHqJ3v2QAAAAASUVORK5CYII="
+)
+"""A PNG file of 16 by 16 pixels, as base64."""
+
+
+class ReadTimeout(Exception):
+    """As httpx calls it."""
+
+
+def trip_run():
+    """Return the run of a travel agent: specialists in lanes of their own, tools in threads, errors, a picture, scripts."""
+    builder = RunBuilder()
+    plan = {
+        "city": "Kyoto",
+        "days": [{"day": 1, "see": ["Fushimi Inari", "Nishiki"]}, {"day": 2, "see": ["Uji"]}],
+        "id": 7,
+    }
+    content = [
+        {"type": "text", "text": "Plan a trip to where this is."},
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PICTURE}"}},
+    ]
+    messages = [{"role": "system", "content": "You plan trips.\nAsk a specialist for what you do not know."}]
+    messages += [{"role": "user", "content": content}]
+    asked = [("ask_specialist", {"topic": topic}) for topic in ("visa", "hotel")]
+    messages = builder.model(0, 900, messages, "Two specialists know more.", uses=asked)
+    for lane, start, topic in (("main.1", 950, "visa"), ("main.2", 990, "hotel")):
+        own = [{"role": "system", "content": f"You know all about: {topic}."}, {"role": "user", "content": "Kyoto?"}]
+        use = "search", {"query": f"{topic} Kyoto"}
+        own = builder.model(start, 500, own, uses=[use], lane=lane, model="gpt-5-mini")
+        found = LookupError("no page about hotels") if topic == "hotel" else {"pages": 3}
+        own = builder.tool(start + 520, 90, own, use, found, lane=f"{lane}.1")
+        if topic == "hotel":
+            builder.failed_model(start + 620, 80, own, 429, lane=lane, model="gpt-5-mini")
+        builder.model(start + 720, 400, own, f"All about the {topic}.", lane=lane, model="gpt-5-mini")
+    for identity, text in zip((-2, -1), ("No visa.", "An inn."), strict=True):
+        calls = messages[-1 if identity == -2 else -2]["tool_calls"]
+        messages = [*messages, {"role": "tool", "tool_call_id": calls[identity]["id"], "content": text}]
+    at = 2300
+    for number in range(8):  # each in a thread of its own
+        use = "weather", {"day": number}
+        messages = builder.model(at, 300, messages, uses=[use])
+        messages = builder.tool(at + 310, 60, messages, use, {"degrees": number}, lane=f"main.{number + 3}")
+        at += 400
+    builder.failed_model(at, 700, messages, ReadTimeout("The read operation timed out"))
+    use = "save_plan", plan
+    messages = builder.model(at + 750, 600, messages, "كيوتو: 8 °C (EK 316)", uses=[use])
+    messages = builder.tool(at + 1360, 30, messages, use, plan)
+    family = "\U0001f468\u200d\U0001f469\u200d\U0001f467"
+    answer = f"{family} می\u200cشود to Kyoto in two days: shrines first, then tea."
+    builder.model(at + 1400, 900, messages, answer, stream=True)
+    return builder.run(test="tests/test_trip.py::test_a_trip_for_a_family")
 
 
 def long_run(turns):

@@ -13,7 +13,7 @@ from pytest_agentreplay.model.exchanges import Body, Exchange, Frame, FrameCall,
 from pytest_agentreplay.report.page_data import describe_run
 from pytest_agentreplay.runs import pages
 from pytest_agentreplay.snapshots import codec
-from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, write_run
+from tests.support.shown_runs import RunBuilder, bookshop_run, long_run, trip_run, write_run
 
 
 def unpack(described):
@@ -71,6 +71,23 @@ def test_a_turn_says_what_it_added_and_what_came_of_it():
     assert calls[2]["start"] < calls[1]["end"]  # they overlap
 
 
+def test_a_call_says_what_went_wrong_and_a_streamed_turn_when_its_first_chunk_came():
+    described = describe_run(stored(trip_run()))
+    errors = [call["error"] for call in described["calls"] if "error" in call]
+    assert errors == ["LookupError", "429 Too Many Requests", "ReadTimeout"]
+    assert [turn["first"] for turn in described["turns"] if "first" in turn] == [225]
+
+
+def test_a_call_has_its_cost_where_the_project_has_a_price(tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\nagentreplay_prices = gpt-5-mini = 1 in, 10 out\n")
+    file = write_run(tmp_path / "a.snapshot.json", bookshop_run())
+    run = json.loads(re.search(r'id="data">(.*?)</script>', pages.render_run(file))[1])["runs"][0]
+    costs = {turn["model"]: run["calls"][turn["call"]].get("cost") for turn in run["turns"]}
+    tokens = next(turn["tokens"] for turn in reversed(run["turns"]) if turn["model"] == "gpt-5-mini")
+    assert costs["gpt-5"] is None
+    assert costs["gpt-5-mini"] == pytest.approx((tokens["input_tokens"] + 10 * tokens["output_tokens"]) / 1e6)
+
+
 def test_chunks_have_the_times_that_are_recorded():
     described = describe_run(stored(bookshop_run()))
     came = json.loads(zlib.decompress(base64.b64decode(described["raw"]), -15))["calls"][-1][1]
@@ -108,6 +125,20 @@ def test_a_comparison_aligns_turns_and_finds_each_divergence(tmp_path):
     assert [(each["code"], each["pair"]) for each in data["findings"]] == [
         ("AR-PROMPT", 0), ("AR-RESULT", 0), ("AR-PROMPT", 5), ("AR-REPLY", 5), ("AR-REPLY", 6),
     ]  # fmt: skip
+
+
+def test_a_comparison_has_the_rows_of_each_part_that_differs(tmp_path):
+    a = write_run(tmp_path / "a.snapshot.json", bookshop_run())
+    b = write_run(tmp_path / "b.snapshot.json", bookshop_run("cheerful", "P-9"))
+    data = json.loads(re.search(r'id="data">(.*?)</script>', pages.render_pair(a, b))[1])
+    first, second, *_ = data["changes"]
+    assert list(first) == ["added system 0", "output 1"]
+    assert [row for row in first["added system 0"] if row[0] == "+"] == [
+        ["+", [["Be brief and ", False], ["cheerful", True], [".", False]]]
+    ]
+    assert list(second) == ["added tool result lookup_order 1"]
+    same = json.loads(re.search(r'id="data">(.*?)</script>', pages.render_pair(a, a))[1])
+    assert same["changes"] == [{}] * 7
 
 
 def test_a_turn_that_only_one_side_has_stands_alone(tmp_path):

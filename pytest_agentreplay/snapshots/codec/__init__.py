@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject, Run
 
-__all__ = ["Snapshot", "dumps", "identity", "list_edits", "loads", "read_head", "reseal", "restate"]
+__all__ = ["Snapshot", "count_sealed", "dumps", "identity", "list_edits", "loads", "read_head", "reseal", "restate"]
 
 HEAD = 2048
 """So many bytes of a file hold what a list of captured runs shows of it, and what a choice among them reads."""
 
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 _KEY = re.compile(r'\s*[{,]?\s*"(\w+)"\s*:\s*')
+_SEALED = re.compile(rb'"exchanges":\s*\[([^\]{}]*)\]')
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -102,6 +103,13 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
             break
     _refuse_version(fields, file)
     return fields
+
+
+def count_sealed(data: bytes) -> int | None:
+    """Return how many exchanges the seal in the last bytes of a file counts; None where `data` does not hold it all."""
+    _, mark, seal = data.rpartition(b'"integrity"')
+    match = _SEALED.search(seal) if mark else None
+    return None if match is None else match[1].count(b'"') // 2
 
 
 def list_edits(text: str | bytes, *, file: str) -> list[str]:

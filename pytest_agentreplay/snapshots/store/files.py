@@ -81,6 +81,16 @@ def head(path: Path, size: int) -> bytes:
         return os.read(handle, size)
 
 
+def read_ends(path: Path, size: int) -> tuple[bytes, bytes, int]:
+    """Return the first and the last `size` bytes of a plain file, and how many it has. Raises like `read_file`."""
+    with open_plain(path) as handle:
+        first, total = os.read(handle, size), os.fstat(handle).st_size
+        if total <= size:
+            return first, first, total
+        os.lseek(handle, -size, os.SEEK_END)
+        return first, os.read(handle, size), total
+
+
 @contextmanager
 def open_plain(path: Path) -> Iterator[int]:
     """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
@@ -137,6 +147,16 @@ def write_unsynced(path: Path, text: str | bytes) -> None:
         write_beside(path, text, token)
 
 
+def write_derived(path: Path, text: str) -> None:
+    """Put `text` at `path` whole, making its folders, without a lock and without waiting for the disk.
+
+    For many files that can be made again at any time. Raises CannotWrite.
+    """
+    with refusals(path):
+        os.makedirs(to_system_path(path.parent), exist_ok=True)
+        write_beside(path, text, TEMPORARY, synced=False)
+
+
 def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> None:
     """`write_whole`, unless the file is no longer the one whose sha256 was `expected` (None: there was none).
 
@@ -168,25 +188,26 @@ def refusals(path: Path, verb: str = "written") -> Iterator[None]:
         raise make_cannot_write(path, error, verb) from None
 
 
-def write_beside(path: Path, text: str | bytes, token: str) -> None:
-    """Write a temporary file, flush it to the disk, and rename it to `path`. Raises OSError, and leaves nothing."""
+def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = True) -> None:
+    """Write a temporary file, flush it if it is to be `synced`, and rename it to `path`. Raises OSError."""
     data = text.encode() if isinstance(text, str) else text
     mode = mode_to_keep(path)
     temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
     try:
-        write_new(temporary, data, mode)
+        write_new(temporary, data, mode, synced=synced)
         insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
     except BaseException:
         remove(temporary)
         raise
 
 
-def write_new(path: Path, data: bytes, mode: int = 0o666) -> None:
-    """Write a file that is not there yet, and flush it to the disk. Raises OSError."""
+def write_new(path: Path, data: bytes, mode: int = 0o666, *, synced: bool = True) -> None:
+    """Write a file that is not there yet, and flush it to the disk if it is to be `synced`. Raises OSError."""
     handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
     try:
         write_all(handle, data)
-        os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
+        if synced:
+            os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
     finally:
         os.close(handle)
 

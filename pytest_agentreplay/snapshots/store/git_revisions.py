@@ -16,6 +16,13 @@ from pytest_agentreplay.snapshots.store import files, layout
 
 CASE = "case.yaml"
 RANGE = ("...", "..")
+DEFAULTS = ("origin/main", "origin/master", "main", "master")
+"""Names of default branches, where nobody says which one it is."""
+UNSHALLOW = "git fetch --unshallow"
+
+
+class UnknownRevision(AgentReplayError):
+    """Git knows no revision of this name here."""
 
 
 class Repository:
@@ -40,19 +47,38 @@ class Repository:
             first = self._find_fork(words, first, last)
         return first, last
 
+    def find_base(self, target: str = "") -> tuple[str, str]:
+        """Return the name of the branch that HEAD was begun from, and the commit at which it was.
+
+        `target` is the branch that a pull request is for; without it the default branch is meant. Raises
+        AgentReplayError where neither is known here.
+        """
+        names = [f"origin/{target}", target] if target else ["origin/HEAD", *DEFAULTS]
+        for name in names:
+            try:
+                return name, self._find_fork(f"{name}...HEAD", self.resolve(name), self.resolve("HEAD"))
+            except UnknownRevision:
+                continue
+        advice = f"; a shallow clone lacks it: {UNSHALLOW}" if self._is_shallow() else ""
+        typed = "name what to compare with: agentreplay summarize BASE..HEAD"
+        raise AgentReplayError(f"there is no {names[0]} here, nor {', '.join(names[1:])}; {typed}{advice}")
+
+    def _is_shallow(self) -> bool:
+        return self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
+
     def _find_fork(self, words: str, first: str, last: str) -> str:
         """Return the last commit that two commits have in common. Raises AgentReplayError where there is none here."""
         try:
             return self._git("merge-base", first, last).decode().strip()
         except AgentReplayError:
-            if self._git("rev-parse", "--is-shallow-repository").strip() == b"true":
-                advice = "a shallow clone lacks older ones: git fetch --unshallow"
+            if self._is_shallow():
+                advice = f"a shallow clone lacks older ones: {UNSHALLOW}"
             else:
                 advice = f"compare the two as they are: agentreplay summarize {quote_word(words.replace('...', '..'))}"
             raise AgentReplayError(f"{words}: git knows no commit here that both began from; {advice}") from None
 
     def resolve(self, revision: str) -> str:
-        """Return the id of a commit. Raises AgentReplayError."""
+        """Return the id of a commit. Raises UnknownRevision."""
         try:
             return (
                 self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
@@ -60,9 +86,8 @@ class Repository:
                 .strip()
             )
         except AgentReplayError:
-            raise AgentReplayError(
-                f"{revision}: git knows no such revision here; a shallow clone lacks older ones: git fetch --unshallow"
-            ) from None
+            advice = f"a shallow clone lacks older ones: {UNSHALLOW}"
+            raise UnknownRevision(f"{revision}: git knows no such revision here; {advice}") from None
 
     def list_changed(self, base: str, head: str = "") -> list[str]:
         """Return the snapshots and cases that differ between two commits; without `head` from the files of today."""

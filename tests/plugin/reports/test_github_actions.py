@@ -57,6 +57,10 @@ def test_each_diverged_test_is_annotated_at_the_call_site_and_stands_in_the_tabl
     ]
     assert summary.startswith("**agentreplay: 3 of 4 tests diverged**: 3 AR-PROMPT (prompt changed)\n")
     assert summary.count("\n| `test_shop.py::test_refund[A-1") == 2
+    every = ("`test_shop.py::test_refund[A-17]`", "`test_shop.py::test_refund[A-18]`", "`test_shop.py::test_set_up`")
+    changed = next(line for line in summary.splitlines() if line.startswith("`turn 1/3: $.messages[0].content` in "))
+    assert all(test in changed for test in every)
+    assert summary.count("- Be brief.\n+ Be short.\n") == 1
 
 
 @pytest.mark.env("main")
