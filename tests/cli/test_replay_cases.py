@@ -335,7 +335,7 @@ def test_a_command_that_asks_its_proxy_for_another_host_fails_the_case_and_has_n
 
 def test_several_cases_are_summed_up_cold_ones_say_nothing_and_damaged_ones_are_told(docket):
     docket.case("cold", expect="cold", runner="", more='cold: {reason: "no results", missing: ["a"]}\n')
-    assert re.search(r"cold: no results \(missing: a\)\n", ended(docket.replay("cases/cold"), 125).stdout)
+    assert re.search(r"cannot be replayed: no results \(missing: a\)\n", ended(docket.replay("cases/cold"), 125).stdout)
     docket.case("one")
     docket.case("two", more=STRICT + 'semantic: ["kindly"]\n')
     done = ended(docket.replay("cases/one", "cases/two", "cases/cold"), 0)

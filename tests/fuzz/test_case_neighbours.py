@@ -78,7 +78,7 @@ def test_a_case_is_fuzzed_and_its_failure_is_kept_beside_it(careless):
     assert kept
     assert all('base: "../refund"' in each.read_text(encoding="utf-8") for each in kept)
     done = careless.pytest("-rx", agent="fixed")
-    assert re.search(rf"\({len(kept)} reproduces?, 1 fixed on recorded replies\)", done.stdout), done.stdout
+    assert re.search(rf"\({len(kept)} reproduces? the failure, 1 fixed on recorded replies\)", done.stdout), done.stdout
     lint = careless.project.command("case", "lint", "cases")
     assert lint.returncode == 0, lint.stdout
     said = careless.replay(kept[0].parent, agent="fixed")
