@@ -103,7 +103,7 @@ def report_served(serving: SnapshotServer) -> int:
         return NOTHING
     if divergence is None:
         return SAME
-    print_notice(format_finding(divergence, width=width(), whole=True))
+    print_notice(format_finding(divergence, width=width(), see_all=""))
     return DIVERGED
 
 

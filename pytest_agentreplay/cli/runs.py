@@ -85,7 +85,7 @@ def print_differences(differences: tuple[Divergence, ...], first: Path, second: 
     elif not described:
         say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
     for finding in () if as_json else described:
-        print(format_finding(finding, width=width(), whole=True, colour=wants_colour(sys.stdout)) + "\n")
+        print(format_finding(finding, width=width(), see_all="", colour=wants_colour(sys.stdout)) + "\n")
     return DIVERGED if described else SAME
 
 

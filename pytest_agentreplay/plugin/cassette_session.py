@@ -105,7 +105,7 @@ class CassetteSession:
         (play, divergence), *others = self.watch.divergences
         self.watch.divergences = []
         test, finding = keys.get_nodeid(item), describe_comparison(divergence, "", "")
-        texts = {"called from": divergence.origin, "cassette": f"{play.cassette}, interaction {play.index + 1}"}
+        texts = {"cassette": f"{play.cassette}, interaction {play.index + 1}"}
         texts["others"] = f"{format_count(len(others), 'request')} more of this test" if others else ""
         again, how = f"delete {play.cassette}, and record it again", "pytest"
         if "record_mode" in item.config.option and item.get_closest_marker("vcr") is not None:

@@ -19,8 +19,8 @@ from collections import Counter
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from pytest_agentreplay.compare.diff import texts
-from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
+from pytest_agentreplay.compare.diff import read_json, texts
+from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Absent
 from pytest_agentreplay.report.escape import escape_line, escape_markdown
 from pytest_agentreplay.report.terminal import paint
@@ -76,7 +76,7 @@ def compare_texts(recorded: str, now: str, *, context: int = CONTEXT) -> tuple[R
 def compare_values(recorded: Json | Absent, now: Json | Absent, *, context: int = CONTEXT) -> tuple[Row, ...]:
     """Return the rows in which two JSON values differ: texts by line, objects and lists by member."""
     if isinstance(recorded, str) and isinstance(now, str):
-        inside = _read_json(recorded), _read_json(now)
+        inside = read_json(recorded), read_json(now)
         if None not in inside and canonical(inside[0]) != canonical(inside[1]):
             recorded, now = inside
         elif "\n" in recorded or "\n" in now:
@@ -113,31 +113,32 @@ def change_row(row: Row, change: Callable[[str], str]) -> Row:
     return row if text == row.text else Row(row.sign, ((text, any(changed for _, changed in row.pieces)),))
 
 
-def format_rows(rows: Sequence[Row], width: int = 80, *, whole: bool = True, colour: bool = False) -> list[str]:
-    """Return rows as lines for a terminal of `width` columns, escaped; unless `whole`, long lines cut to what changed.
+def format_rows(rows: Sequence[Row], width: int = 80, *, in_full: bool = True, colour: bool = False) -> list[str]:
+    """Return rows as lines for a terminal of `width` columns, escaped, with long lines cut unless they stay `in_full`.
 
     Changed words are inverse where there is `colour`, and else have "^" below them.
     """
-    styled = style_rows(rows, width, whole=whole, marks=not colour)
+    styled = style_rows(rows, width, in_full=in_full, marks=not colour)
     return [paint(line, colour=colour) for lines in styled for line in lines]
 
 
 def style_rows(
-    rows: Sequence[Row], width: int, *, whole: bool, marks: bool, names: Mapping[str, str] = SIGNS
+    rows: Sequence[Row], width: int, *, in_full: bool, marks: bool, names: Mapping[str, str] = SIGNS
 ) -> list[list[StyledLine]]:
     """Return the lines of each row, behind its name; with `marks` a line below those of which only a part changed."""
     alike = _find_alike(rows)
     styled = []
-    for at, (sign, pieces) in enumerate(rows):
-        name, style = names[sign], STYLES[sign]
-        room = max(NARROW, width - len(name))
-        is_partial = len({changed for _, changed in pieces}) > 1
-        shown = [(_escape_piece(text, seen=not (changed and at in alike)), changed) for text, changed in pieces]
-        shown = shown if whole else _cut_pieces(shown, room)
+    for row in rows:
+        name, style = names[row.sign], STYLES[row.sign]
+        is_partial = len({changed for _, changed in row.pieces}) > 1
+        is_alike = row.text in alike
+        printed = [(_escape_piece(text, seen=not (changed and is_alike)), changed) for text, changed in row.pieces]
+        printed = printed if in_full else _cut_pieces(printed, max(NARROW, width - len(name)))
         inverse = f"{style};{INVERSE}" if is_partial else style
-        lines: list[StyledLine] = [[(name, style), *((text, inverse if changed else style) for text, changed in shown)]]
+        styles = ((text, inverse if changed else style) for text, changed in printed)
+        lines: list[StyledLine] = [[(name, style), *styles]]
         if marks and is_partial:
-            below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in shown)
+            below = "".join(("^" if changed else " ") * _count_cells(text) for text, changed in printed)
             lines.append([(f"{names['?']}{below.rstrip()}", "")])
         styled.append(lines)
     return styled
@@ -150,14 +151,11 @@ def format_diff_block(rows: Iterable[Row], width: int = 0) -> str:
     return escape_markdown("\n".join(lines), "diff")
 
 
-def _find_alike(rows: Sequence[Row]) -> set[int]:
-    """Return which changed rows look like one of the other side that stands beside them."""
-    alike: set[int] = set()
-    for is_changed, run in groupby(enumerate(rows), lambda item: item[1].sign in "-+"):
-        looks = [(at, row.sign, texts.look(row.text)) for at, row in run] if is_changed else []
-        signs = Counter({(sign, look) for _, sign, look in looks})
-        alike |= {at for at, _, look in looks if signs["-", look] and signs["+", look]}
-    return alike
+def _find_alike(rows: Sequence[Row]) -> set[str]:
+    """Return the changed lines that look like another one of the other side."""
+    recorded, now = ({row.text for row in rows if row.sign == sign} for sign in "-+")
+    first, second = ({texts.look(text): text for text in side} for side in (recorded - now, now - recorded))
+    return {side[look] for look in first.keys() & second.keys() for side in (first, second)}
 
 
 def _escape_piece(text: str, *, seen: bool) -> str:
@@ -179,12 +177,12 @@ def _cut_pieces(pieces: Sequence[tuple[str, bool]], room: int) -> list[tuple[str
     cut = []
     for at, (text, changed) in enumerate(pieces):
         if len(text) <= limit * sides[at] + 3:
-            shown = text
+            printed = text
         elif changed:
-            shown = texts.shorten(text, limit)
+            printed = texts.shorten(text, limit)
         else:
-            shown = f"{text[:limit] if at else ''}...{text[-limit:] if at < len(pieces) - 1 else ''}"
-        cut.append((shown, changed))
+            printed = f"{text[:limit] if at else ''}...{text[-limit:] if at < len(pieces) - 1 else ''}"
+        cut.append((printed, changed))
     return cut
 
 
@@ -201,24 +199,15 @@ def _count_cells(text: str) -> int:
     return sum(2 if unicodedata.east_asian_width(char) in "WF" else 1 for char in text)
 
 
-def _read_json(text: Json | Absent) -> Json:
-    """Return the object or list that a text holds as JSON, else None."""
-    if not isinstance(text, str) or text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
-        return None
-    value = parse(text)
-    return None if isinstance(value, NotJson) else value
-
-
 def _make_rows(old: Sequence[str], new: Sequence[str], context: int, name: str = "") -> Iterator[Row]:
     """Yield the rows of two lists of lines; a part begins with its place where `name` has a form for it."""
     ranges = [*texts.find_changes(old, new)]
     end = 0  # of the recorded lines that were shown
     for at, (i1, i2, j1, j2) in enumerate(ranges):
         start = max(i1 - context, end)
-        if name and (at == 0 or start > end):
-            yield Row("@", ((name.format((i1 if i2 > i1 else j1) + 1), False),))
-        elif at and start > end:
-            yield Row("@", (("...", False),))
+        if (at or name) and (at == 0 or start > end):
+            place = name.format((i1 if i2 > i1 else j1) + 1) if name else "..."
+            yield Row("@", ((place, False),))
         yield from (Row(" ", ((line, False),)) for line in old[start:i1])
         yield from _make_changed_rows(old[i1:i2], new[j1:j2], marked=MARKED if at < MARKED else 0)
         end = min(i2 + context, ranges[at + 1][0] if at + 1 < len(ranges) else len(old))
@@ -284,10 +273,5 @@ def _mark_span(old: str, new: str) -> tuple[Pieces, Pieces]:
 
 def _join_pieces(pieces: Iterable[tuple[str, bool]]) -> Pieces:
     """Return the pieces without empty ones, and neighbours of one kind as one."""
-    joined: list[tuple[str, bool]] = []
-    for text, changed in pieces:
-        if joined and joined[-1][1] == changed:
-            joined[-1] = joined[-1][0] + text, changed
-        elif text:
-            joined.append((text, changed))
-    return tuple(joined) or (("", True),)
+    runs = groupby((piece for piece in pieces if piece[0]), lambda piece: piece[1])
+    return tuple(("".join(text for text, _ in run), changed) for changed, run in runs) or (("", True),)

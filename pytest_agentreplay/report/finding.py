@@ -22,6 +22,7 @@ from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.paths import relative_path, selecting
 from pytest_agentreplay.report.changes import (
+    SIGNS,
     Row,
     change_row,
     compare_texts,
@@ -143,13 +144,7 @@ def find_file(facts: Mapping[str, Json]) -> str:
 
 
 def format_finding(
-    finding: Finding,
-    *,
-    width: int = 80,
-    verbosity: int = 0,
-    whole: bool = False,
-    colour: bool = False,
-    see_all: str = "-vv",
+    finding: Finding, *, width: int = 80, verbosity: int = 0, colour: bool = False, see_all: str = "-vv"
 ) -> str:
     """Return the finding in lines of `width` columns, commands apart, as it is printed.
 
@@ -157,24 +152,22 @@ def format_finding(
         finding: What is shown.
         width: Columns of the terminal.
         verbosity: That of pytest: at 2 all differences in full and both calls.
-        whole: All differences in full; else it has at most `HEIGHT` lines.
         colour: Whether the terminal takes colours.
-        see_all: What shows all of it.
+        see_all: What shows all that more than `HEIGHT` lines would take; "" for all differences in full.
     """
-    width, whole = max(NARROW, width), whole or verbosity >= 2
+    width, in_full = max(NARROW, width), verbosity >= 2 or not see_all
     head = [[(row, HEADLINE)] for row in _wrap_prose(finding.headline, width, "", "  ")]
     prose = _style_plain(row for line in finding.lines if line.what in PROSE for row in _wrap_line(line, width))
     steps = [row for line in finding.lines if line.what == "next" for row in _format_step(line, width)]
-    details = _style_plain(
-        f"  {escape_text(line.text)}" for line in finding.lines if line.what == "detail" and verbosity >= 2
-    )
+    texts = [line.text for line in finding.lines if line.what == "detail" and verbosity >= 2]
+    details = _style_plain(f"  {escape_text(text)}" for text in texts)
     fixed = sum(len(block) + 1 for block in (head, prose, steps) if block)
     differences = [line for line in finding.lines if line.what == "difference"]
-    height = ENDLESS if whole else max(HEIGHT - fixed, LEAST)
+    height = ENDLESS if in_full else max(HEIGHT - fixed, LEAST)
     changed = _fit_differences(differences, width, height, marks=not colour, see_all=see_all)
     rows = [row for block in (head, changed, prose, details, steps) if block for row in (*block, [("", "")])][:-1]
     # The next commands stay, whatever is left out above them.
-    if not whole and len(rows) > HEIGHT:
+    if not in_full and len(rows) > HEIGHT:
         more = _style_plain([f"  ... {see_all} shows all", ""])
         rows = [*rows[: HEIGHT - 2 - len(steps)], *more, *rows[len(rows) - len(steps) :]]
     return "\n".join(paint(row, colour=colour) for row in rows)
@@ -186,53 +179,41 @@ def _style_plain(rows: Iterable[str]) -> list[StyledLine]:
 
 def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool, see_all: str) -> list[StyledLine]:
     """Return the differences in `height` lines: with less around the changes, then as many of these as fit."""
-    whole = height >= ENDLESS
     for around, marked in ((True, marks), (False, marks), (False, False)):
-        blocks = [_style_difference(line, width, around=around, whole=whole, marks=marked) for line in lines]
-        shown = [row for block in blocks for _, rows in block for row in rows]
-        if len(shown) <= height:
-            return shown
-    shown = []
-    for number, block in enumerate(blocks):
-        for at, (_, rows) in enumerate(block):
-            if len(shown) + len(rows) >= height and shown:
-                changes = sum(count for count, _ in block[at:]) if at else 0
-                left = [format_count(changes, "more changed line")] if changes else []
-                if others := len(blocks) - number - (at > 0):
-                    left.append(format_count(others, "more difference"))
-                return [*shown, [(f"  {' and '.join(left)}: {see_all} shows all", "")]]
-            shown += rows
-    return shown
+        look = {"around": around, "marks": marked, "in_full": height == ENDLESS}
+        parts = [part for line in lines for part in _style_difference(line, width, **look)]
+        if sum(len(rows) for _, rows in parts) <= height:
+            return [row for _, rows in parts for row in rows]
+    fitting: list[StyledLine] = []
+    for at, (_, rows) in enumerate(parts):
+        if fitting and len(fitting) + len(rows) >= height:
+            left = format_count(sum(count for count, _ in parts[at:]), "more changed line")
+            return [*fitting, *_style_plain([f"  {left}: {see_all} shows all"])]
+        fitting += rows
+    return fitting
 
 
 def _style_difference(
-    line: Line, width: int, *, around: bool, whole: bool, marks: bool
+    line: Line, width: int, *, around: bool, in_full: bool, marks: bool
 ) -> list[tuple[int, list[StyledLine]]]:
-    """Return its place, a note where the rows do not say it, then the rows: each with how many changed lines it is.
+    """Return the parts of a difference that are not divided, each with how many changed lines it shows.
 
-    `around` says whether the lines around a change are shown too.
+    They are its place, with a note where the rows do not say it, and the rows; `around` a change only if wanted.
     """
     note = escape_line(line.label)
-    signs = [row.sign for row in line.rows]
-    is_short = len(signs) <= 2 and len({*signs}) == len(signs) and {*signs} <= {"-", "+"}
-    # The note repeats what both sides show, or that one of them is absent.
     if note.endswith(("] dropped", "] added")) or " -> " in note or note.startswith("line"):
         note = ""
     head = _style_plain(_wrap_prose(f"{escape_line(line.text)}   {note}".rstrip(), width, "  ", "    "))
-    if is_short:
-        absent = {"-": line.recorded, "+": line.now}
-        rows = [*line.rows, *(Row(sign, ((absent[sign], False),)) for sign in absent if sign not in signs)]
-        rows.sort(key=lambda row: row.sign == "+")
-        marks = marks and any(len(row.text) > width - 4 - len(SIDES["-"]) for row in rows)
-        styled = style_rows(rows, width - 4, whole=whole, marks=marks, names=SIDES)
-        return [(0, [*head, *_indent(row for rows in styled for row in rows)])]
     rows = [row for row in line.rows if around or row.sign != " "]
-    styled = style_rows(rows, width - 4, whole=whole, marks=marks)
-    return [(0, head), *((int(row.sign in "-+"), _indent(parts)) for row, parts in zip(rows, styled, strict=True))]
-
-
-def _indent(rows: Iterable[StyledLine]) -> list[StyledLine]:
-    return [[("    ", ""), *row] for row in rows]
+    is_short = [row.sign for row in rows] == ["-", "+"]
+    marks = marks and not (is_short and all(len(row.text) < width - 4 - len(SIDES["-"]) for row in rows))
+    styled = style_rows(rows, width - 4, in_full=in_full, marks=marks, names=SIDES if is_short else SIGNS)
+    parts = [
+        (int(row.sign in "-+"), [[("    ", ""), *part] for part in lines])
+        for row, lines in zip(rows, styled, strict=True)
+    ]
+    first, rest = (parts, []) if is_short else (parts[:1], parts[1:])
+    return [(sum(count for count, _ in first), [*head, *(row for _, lines in first for row in lines)]), *rest]
 
 
 def _wrap_line(line: Line, width: int) -> list[str]:

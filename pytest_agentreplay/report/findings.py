@@ -112,7 +112,8 @@ def describe_comparison(divergence: Divergence, first: str, second: str) -> Find
     """
     named = ((first, "see recorded"), (second, "see now"))
     steps = [_make_show_step(file, divergence, label) for file, label in named if file]
-    lines = [*make_difference_lines(divergence), *_make_cause_lines(divergence), *steps, *_make_call_lines(divergence)]
+    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence), *_make_cause_lines(divergence)]
+    lines += [*steps, *_make_call_lines(divergence)]
     return _make_finding(divergence, " .. ".join(filter(None, (first, second))), lines)
 
 
@@ -206,9 +207,10 @@ def make_difference_lines(divergence: Divergence) -> list[Line]:
 
 def _make_rows(difference: Difference) -> tuple[Row, ...]:
     """Return the rows of both sides, whose number and length are bounded."""
-    if difference.path == "call":  # both sides are names of calls, and shown as they are
-        return ()
     rows = compare_values(difference.recorded, difference.now)
+    # Names of calls are shown as they are, and a short value beside the word for what is absent.
+    if difference.path == "call" or len(rows) == 1:
+        return ()
     more = len(rows) - MOST_ROWS
     bounded = tuple(
         Row(sign, tuple((texts.shorten(text, LONGEST), changed) for text, changed in pieces))

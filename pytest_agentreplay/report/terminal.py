@@ -63,9 +63,9 @@ def open_console(file: IO[str] | None = None, *, width: int | None = None, plain
 def paint(line: StyledLine, *, colour: bool) -> str:
     """Return a line as it is printed; one that a CI server would obey has no colour, and its mark broken."""
     plain = "".join(text for text, _ in line)
-    shown = escape_output(plain)
-    if not colour or shown != plain:
-        return shown
+    printed = escape_output(plain)
+    if not colour or printed != plain:
+        return printed
     runs = [("".join(text for text, _ in run), style) for style, run in groupby(line, lambda part: part[1])]
     return "".join(f"\x1b[{style}m{text}\x1b[0m" if style and text else text for text, style in runs)
 

@@ -194,12 +194,12 @@ class ReviewWalk:
 
     def obey(self, command: str) -> str | None:
         """Return what a command shows. Raises CannotWrite where a run cannot be written or deleted."""
-        asked, self._is_rejecting = self._is_rejecting, False
+        is_repeated, self._is_rejecting = self._is_rejecting, False
         match command:
             case "":
                 return ""
             case "r":
-                return self._reject(asked=asked)
+                return self._reject(is_repeated=is_repeated)
             case "q":
                 return None
             case "?":
@@ -216,13 +216,13 @@ class ReviewWalk:
                 return "\n".join([f"{format_path(skipped.home)}: left as it is", *self._go_on()])
         return f"no key {command}; ? lists them"
 
-    def _reject(self, *, asked: bool) -> str:
+    def _reject(self, *, is_repeated: bool) -> str:
         reviewed = self._runs[self._at]
         if reviewed.pending is None:
             command = reviewed.find_command()
             return "only a pending run can be rejected" + (f"; to undo this change: {command}" if command else "")
         name = format_path(reviewed.pending.file)
-        if not asked:
+        if not is_repeated:
             self._is_rejecting = True
             return f"r again deletes {name}; any other key leaves it"
         done = reviewed.pending.reject()

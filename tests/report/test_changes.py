@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 
 from hypothesis import given
@@ -120,6 +121,31 @@ def test_rows_are_escaped_and_cannot_end_the_block_of_a_comment() -> None:
     rows = compare_texts("a\x1b[31m", "```\u202e")
     assert format_rows(rows) == ["- a\\x1b[31m", "+ ```\\u202e"]
     assert format_diff_block(rows).splitlines()[0] == "````diff"
+
+
+def test_what_looks_alike_is_told_apart_and_what_only_moved_is_not_escaped() -> None:
+    assert format_rows(compare_texts("p\u0430y now", "pay now"))[::2] == ["- p\\u0430y now", "+ pay now"]
+    assert format_rows(compare_texts("a b", "a b "))[1] == "+ a b\\x20"
+    assert "\\u" not in "".join(format_rows(compare_texts("\u6f22\n\u5b57\nx", "\u5b57\ny\n\u6f22")))
+
+
+def test_a_line_that_is_cut_still_shows_each_place_that_changed() -> None:
+    recorded = " ".join(f"word{number}" for number in range(700))
+    now = recorded.replace("word100 ", "first ").replace("word600 ", "second ")
+    lines = format_rows(compare_texts(recorded, now), 80, in_full=False)
+    assert max(map(len, lines)) <= 80
+    assert [("first" in line, "second" in line) for line in lines if line[0] == "+"] == [(True, True)]
+    assert len(format_rows(compare_texts(recorded, now))[0]) == len(recorded) + 2
+
+
+def test_colour_is_added_to_escaped_texts_and_never_to_a_command_of_a_ci_server(monkeypatch) -> None:
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    rows = compare_texts("same\n::error::x\n\x1b[2J a", "same\n::error::y\n\x9b31m a\u202e")
+    for colour in (True, False):
+        lines = format_rows([Row(" ", (("::group::z", False),)), *rows], colour=colour)
+        shown = [re.sub("\x1b\\[[0-9;]+m", "", line) for line in lines]
+        assert (shown != lines) is colour
+        assert not [line for line in shown if line.strip().startswith("::") or "\x1b" in line or "\x9b" in line]
 
 
 def test_a_large_prompt_takes_about_a_second_whatever_has_changed() -> None:

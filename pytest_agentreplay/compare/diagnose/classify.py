@@ -226,7 +226,7 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
     hints: tuple[str, ...] = ()
     match where:
         case ReportSection.MODEL:
-            kind, cause = Kind.MODEL, _MODEL_CAUSE
+            kind, cause = Kind.MODEL, _ADDRESS_CAUSE if first.path == "url" else _MODEL_CAUSE
         case ReportSection.SCHEMA:
             kind, what = Kind.SCHEMA, f"{sections.find_tool_name(first, readings)}{what}"
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
@@ -354,6 +354,10 @@ def _sort_noise_last(differences: Differences, names: Collection[str]) -> Differ
 _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the client made ties it to another call"
 _REQUEST_CAUSE = "your code now sends another request here"
 _MODEL_CAUSE = "the model, its address or a parameter was set otherwise in your code or configuration"
+_ADDRESS_CAUSE = (
+    "the model's address is another: it was set otherwise in your code, or in a variable such as OPENAI_BASE_URL or "
+    "ANTHROPIC_BASE_URL, which may be unset now"
+)
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _SCHEMA_ORDER_CAUSE = (
     "the same tools are given in another order: tools that come from a set, or from a folder that is listed, have "

@@ -139,7 +139,7 @@ def _compare_texts(recorded: str, now: str, path: str) -> Difference:
     if note := media.swap(old, new):
         return Difference(path, old, new, note)
     note = describe_exchange(recorded, now)
-    inside = _read_json(recorded), _read_json(now)
+    inside = read_json(recorded), read_json(now)
     if not note and inside[0] is not None and inside[1] is not None:
         if deeper := diff(inside[0], inside[1]):
             first, more = deeper[0], f" (and {len(deeper) - 1} more)" if len(deeper) > 1 else ""
@@ -151,7 +151,7 @@ def _compare_texts(recorded: str, now: str, path: str) -> Difference:
     return Difference(path, recorded, now, note or texts.brief(recorded, now))
 
 
-def _read_json(text: str) -> Json:
+def read_json(text: str) -> Json:
     """Return the object or list that a text holds as JSON, else None."""
     if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
         return None

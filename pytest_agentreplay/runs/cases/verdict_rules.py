@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.verdict import Outcome, State, Word
 
 
-class Row(NamedTuple):
+class VerdictRow(NamedTuple):
     """One row: what it matches ("*" is all, "a|b" either), and what follows. `by` is the list that decides."""
 
     expect: str
@@ -68,7 +68,7 @@ WHETHER = "cannot tell whether the failure reproduces: {observed}"
 WHETHER_FIXED = "cannot tell whether it is fixed: {desired}"
 
 TABLE = tuple(
-    Row(*row)
+    VerdictRow(*row)
     for row in (  # the first that matches
         # What is wrong with the case itself.
         ("*", "broken", "*", "broken", "", "failed", "observed",
@@ -121,7 +121,7 @@ TABLE = tuple(
 )  # fmt: skip
 
 
-def find_row(expect: str, observed: str, desired: str) -> Row:
+def find_row(expect: str, observed: str, desired: str) -> VerdictRow:
     """Return the first row that matches. Raises LookupError where none does, which no case comes to."""
     states = expect, observed, desired
     for row in TABLE:
