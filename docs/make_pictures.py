@@ -99,7 +99,7 @@ SCREENSHOTS = {
     "viewer-comparison": Screenshot(
         (f"agentreplay html {RECORDED} {NOW} --out pair.html",), "pair.html", height=760, fragment="#turn-1-in-main.2"
     ),
-    "viewer-index": Screenshot(("agentreplay html --out pages",), "pages/index.html", height=1000),
+    "viewer-index": Screenshot(("agentreplay html --out pages",), "pages/index.html", height=660),
 }
 """The pictures in PNG files. `width=400` is a telephone; `height` cuts a picture to less than 150 kB."""
 

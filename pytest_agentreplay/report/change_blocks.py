@@ -89,10 +89,9 @@ def format_rows(rows: Sequence[Row], *, folded: bool) -> str:
     """Return the block of a difference, to be added to its title; "" for none."""
     if not rows:
         return ""
-    shown = rows[:MOST_ROWS]
-    left = len(rows) - len(shown)
-    shown = (*shown, *([Row("@", ((f"{format_count(left, 'more line')}", False),))] if left else []))
-    block = format_diff_block(shown, WIDTH)
+    left = len(rows) - MOST_ROWS
+    rest = [Row("@", ((format_count(left, "more line"), False),))] if left > 0 else []
+    block = format_diff_block([*rows[:MOST_ROWS], *rest], WIDTH)
     if not folded:
         return f"\n\n{block}"
     return f"\n\n<details><summary>{format_count(len(rows), 'line')}</summary>\n\n{block}\n\n</details>"

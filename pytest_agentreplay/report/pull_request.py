@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.budget import observe
 from pytest_agentreplay.compare.align import divergences
-from pytest_agentreplay.compare.diff import diff
-from pytest_agentreplay.compare.diff.texts import brief
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.turns import is_model
@@ -29,7 +27,7 @@ from pytest_agentreplay.report.change_blocks import (
 )
 from pytest_agentreplay.report.escape import escape_code, escape_markdown
 from pytest_agentreplay.report.findings import describe_comparison
-from pytest_agentreplay.report.transcript_writer import get_tool_name, read_system_text
+from pytest_agentreplay.report.transcript_writer import read_system_text
 from pytest_agentreplay.snapshots.kit import list_unfrozen
 
 if TYPE_CHECKING:
@@ -125,13 +123,11 @@ def compare_runs(
         findings = [replace(describe_comparison(each, "", ""), test=run.header.test or file) for each in differing]
         causes += [(finding, finding.test) for finding in findings]
         facts = read_facts(before, prices), read_facts(run, prices)
-        (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
-        prompt_changes = list_prompt_changes(old_prompt, new_prompt)
-        tool_changes = list_tool_changes(old_tools, new_tools)
         # A request that differs in several ways is one finding, under the code that counts most.
-        codes = [Kind.PROMPT.code] * bool(prompt_changes) + [Kind.SCHEMA.code] * bool(tool_changes)
+        (old_prompt, old_tools), (new_prompt, new_tools) = read_offers(before), read_offers(run)
+        codes = [Kind.PROMPT.code] * (old_prompt != new_prompt) + [Kind.SCHEMA.code] * (old_tools != new_tools)
         codes = [*dict.fromkeys([*codes, *(finding.code for finding in findings)])]
-        changes = (*prompt_changes, *tool_changes, *list_fact_changes(*facts))
+        changes = (*list_fact_changes(*facts),)
         comparison.changed.append(ChangedRun(file, *facts, changes, tuple(codes), former.get(file, "")))
     comparison.removed = {
         file: read_facts(run, prices)
@@ -170,16 +166,11 @@ def read_facts(run: Run, prices: Prices) -> RunFacts:
     return RunFacts(run.header.test, status, len(seen["turns"]), tuple(models), tokens, usage["cost"], unfrozen)
 
 
-def read_offers(run: Run) -> tuple[str, dict[str, Json]]:
-    """Return the prompts of a run, each once, and the tools that it offers its models, by name."""
+def read_offers(run: Run) -> tuple[set[str], set[str]]:
+    """Return the prompts of a run, and the tools that it offers its models."""
     models = [READER.read_call(x.call) for x in run.exchanges if is_model(x.call, READER)]
-    prompts = dict.fromkeys(read_system_text(text) for reading in models for text in reading.system)
-    return "\n".join(prompts), {get_tool_name(tool): tool for reading in models for tool in reading.tools}
-
-
-def list_prompt_changes(before: str, after: str) -> list[str]:
-    """Return in words how two prompts differ; recorded text in it is code."""
-    return [] if before == after else [f"system text {escape_code(brief(before, after))}"]
+    prompts = {read_system_text(text) for reading in models for text in reading.system}
+    return prompts, {canonical(tool) for reading in models for tool in reading.tools}
 
 
 def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
@@ -204,18 +195,6 @@ def list_fact_changes(before: RunFacts, after: RunFacts) -> list[str]:
 def list_unfrozen_tools(facts: RunFacts) -> list[str]:
     """Return in words which tools of a run are not frozen; recorded text in it is code."""
     return [f"tool {escape_code(tool)} runs for real in a replay ({Kind.UNFROZEN.code})" for tool in facts.unfrozen]
-
-
-def list_tool_changes(before: Mapping[str, Json], after: Mapping[str, Json]) -> list[str]:
-    """Return in words which offered tools came, went, and have another schema; recorded text in it is code."""
-    changes = [f"tool {escape_code(name)} added" for name in after if name not in before]
-    changes += [f"tool {escape_code(name)} removed" for name in before if name not in after]
-    for name in before:
-        if name in after and canonical(before[name]) != canonical(after[name]):
-            first, *more = diff(before[name], after[name])
-            where = escape_code(f"{first.path} {first.note}".rstrip())
-            changes.append(f"schema of {escape_code(name)} changed: {where}{f' and {len(more)} more' if more else ''}")
-    return changes
 
 
 def list_case_changes(before: Mapping[str, Json] | None, after: Mapping[str, Json] | None) -> list[str]:
@@ -265,10 +244,10 @@ def list_runs(comparison: RevisionComparison) -> Iterable[str]:
         about = [*run.changes] or ["" if run.codes else "the agent does the same"]
         was = f" (was {escape_code(run.former)})" if run.former else ""
         codes = ", ".join(f"{TITLES.get(code, code)}" for code in dict.fromkeys(run.codes))
-        told = "; ".join(filter(None, [codes, *about]))
-        alike.setdefault(told, []).append(f"{escape_code(run.after.test)}{was}")
-    for told, names in alike.items():
-        yield f"- {join_names(names)}: {told}"
+        text = "; ".join(filter(None, [codes, *about]))
+        alike.setdefault(text, []).append(f"{escape_code(run.after.test)}{was}")
+    for text, names in alike.items():
+        yield f"- {join_names(names)}: {text}"
     for word, files in (("New", comparison.new), ("Removed", comparison.removed)):
         for file, facts in files.items():
             yield f"- {word}: {escape_code(facts.test)} in {escape_code(file)}, {describe_facts(facts)}"

@@ -17,7 +17,7 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings, live_reports, page_data
-from pytest_agentreplay.report.finding import find_cause
+from pytest_agentreplay.report.change_blocks import share_changes
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.report.viewer import FOLDER, GENERATOR, digest_page, render_page
 from pytest_agentreplay.runs import pause_garbage_collection
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 
 FEW = 50
 """Pages that are written before anybody wants to see a bar."""
+SHOWN = ("name", "kind", "state", "outcome", "calls", "bytes", "problem")
+"""What the index shows of an entry as it is."""
+FAILED = "FAILED"
+"""In place of a code: the test failed by an assertion or exception of its own."""
 PLOTS = (
     ("pass rate", "rate", "rate"),
     ("tokens of a run", "tokens", "tokens"),
@@ -154,38 +158,32 @@ def render_index(
         "entries": [_describe_entry(row, today, pages.get(row.path, ""), now.get(row.path, absent)) for row in rows],
         "live": live,
         "cold": [list(pair) for pair in lacking.most_common()],
-        "failures": list(_group_failures(outcomes or (), pages)),
+        "failures": list(_describe_failures(outcomes or (), pages)),
     }
     return render_page(title, data, origin=origin)
 
 
-def _group_failures(outcomes: Sequence[TestOutcome], pages: Mapping[Path | str, str]) -> Iterator[JsonObject]:
+def _describe_failures(outcomes: Sequence[TestOutcome], pages: Mapping[Path | str, str]) -> Iterator[JsonObject]:
     """Yield what tests have failed by, with the tests: each cause once, as the terminal groups them."""
-    groups: dict[str, list[TestOutcome]] = {}
-    for each in outcomes:
-        if each.finding is not None:
-            groups.setdefault(find_cause(each.finding, each.test).digest, []).append(each)
+    changes = share_changes((each.finding, each.test) for each in outcomes if each.finding is not None)
     # What diverged comes first: a test that fails by its own assertion may do so because of it.
-    for group in sorted(groups.values(), key=lambda group: (group[0].status != "diverged", -len(group))):
-        first = group[0].finding
-        assert first is not None
-        tests: list[Json] = [[each.test, pages.get(each.test, "")] for each in group]
-        yield {"code": first.code, "headline": first.headline, "tests": tests}
+    for change in sorted(changes, key=lambda change: change.finding.code == FAILED):
+        tests: list[Json] = [[test, pages.get(test, "")] for test in change.tests]
+        yield {"code": change.finding.code, "headline": change.finding.headline, "tests": tests}
 
 
 def write_folder(
     folder: Path,
     root: Path,
     paths: Sequence[Path] = (),
-    *,
     outcomes: Sequence[TestOutcome] | None = None,
+    *,
     force: bool = False,
 ) -> Path:
     """Write a page for each run and each test that failed, and the index; return the path of that.
 
     A page that shows the same as before stays as it is. Pages of an earlier call that are no longer needed are removed.
-    `force` writes over an index of somebody else's.
-    Raises CannotWrite, SettingsError.
+    `force` writes over an index of somebody else's. Raises CannotWrite, SettingsError.
     """
     index = folder / "index.html"
     if not force and files.exists(index) and not is_page(index, FOLDER):
@@ -249,8 +247,8 @@ def write_run_page(
 ) -> None:
     """Write the page of a run, unless the one that is there shows the same. Raises SnapshotError, CannotWrite."""
     data = files.read_file(file, largest)
-    shown = None if outcome is None else [outcome.status, outcome.finding and outcome.finding.plain()]
-    digest = digest_page(data, json.dumps([shown, prices]).encode())
+    now = None if outcome is None else [outcome.status, outcome.finding and outcome.finding.plain()]
+    digest = digest_page(data, json.dumps([now, prices]).encode())
     if not (files.exists(page) and is_page(page, f'{FOLDER} {digest}">')):
         snapshot = codec.loads(data, file=format_path(file))
         files.write_derived(page, _render_snapshot(file, snapshot, prices, outcome, origin=f"folder {digest}"))
@@ -267,20 +265,9 @@ def _describe_entry(entry: Entry, today: dt.date, page: str, now: str) -> JsonOb
         age = (today - dt.date.fromisoformat(recorded)).days
     except ValueError:
         age = None
-    return {
-        "name": entry.name,
-        "kind": entry.kind,
-        "state": entry.state,
-        "outcome": entry.outcome,
-        "now": now,
-        "calls": entry.calls,
-        "bytes": entry.bytes,
-        "age": age,
-        "unfrozen": list(entry.unfrozen),
-        "models": list(entry.models),
-        "problem": entry.problem,
-        "page": page,
-    }
+    described: JsonObject = {name: getattr(entry, name) for name in SHOWN}
+    lists: JsonObject = {"unfrozen": list(entry.unfrozen), "models": list(entry.models)}
+    return described | lists | {"age": age, "page": page, "now": now}
 
 
 def _describe_live(root: Path) -> list[Json]:
@@ -294,13 +281,8 @@ def _describe_live(root: Path) -> list[Json]:
         for row in rows:
             if row[name] is not None:
                 low, high = row["interval"]
-                point = {
-                    "date": row["date"],
-                    "value": row[name],
-                    "low": low,
-                    "high": high,
-                    "note": "; ".join(row["changes"]),
-                }
+                note = "; ".join(row["changes"])
+                point = {"date": row["date"], "value": row[name], "low": low, "high": high, "note": note}
                 series.setdefault(row["model"], []).append(point)
         if series:
             plots.append({"title": title, "format": form, "series": [list(pair) for pair in series.items()]})

@@ -81,10 +81,10 @@ def test_a_prompt_that_changed_in_several_runs_is_told_once_and_the_verdict_come
         "  You help customers.\n- Be brief.\n+ Be short.\n  Be kind.\n```\n"
     )
     assert told.out.count(prompt) == told.out.count("+ Be short.") == 1
-    assert told.out.count("system text `line 2: brief -> short`") == 1
+    assert f"- {every}: prompt changed, tool schema changed, model reply changed\n" in told.out
     assert lines[2] == "Tokens of these runs: 1,370 -> 1,370 (+0), cost: USD 1.4140 -> USD 1.4140."
-    assert "tool `cancel` added" in told.out
-    assert "schema of `lookup_order` changed: `$.function.description" in told.out
+    assert '+ {"function":{"name":"cancel"},"type":"function"}' in told.out
+    assert f'`turn 1/3: $.tools[0].function.description` in {every}\n\n```diff\n+ "Find it."' in told.out
     assert f"- New: `test_shop.py::test_new` in `{FOLDER}/test_new.snapshot.json`, 3 turns, test `passed`" in told.out
     assert ", USD 0." in told.out, "the model has a price"
     assert f"- Removed: `test_shop.py::test_old` in `{FOLDER}/test_old.snapshot.json`, 3 turns" in told.out

@@ -101,3 +101,43 @@ def test_a_damaged_case_without_a_run_is_an_entry_as_it_is_a_test_for_pytest(roo
     put(root, "tests/case.yaml", "<<<<<<< HEAD\n")
     (case,) = read_inventory(root)
     assert (case.kind, case.name.endswith("cases/refund"), case.problem[:6]) == ("case", True, "1:1: a")
+
+
+def test_a_brief_entry_says_what_the_ends_of_its_file_say_and_reads_the_rest_only_where_they_do_not(root, monkeypatch):
+    folder = "tests/__agent_snapshots__/test_shop"
+    kit = {"models": [{"model": "gpt-5"}], "unfrozen": [{"tool": "refund", "path": "shop.refund"}]}
+    put(root, f"{folder}/refund.snapshot.json", refund(outcome={"status": "passed"}, kit=kit), recorded="2026-11-20")
+    put(
+        root,
+        f".pytest_agentreplay/pending/{folder}/refund.snapshot.json",
+        refund(outcome={"status": "failed"}, kit=kit),
+    )
+    put(root, "cases/refund/case.yaml", CASE % "reproduces")
+    put(root, "cases/refund/run.snapshot.json", refund(kit=kit))
+    whole = read_inventory(root)
+    with monkeypatch.context() as patch:
+        patch.setattr(codec, "loads", None)
+        brief = read_inventory(root, briefly=True)
+    names = [
+        "path",
+        "kind",
+        "name",
+        "test",
+        "state",
+        "outcome",
+        "calls",
+        "models",
+        "bytes",
+        "recorded",
+        "unfrozen",
+        "problem",
+    ]
+    assert [[getattr(entry, name) for name in names] for entry in brief] == [
+        [getattr(entry, name) for name in names] for entry in whole
+    ]
+    assert whole[0].calls == 5
+    long = put(root, f"{folder}/long.snapshot.json", refund(kit={"annotations": {"input": "where is it? " * 6_000}}))
+    torn = put(root, f"{folder}/torn.snapshot.json", long.read_text(encoding="utf-8")[:-900])
+    entries = {entry.path: entry for entry in read_inventory(root, briefly=True)}
+    assert (entries[long].turns, entries[long].problem) == (3, "")
+    assert "JSON" in entries[torn].problem

@@ -199,9 +199,7 @@ def test_the_chosen_turn_is_in_view_whatever_was_clicked(browser, diverged_page,
         click_bar(browser, f".time rect.model[data-turn='{place}']")
     assert heading(browser) == "turn 2 of lane main"
     top, height = browser.value("[document.querySelector('article').getBoundingClientRect().top, innerHeight]")
-    held = browser.value(
-        "holdDesk()"
-    )
+    held = browser.value("holdDesk()")
     assert held - 1 <= top < 0.61 * height
 
 

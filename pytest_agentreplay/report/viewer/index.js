@@ -44,7 +44,7 @@ function plot(title, series, format, band) {
 }
 
 // An id may break behind its separators, on screens that are too narrow for it.
-const breakable = (text) => text.split(/(?<=[/_.:\[-])(?=[^:])/).flatMap((piece, at) => (at ? [make("wbr"), piece] : [piece]));
+const breakable = (text) => text.split(/(?<=[/_:\[-])(?=[^:])/).flatMap((piece, at) => (at ? [make("wbr"), piece] : [piece]));
 
 function drawGroup({ code, headline, tests }) {
   // The first test shows the change; the others have the same one.

@@ -152,15 +152,9 @@ def write_derived(path: Path, text: str) -> None:
 
     For many files that can be made again at any time. Raises CannotWrite.
     """
-    temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
     with refusals(path):
         os.makedirs(to_system_path(path.parent), exist_ok=True)
-        try:
-            write_new(temporary, text.encode(), synced=False)
-            insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
-        except BaseException:
-            remove(temporary)
-            raise
+        write_beside(path, text, TEMPORARY, synced=False)
 
 
 def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> None:
@@ -194,13 +188,13 @@ def refusals(path: Path, verb: str = "written") -> Iterator[None]:
         raise make_cannot_write(path, error, verb) from None
 
 
-def write_beside(path: Path, text: str | bytes, token: str) -> None:
-    """Write a temporary file, flush it to the disk, and rename it to `path`. Raises OSError, and leaves nothing."""
+def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = True) -> None:
+    """Write a temporary file, flush it if it is to be `synced`, and rename it to `path`. Raises OSError."""
     data = text.encode() if isinstance(text, str) else text
     mode = mode_to_keep(path)
     temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
     try:
-        write_new(temporary, data, mode)
+        write_new(temporary, data, mode, synced=synced)
         insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
     except BaseException:
         remove(temporary)
