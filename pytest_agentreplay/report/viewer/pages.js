@@ -50,7 +50,7 @@ function drawTotals(run, strands) {
   const cell = (text) => make("td", { class: "number" }, text);
   const body = rows.map(([name, total]) => make("tr", null,
     make("td", { class: "name", dir: "auto" }, name), cell(total.turns), cell(total.calls),
-    cell(total.tokens[0].toLocaleString("en")), cell(total.tokens[1].toLocaleString("en")),
+    cell(NUMBERS.format(total.tokens[0])), cell(NUMBERS.format(total.tokens[1])),
     make("td", { class: "share" }, make("i", { paint: ["width", `${(100 * sum(total.tokens)) / most}%`] })),
     priced ? cell(total.cost === null ? "" : dollars(total.cost)) : null, cell(duration(total.took))));
   const names = ["agent", "turns", "calls", "tokens in", "tokens out", "share", ...(priced ? ["cost"] : []), "time"];
@@ -97,7 +97,7 @@ function begin(head, times) {
   // Draws all of a page but the entries of its list; returns the list.
   const list = make("div");
   state.pane = make("article", { "aria-label": "The chosen turn" });
-  state.nav = make("nav", { class: "turns", "aria-label": "Turns", tabindex: "-1" }, list);
+  state.nav = make("nav", { class: "turns", "aria-label": "Turns", tabindex: "-1", onclick: chooseRow }, list);
   const [help, bar] = drawToolbar();
   const legend = make("div", { class: "legend" }, LEGEND.map(([kind, name]) => make("span", { class: kind }, make("i"), name)));
   fill(main, null, [
@@ -184,7 +184,7 @@ function showRun() {
 
 function addTurnEntry(entry, list, run, turn, word) {
   const count = sum(tokens(turn));
-  const facts = [duration(turn.end - turn.start), count ? `${count.toLocaleString("en")} tokens` : ""].filter(Boolean).join(" · ");
+  const facts = [duration(turn.end - turn.start), count ? `${NUMBERS.format(count)} tokens` : ""].filter(Boolean).join(" · ");
   addEntry(entry, list, turn, facts, describeTurn(run, turn), word);
 }
 
@@ -256,7 +256,7 @@ function drawPair({ left, right }, findings, changes, strand) {
   const [recorded, now] = data.runs;
   const sides = [[recorded, left, "recorded", "-"], [now, right, "now", "+"]];
   return [
-    findings.map((finding) => drawFinding(finding)),
+    findings.map((finding) => make("details", { class: "finding" }, make("summary", null, finding.headline), drawFindingLines(finding))),
     make("div", { class: "sides" }, sides.map(([run, turn, name, side]) =>
       make("section", { "aria-label": name },
         make("b", { class: "muted" }, name),

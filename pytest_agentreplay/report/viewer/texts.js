@@ -122,6 +122,10 @@ function drawRows(rows, side) {
 }
 
 function drawFinding(finding, title) {
+  return make("section", { class: "finding" }, title ? make("p", null, title) : null, make("h2", null, finding.headline), drawFindingLines(finding));
+}
+
+function drawFindingLines(finding) {
   // Of what is only for those who want all, what has a label is the report of pytest.
   const rows = finding.lines.filter((line) => line.what !== "detail" || line.label).map((line) => {
     if (line.what === "detail") {
@@ -135,7 +139,7 @@ function drawFinding(finding, title) {
     const text = line.what === "next" ? make("code", null, line.text) : line.text;
     return [make("dt", null, name), make("dd", null, text)];
   });
-  return make("section", { class: "finding" }, title ? make("p", null, title) : null, make("h2", null, finding.headline), make("dl", null, rows));
+  return make("dl", null, rows);
 }
 
 // Hits of a search -------------------------------------------------------------------------------------------------

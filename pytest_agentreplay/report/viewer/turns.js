@@ -7,16 +7,21 @@
 const LOWEST = 0.6;
 
 function addEntry(entry, list, turn, facts, text, word) {
-  // The button holds the name of the turn alone, which a screen reader says; a click on any part of the row is its click.
+  // The button holds the name of the turn alone, which a screen reader says; it covers the whole row for a pointer.
   const name = [turn.title, entry.failed ? "error" : "", word].filter(Boolean).join(", ");
   const agent = turn.agent && turn.title.startsWith(turn.agent) ? turn.agent : "";
-  entry.button = make("button", { "aria-label": name, onclick: () => choose(entry.at) }, `turn ${turn.n}`);
+  entry.button = make("button", { "aria-label": name, "data-at": entry.at }, `turn ${turn.n}`);
   entry.row = make("div", { class: `turn${entry.failed ? " error" : ""}` },
     make("span", null, entry.button, agent ? ` ${agent}` : null, word ? [" ", make("span", { class: "badge differs" }, word)] : null),
     make("span", { class: "amount" }, facts),
     make("span", { class: "what" }, text));
   entry.item = make("li", null, entry.row);
   list.append(entry.item);
+}
+
+function chooseRow(event) {
+  const at = event.target.closest("button")?.dataset.at;
+  if (at !== undefined) choose(Number(at));
 }
 
 function addStrand(strand, host) {
