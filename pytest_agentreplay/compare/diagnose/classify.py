@@ -355,8 +355,8 @@ _SAME_CAUSE = "what it says is the same; its bytes differ, or an id that the cli
 _REQUEST_CAUSE = "your code now sends another request here"
 _MODEL_CAUSE = "the model, its address or a parameter has another value in your code or configuration"
 _ADDRESS_CAUSE = (
-    "the model has another address: in your code, or by a variable such as OPENAI_BASE_URL or ANTHROPIC_BASE_URL, which "
-    "may be unset now"
+    "the model has another address: in your code, or by a variable such as OPENAI_BASE_URL or ANTHROPIC_BASE_URL, "
+    "which may be unset now"
 )
 _SCHEMA_CAUSE = "what the model is told about your tools changed: a signature, a docstring, or which tools are given"
 _SCHEMA_ORDER_CAUSE = (
