@@ -39,6 +39,7 @@ HELP = (  # group, verbs, what they do (at most 48 characters), their modules
     ("", "summarize audit", "what a branch changes; which fields are ignored", "reviewing stale_checks"),
     ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),
     ("", "serve run", "a snapshot answers a program; capture one", "programs"),
+    ("", "mcp", "a server for coding agents: look and replay", "mcp_server"),
     ("", "fuzz vacuity", "try changed recordings; find unchecked replies", "fuzzing"),
     ("live", "compare", "the same tests with another model or prompt", "live_commands"),
     ("", "lineup drift", "which layer drifts; live runs over time", "live_commands"),
