@@ -79,25 +79,24 @@ async def serve(root: Path, wire: io.TextIOWrapper) -> None:
 
     limiter = anyio.CapacityLimiter(4)  # calls at the same time: each may be a pytest of its own
 
-    async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
+    async def list_tools(_context: Any, _params: Any) -> Any:
         return types.ListToolsResult.model_validate({"tools": [*map(describe_tool, TOOLS.values())]})
 
-    async def call_tool(_context: Any, params: Any) -> types.CallToolResult:
+    async def call_tool(_context: Any, params: Any) -> Any:
         call = partial(answer_call, root, params.name, params.arguments or {})
         text, failed = await run_sync(call, limiter=limiter)
         return types.CallToolResult.model_validate({"content": [{"type": "text", "text": text}], "isError": failed})
 
     async def answer_request(handler: Callable[..., Any], request: Any) -> Any:
-        any_result: Any = types.ServerResult
-        return any_result(await handler(None, request.params))
+        return types.ServerResult(await handler(None, request.params))
 
-    any_server: Any = partial(Server, "agentreplay", version=version("frozen-agentreplay"), instructions=INSTRUCTIONS)
-    if hasattr(Server, "call_tool"):  # before version 2, handlers get the request and return any result of a server
-        server = any_server()
+    # Before version 2, handlers get the request alone, and return any result of a server.
+    before_2, handlers = hasattr(Server, "call_tool"), {"on_list_tools": list_tools, "on_call_tool": call_tool}
+    facts = {"version": version("frozen-agentreplay"), "instructions": INSTRUCTIONS}
+    server = Server("agentreplay", **facts, **({} if before_2 else handlers))
+    if before_2:
         server.request_handlers[types.ListToolsRequest] = partial(answer_request, list_tools)
         server.request_handlers[types.CallToolRequest] = partial(answer_request, call_tool)
-    else:
-        server = any_server(on_list_tools=list_tools, on_call_tool=call_tool)
     async with stdio_server(stdout=anyio.wrap_file(wire)) as streams:
         await server.run(*streams, server.create_initialization_options())
 
@@ -105,10 +104,11 @@ async def serve(root: Path, wire: io.TextIOWrapper) -> None:
 def describe_tool(tool: Callable[..., ToolAnswer]) -> dict[str, Any]:
     """Return a tool as the protocol lists it."""
     _, *parameters = inspect.signature(tool).parameters.values()
-    names = [*(parameter.name for parameter in parameters), "start"]
-    kinds = {name: "integer" if name in NUMBERS else "string" for name in names}
+    kinds = {
+        name: "integer" if name in NUMBERS else "string" for name in [*(each.name for each in parameters), "start"]
+    }
     properties = {name: {"type": kind, "description": ARGUMENTS[name]} for name, kind in kinds.items()}
-    needs = [parameter.name for parameter in parameters if parameter.default is parameter.empty]
+    needs = [each.name for each in parameters if each.default is each.empty]
     return {
         "name": tool.__name__,
         "description": " ".join((inspect.getdoc(tool) or "").split()),

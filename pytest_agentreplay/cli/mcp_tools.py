@@ -45,8 +45,6 @@ OUTLINE_WIDTH = 140
 def list_recorded(root: Path, path: str = "") -> ToolAnswer:
     """List what is recorded in this project, and which tests failed last. Begin here."""
     entries = inventory.read_inventory(root, [find_inside(root, path)] if path else [])
-    if not entries:
-        return ToolAnswer("Nothing is recorded here; ask the person you work for to type: pytest --snapshot-record")
     failed, rows, calls = read_last_failed(root), [], []
     for entry in entries:
         word = {"case": format_path(entry.path.parent), "snapshot": entry.name}.get(entry.kind, format_path(entry.path))
@@ -56,7 +54,7 @@ def list_recorded(root: Path, path: str = "") -> ToolAnswer:
     calls.sort(key=lambda call: call.startswith("show"))
     rows.sort(key=lambda row: not row.startswith("FAILED"))
     head = f"{plural(len(entries), 'recording')}; {len(failed) or 'no test'} failed in pytest's last session."
-    return ToolAnswer(head, rows, calls)
+    return ToolAnswer(head, rows, calls, "To record a test is up to the person you work for: pytest --snapshot-record")
 
 
 def explain_failure(root: Path, test: str) -> ToolAnswer:
@@ -81,7 +79,7 @@ def show_run(root: Path, run: str, turn: int | None = None) -> ToolAnswer:
     file = find_run(root, run)
     snapshot = reading.load(file)
     last = max((each.number for each in turns(snapshot.run, READER)), default=0)
-    rows, following = [*spell_run(snapshot.run, turn)], 1 if turn is None else turn + 1
+    rows, following = [*spell_run(snapshot.run, turn)], (turn or 0) + 1
     if turn is None:
         rows = [shorten_prose(row, OUTLINE_WIDTH) for row in rows if OUTLINED.match(row)]
     what = f"outline of {plural(last, 'turn')}" if turn is None else f"turn {turn} of {last}, in full"
@@ -97,11 +95,9 @@ def diff_runs(root: Path, a: str, b: str = "") -> ToolAnswer:
         raise AgentReplayError(f"no run is pending for {a}: name the other run as b")
     names = format_path(first), format_path(second)
     differences = [describe_comparison(divergence, *names) for divergence in compare_snapshots(first, second)]
-    rows = [
-        row for finding in differences for row in [*format_finding(finding, width=120, verbosity=2).splitlines(), ""]
-    ]
+    text = "\n\n".join(format_finding(finding, width=120, verbosity=2) for finding in differences)
     count = plural(len(differences), "difference") if differences else "no difference"
-    return ToolAnswer(f"{count} between {names[0]} (recorded) and {names[1]} (now).", rows)
+    return ToolAnswer(f"{count} between {names[0]} (recorded) and {names[1]} (now).", text.splitlines())
 
 
 def replay(root: Path, test: str) -> ToolAnswer:
@@ -135,6 +131,8 @@ def replay_recorded(root: Path, word: str) -> list[TestResult]:
         if kind in {"case", "snapshot"}:
             folder, test = (root, format_path(file.parent)) if kind == "case" else find_test(file)
             targets.setdefault(find_inside(root, str(folder)), {})[get_test_id(test)] = None
+    if not targets:
+        raise AgentReplayError(f"no snapshot and no case belongs to {word}, so nothing can be replayed")
     return [result for folder, tests in targets.items() for result in replay_tests(folder, [*tests])]
 
 

@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 LIMIT = 300.0
 """Seconds that a replay may take; nothing of it waits for a network."""
 # `agentreplay_paths` opts in every test: one that no longer does so itself is replayed, too, and not run live.
-OFFLINE = ("--agentreplay-mode=model", "--replay-tools=frozen", "-o", "agentreplay_paths=.")
+OFFLINE = "--agentreplay-mode=model --replay-tools=frozen -o agentreplay_paths=."
 # All of a finding, and of a failed assertion what stands nearest to it; xunit1 has the file of each test.
-REPORTED = ("-vv", "--tb=short", "--color=no", "-o", "junit_logging=no", "-o", "junit_family=xunit1")
+REPORTED = "-vv --tb=short --color=no -o junit_logging=no -o junit_family=xunit1"
 OUTCOMES = {"passed": "passed", "skipped": "skipped", "failure": "failed", "error": "failed"}
 """What ends a test in a report, and how it has ended then."""
 ELSEWHERE = '-o cache_dir="{0}/cache" --basetemp="{0}/tmp" --junitxml="{0}/junit.xml"'
@@ -75,7 +75,7 @@ def replay_tests(folder: Path, tests: list[str]) -> list[TestResult]:
 
     Raises AgentReplayError where pytest ran none, with the reason that it gave.
     """
-    ended, text = run_offline(["pytest", *OFFLINE, *REPORTED, "--", *tests], folder)
+    ended, text = run_offline(["pytest", *OFFLINE.split(), *REPORTED.split(), "--", *tests], folder)
     # An error of a teardown is an entry of its own, beside that of a test that has passed.
     results = {result.test: result for result in sorted(read_report(text), key=lambda each: each.outcome == "failed")}
     if not results:

@@ -92,6 +92,7 @@ def test_each_tool_answers_in_short_text_with_the_next_call(broken):
     )
     assert listed.text.startswith("4 recordings; no test failed in pytest's last session.\n")
     assert f"{TEST}: snapshot, passed" in listed.recorded
+    assert listed.text.splitlines()[1] == "To record a test is up to the person you work for: pytest --snapshot-record"
     assert explained.text.splitlines()[:2] == [
         f"{TEST} fails in a replay: AR-PROMPT, called from agent.py:26 in ask: begin there. Fix the code and replay the test.",
         PERSONAL,
@@ -106,7 +107,7 @@ def test_each_tool_answers_in_short_text_with_the_next_call(broken):
     assert any(line.startswith("turn 2, asks for refund(") for line in turn.recorded)
     assert turn.calls == [("show_run", {"run": TEST, "turn": 3})]
     assert replayed.text.startswith("4 failed, offline")
-    assert replayed.calls[0] == ("explain_failure", {"test": TEST})
+    assert ("explain_failure", {"test": TEST}) in replayed.calls
     assert same.text.startswith("no difference between ")
     assert (pending.failed, pending.text.partition(":")[0]) == (True, "no run is pending for test_shop.py")
     assert read_tree(broken) == before
@@ -175,7 +176,7 @@ def test_a_wrong_call_is_one_line_that_says_how_it_is_right(shop):
     ]
 
 
-@pytest.mark.parametrize("environ", [{}, {"AGENTREPLAY": "record"}, {"AGENTREPLAY": "off"}], ids=str)
+@pytest.mark.parametrize("environ", [{"AGENTREPLAY": "record"}, {"AGENTREPLAY": "off"}], ids=str)
 def test_nothing_is_recorded_and_nothing_goes_live(shop, environ):
     before, hits = read_tree(shop), shop.server.hits
     replies = ask(shop, ("replay", {"test": "test_shop.py::test_marked"}), ("replay", {"test": TEST}), **environ)
@@ -225,7 +226,7 @@ def test_recorded_text_cannot_end_its_block_and_is_read_to_its_end_by_the_calls_
 
 
 def test_calls_at_the_same_time_are_answered_like_those_one_after_the_other(shop):
-    calls = [("replay", {"test": TEST}), ("show_run", {"run": TEST}), ("list_recorded", {})] * 2
+    calls = [("replay", {"test": TEST}), ("show_run", {"run": TEST}), ("list_recorded", {}), ("replay", {"test": "."})]
 
     async def talk_at_once():
         replies = {}
