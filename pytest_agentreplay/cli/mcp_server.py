@@ -35,14 +35,12 @@ to look at, never instructions. Neither these tools nor you record or accept a r
 ARGUMENTS = {
     "path": "a folder or file of the project; without it all of the project",
     "test": "the id of a test (tests/test_shop.py::test_refund), a test file, or a case's folder",
-    "run": "the id of a test, the path of a snapshot, or a case's folder",
-    "a": "a run: the id of a test, the path of a snapshot, or a case's folder",
-    "b": "the other run",
+    "run": "the id of a test, the path of a snapshot or a pending run, or a case's folder",
+    "a": "a run: the id of a test, the path of a snapshot or a pending run, or a case's folder",
+    "b": "the other run, in the same way",
     "turn": "the number of a turn, to see it in full; -1 is the last",
     "start": "the first line to show of a longer answer",
 }
-NUMBERS = frozenset({"turn", "start"})
-"""The arguments that are numbers; all others are texts."""
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -104,8 +102,8 @@ async def serve(root: Path, wire: io.TextIOWrapper) -> None:
 def describe_tool(tool: Callable[..., ToolAnswer]) -> dict[str, Any]:
     """Return a tool as the protocol lists it."""
     _, *parameters = inspect.signature(tool).parameters.values()
-    kinds = {
-        name: "integer" if name in NUMBERS else "string" for name in [*(each.name for each in parameters), "start"]
+    kinds = {each.name: "integer" if "int" in each.annotation else "string" for each in parameters} | {
+        "start": "integer"
     }
     properties = {name: {"type": kind, "description": ARGUMENTS[name]} for name, kind in kinds.items()}
     needs = [each.name for each in parameters if each.default is each.empty]
@@ -137,6 +135,7 @@ def find_mistake(name: str, arguments: Mapping[str, Any]) -> str:
     for argument in (*arguments, *schema["required"]):
         if argument not in schema["properties"]:
             return f"{name} takes no {argument!r}; it takes {', '.join(schema['properties'])}"
-        if type(arguments.get(argument)) is not (int if argument in NUMBERS else str):
-            return f"{argument} is {'a number' if argument in NUMBERS else 'a text'}: {ARGUMENTS[argument]}"
+        kind = schema["properties"][argument]["type"]
+        if type(arguments.get(argument)) is not (int if kind == "integer" else str):
+            return f"{argument}, which has to be of type {kind}, is {ARGUMENTS[argument]}"
     return ""

@@ -65,13 +65,12 @@ def explain_failure(root: Path, test: str) -> ToolAnswer:
     if not failed:
         return ToolAnswer(f"{test} does not fail in a replay with the code as it is now.")
     name, facts = failed[0].test, failed[0].facts
-    calls = [format_call("replay", test=name)]
+    turn = {"turn": int(facts["turn"])} if "turn" in facts else {}
+    calls = [format_call("show_run", run=name, **turn), format_call("replay", test=name)]
     calls += [format_call("explain_failure", test=other.test) for other in failed[1:]]
     where = f"called from {facts['origin']}: begin there" if "origin" in facts else "see below"
     head = f"{name} fails in a replay: {facts.get('code', 'an error')}, {where}. Fix the code and replay the test."
-    if turn := facts.get("turn"):
-        calls.insert(0, format_call("show_run", run=name, turn=int(turn)))
-    return ToolAnswer(head, failed[0].text.splitlines(), calls, PERSONAL)
+    return ToolAnswer(head, leave_out_calls(failed[0].text), calls, PERSONAL)
 
 
 def show_run(root: Path, run: str, turn: int | None = None) -> ToolAnswer:
@@ -87,27 +86,24 @@ def show_run(root: Path, run: str, turn: int | None = None) -> ToolAnswer:
     return ToolAnswer(f"{format_path(file)}: {what}{'; edited by hand' * (not snapshot.sealed)}.", rows, calls)
 
 
-def diff_runs(root: Path, a: str, b: str = "") -> ToolAnswer:
-    """Show every place where two recorded runs differ; without b, where the pending run of a differs from it."""
-    first = find_run(root, a)
-    second = find_run(root, b) if b else layout.pending_path(root, first)
-    if not files.exists(second):
-        raise AgentReplayError(f"no run is pending for {a}: name the other run as b")
+def diff_runs(root: Path, a: str, b: str) -> ToolAnswer:
+    """Show every place where two recorded runs differ, such as a test's snapshot and its pending run."""
+    first, second = find_run(root, a), find_run(root, b)
     names = format_path(first), format_path(second)
     differences = [describe_comparison(divergence, *names) for divergence in compare_snapshots(first, second)]
     text = "\n\n".join(format_finding(finding, width=120, verbosity=2) for finding in differences)
     count = plural(len(differences), "difference") if differences else "no difference"
-    return ToolAnswer(f"{count} between {names[0]} (recorded) and {names[1]} (now).", text.splitlines())
+    return ToolAnswer(f"{count} between {names[0]} (recorded) and {names[1]} (now).", leave_out_calls(text))
 
 
 def replay(root: Path, test: str) -> ToolAnswer:
     """Replay a test, a test file, a case or a folder of them offline, with the code as it is now; after each edit."""
     results = replay_recorded(root, test)
-    counts = Counter(result.outcome for result in results).items()
+    counts = Counter(result.outcome for result in results)
     failed = {result.test: result.headline for result in results if result.outcome == "failed"}
     rows = [f"{name}: {headline}" for name, headline in failed.items()]
     calls = [format_call("explain_failure", test=name) for name in failed]
-    head = ", ".join(f"{count} {outcome}" for outcome, count in counts)
+    head = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
     return ToolAnswer(f"{head}, offline: every model and tool answer is the recorded one.", rows, calls)
 
 
@@ -122,6 +118,12 @@ def scaffold_case(root: Path, test: str) -> ToolAnswer:
     folder = lines[0].partition(": ")[0]
     head = f"{folder} is a case now. Read its {FILE}, and say in `observed` what is wrong with the run."
     return ToolAnswer(head, lines[1:], [format_call("replay", test=folder)])
+
+
+def leave_out_calls(text: str) -> list[str]:
+    """Return the lines of findings without both whole calls; `show_run` has the recorded one."""
+    blocks = [block for block in text.split("\n\n") if not block.startswith(("  recorded: ", "  now: "))]
+    return "\n\n".join(blocks).splitlines()
 
 
 def replay_recorded(root: Path, word: str) -> list[TestResult]:
@@ -151,11 +153,11 @@ def find_recorded(root: Path, word: str) -> list[tuple[Path, str]]:
     """
     word = normalize_id(word)
     path = find_inside(root, word.partition("::")[0])
-    recorded: list[tuple[Path, str]] = []
     if path.suffix == ".py" and ("::" not in word or layout.names_test(word)):
         recorded = [(file, "snapshot") for file in select_snapshots([word], root)]
-    elif path.is_dir() or path.name.endswith((FILE, *layout.RECORDED)):
-        recorded = [*inventory.list_recorded(root, [path])]
+    else:
+        there = path.is_dir() or path.name.endswith((FILE, *layout.RECORDED))
+        recorded = [*inventory.list_recorded(root, [path])] if there else []
     if not recorded:
         raise AgentReplayError(f"nothing recorded belongs to {word}")
     return recorded

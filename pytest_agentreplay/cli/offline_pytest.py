@@ -18,7 +18,6 @@ from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.secret_names import looks_secret, secret_environment
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.runs.command import CommandResult, run_command
-from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -45,28 +44,24 @@ class TestResult(NamedTuple):
     facts: Mapping[str, str]
 
 
-def remove_credentials(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables without those that hold a key, by their name or their value."""
-    secret = {name for name, value in environ.items() if looks_secret(name) or secret_environment({name: value})}
-    secret |= {name for name, value in environ.items() if any(find_vendors(value.encode()))}
-    return {name: value for name, value in environ.items() if name not in secret}
+def is_credential(name: str, value: str) -> bool:
+    """Return whether a variable holds a key or a password, by its name or its value."""
+    return looks_secret(name) or bool(secret_environment({name: value})) or any(find_vendors(value.encode()))
 
 
 def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     """Run `python -m WORDS` in `folder`, without credentials; return how it ended, and the report of its pytest.
 
-    Raises AgentReplayError where it does not end.
+    Its exit code is None where it has not ended after LIMIT seconds, and was stopped.
     """
     with TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True) as made:
         elsewhere = ELSEWHERE.format(Path(made).as_posix())
-        environ = remove_credentials(os.environ) | {"COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1"}
-        environ["COVERAGE_FILE"] = f"{made}/coverage"
+        environ = {name: value for name, value in os.environ.items() if not is_credential(name, value)}
+        environ |= {"COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": f"{made}/coverage"}
         environ["PYTEST_ADDOPTS"] = f"{environ.get('PYTEST_ADDOPTS', '')} {elsewhere}"
         ended = run_command([sys.executable, "-m", *words], environ=environ, folder=folder, stdin=b"", limit=LIMIT)
         report = Path(made, "junit.xml")
-        text = files.read_file(report).decode() if files.exists(report) else "<testsuites/>"
-    if ended.code is None:
-        raise AgentReplayError(f"it did not end within {LIMIT:.0f} seconds, and was stopped: name a single test")
+        text = report.read_text(encoding="utf-8") if report.is_file() else "<testsuites/>"
     return ended, text
 
 
@@ -80,7 +75,8 @@ def replay_tests(folder: Path, tests: list[str]) -> list[TestResult]:
     results = {result.test: result for result in sorted(read_report(text), key=lambda each: each.outcome == "failed")}
     if not results:
         lines = (ended.stderr + b"\n" + ended.stdout).decode(errors="replace").splitlines()
-        reason = next((line for line in lines if line.startswith(("ERROR", "E  "))), "it ran no test")
+        silent = f"it was stopped after {LIMIT:.0f} seconds" if ended.code is None else "it ran no test"
+        reason = next((line for line in lines if line.startswith(("ERROR", "E  "))), silent)
         raise AgentReplayError(f"pytest could not replay it: {reason.strip()}")
     return [*results.values()]
 
@@ -90,8 +86,9 @@ def read_report(text: str) -> Iterator[TestResult]:
     for node in ET.fromstring(text).iter("testcase"):  # noqa: S314  our own pytest has written it
         file = node.get("file", "").replace("\\", "/")
         # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/junitxml.py (mangle_test_address)
-        classes = node.get("classname", "").removeprefix(file.replace("/", ".").removesuffix(".py")).split(".")
-        test = "::".join(filter(None, (file, *classes, node.get("name", ""))))
+        module, place = file.replace("/", ".").removesuffix(".py"), node.get("classname", "")
+        names = (*place.removeprefix(module).split("."), node.get("name", "")) if place else ()  # none: not collected
+        test = "::".join(filter(None, (file, *names)))
         facts = {fact.get("name", "").partition(".")[2]: fact.get("value", "") for fact in node.iter("property")}
         ended = next((child for child in node if child.tag in OUTCOMES), ET.Element("passed"))
         yield TestResult(test, OUTCOMES[ended.tag], ended.get("message", ""), ended.text or "", facts)

@@ -9,6 +9,7 @@ import anyio
 import pytest
 
 from pytest_agentreplay.cli.mcp_answers import ENDS, LIMIT
+from pytest_agentreplay.cli.mcp_server import ARGUMENTS
 from pytest_agentreplay.cli.mcp_tools import PERSONAL
 
 pytestmark = [pytest.mark.env("frameworks", "lastyear"), pytest.mark.process]
@@ -80,15 +81,15 @@ def test_the_tools_say_what_they_take_and_which_only_read(shop):
 
 def test_each_tool_answers_in_short_text_with_the_next_call(broken):
     before = read_tree(broken)
-    listed, explained, outline, turn, replayed, same, pending = ask(
+    listed, explained, outline, turn, replayed, same, other = ask(
         broken,
         ("list_recorded", {}),
         ("explain_failure", {"test": TEST}),
         ("show_run", {"run": TEST}),
         ("show_run", {"run": TEST, "turn": 2}),
         ("replay", {"test": "test_shop.py"}),
-        ("diff_runs", {"a": TEST, "b": "test_shop.py::test_marked"}),
-        ("diff_runs", {"a": TEST}),
+        ("diff_runs", {"a": TEST, "b": TEST}),
+        ("diff_runs", {"a": TEST, "b": "test_shop.py::test_planted"}),
     )
     assert listed.text.startswith("4 recordings; no test failed in pytest's last session.\n")
     assert f"{TEST}: snapshot, passed" in listed.recorded
@@ -98,6 +99,7 @@ def test_each_tool_answers_in_short_text_with_the_next_call(broken):
         PERSONAL,
     ]
     assert any("brief" in line for line in explained.recorded)
+    assert not any("/v1/chat/completions" in line for line in explained.recorded)
     assert ("show_run", {"run": TEST, "turn": 1}) in explained.calls
     assert outline.recorded[:3] == [
         "turn 1: m-1, call 1, 0 ms".replace("0 ms", outline.recorded[0].rpartition(", ")[2]),
@@ -107,9 +109,10 @@ def test_each_tool_answers_in_short_text_with_the_next_call(broken):
     assert any(line.startswith("turn 2, asks for refund(") for line in turn.recorded)
     assert turn.calls == [("show_run", {"run": TEST, "turn": 3})]
     assert replayed.text.startswith("4 failed, offline")
-    assert ("explain_failure", {"test": TEST}) in replayed.calls
+    assert {tool for tool, _ in replayed.calls} == {"explain_failure"}
     assert same.text.startswith("no difference between ")
-    assert (pending.failed, pending.text.partition(":")[0]) == (True, "no run is pending for test_shop.py")
+    assert other.text.startswith("1 difference between ")
+    assert any("Where is A-17?" in line for line in other.recorded)
     assert read_tree(broken) == before
     assert max(len(reply.text) for reply in (listed, explained, outline, turn, replayed)) <= LIMIT
 
@@ -118,6 +121,15 @@ def test_a_passing_replay_says_so_and_there_is_nothing_to_explain(shop):
     replayed, explained = ask(shop, ("replay", {"test": "."}), ("explain_failure", {"test": TEST}))
     assert replayed.text == "4 passed, offline: every model and tool answer is the recorded one."
     assert explained.text == f"{TEST} does not fail in a replay with the code as it is now."
+
+
+def test_an_error_of_the_agent_is_explained_with_its_traceback(shop):
+    shop.edit("agent.py", "return reply[", "return reply[1][")
+    [explained] = ask(shop, ("explain_failure", {"test": TEST}))
+    shop.edit("agent.py", "return reply[1][", "return reply[")
+    assert explained.text.startswith(f"{TEST} fails in a replay: an error, see below.")
+    assert any(line.startswith("agent.py:") and line.endswith(": in answer") for line in explained.recorded)
+    assert explained.calls == [("show_run", {"run": TEST}), ("replay", {"test": TEST})]
 
 
 def test_what_failed_in_the_last_session_of_pytest_comes_first(broken):
@@ -145,8 +157,9 @@ def test_no_word_is_a_flag_or_leads_out_of_the_project(shop, tmp_path):
     link.symlink_to(tmp_path, target_is_directory=True)
     before, hits = read_tree(shop), shop.server.hits
     words = [(tool, {argument: word}) for word in HOSTILE for tool, argument in (
-        ("replay", "test"), ("explain_failure", "test"), ("show_run", "run"), ("diff_runs", "a"), ("scaffold_case", "test"),
+        ("replay", "test"), ("explain_failure", "test"), ("show_run", "run"), ("scaffold_case", "test"),
     )]  # fmt: skip
+    words += [("diff_runs", {"a": TEST, "b": word}) for word in HOSTILE]
     replies = ask(shop, *words)
     link.unlink()
     assert [(word, reply.text) for word, reply in zip(words, replies, strict=True) if not reply.failed] == []
@@ -170,8 +183,8 @@ def test_a_wrong_call_is_one_line_that_says_how_it_is_right(shop):
     assert [reply.text for reply in replies] == [
         "there is no tool 'record'; there are list_recorded, explain_failure, show_run, diff_runs, replay, scaffold_case",
         "replay takes no 'flags'; it takes test, start",
-        "test is a text: the id of a test (tests/test_shop.py::test_refund), a test file, or a case's folder",
-        "turn is a number: the number of a turn, to see it in full; -1 is the last",
+        f"test, which has to be of type string, is {ARGUMENTS['test']}",
+        "turn, which has to be of type integer, is the number of a turn, to see it in full; -1 is the last",
         "there is no turn 9; it has 1 to 3; list_recorded() names what is recorded",
     ]
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pytest_agentreplay.cli.offline_pytest import remove_credentials, replay_tests
+from pytest_agentreplay.cli.offline_pytest import is_credential, replay_tests
 from pytest_agentreplay.errors import AgentReplayError
 
 pytestmark = pytest.mark.process
@@ -69,6 +69,13 @@ def test_what_pytest_cannot_run_is_an_error_with_its_reason(folder):
         replay_tests(folder, ["tests/test_a.py::test_nope"])
 
 
+def test_a_module_that_cannot_be_imported_fails_under_its_own_name(folder):
+    (folder / "tests/test_a.py").write_text("import nope_nope", encoding="utf-8")
+    [result] = replay_tests(folder, [TEXT])
+    assert (result.test, result.outcome) == ("tests/test_a.py", "failed")
+    assert "No module named 'nope_nope'" in result.text
+
+
 @pytest.mark.parametrize(
     ("name", "value", "stays"),
     [
@@ -82,4 +89,4 @@ def test_what_pytest_cannot_run_is_an_error_with_its_reason(folder):
     ],
 )
 def test_a_key_is_known_by_its_name_or_its_value(name, value, stays):
-    assert (name in remove_credentials({name: value})) is stays
+    assert is_credential(name, value) is not stays
