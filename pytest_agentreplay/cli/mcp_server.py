@@ -88,10 +88,9 @@ async def serve(root: Path, wire: io.TextIOWrapper) -> None:
     async def answer_request(handler: Callable[..., Any], request: Any) -> Any:
         return types.ServerResult(await handler(None, request.params))
 
-    # Before version 2, handlers get the request alone, and return any result of a server.
-    before_2, handlers = hasattr(Server, "call_tool"), {"on_list_tools": list_tools, "on_call_tool": call_tool}
-    facts = {"version": version("frozen-agentreplay"), "instructions": INSTRUCTIONS}
-    server = Server("agentreplay", **facts, **({} if before_2 else handlers))
+    before_2 = hasattr(Server, "call_tool")  # handlers get the request alone, and return any result of a server
+    handlers = {} if before_2 else {"on_list_tools": list_tools, "on_call_tool": call_tool}
+    server = Server("agentreplay", version=version("frozen-agentreplay"), instructions=INSTRUCTIONS, **handlers)
     if before_2:
         server.request_handlers[types.ListToolsRequest] = partial(answer_request, list_tools)
         server.request_handlers[types.CallToolRequest] = partial(answer_request, call_tool)
@@ -102,9 +101,8 @@ async def serve(root: Path, wire: io.TextIOWrapper) -> None:
 def describe_tool(tool: Callable[..., ToolAnswer]) -> dict[str, Any]:
     """Return a tool as the protocol lists it."""
     _, *parameters = inspect.signature(tool).parameters.values()
-    kinds = {each.name: "integer" if "int" in each.annotation else "string" for each in parameters} | {
-        "start": "integer"
-    }
+    kinds = {each.name: "integer" if "int" in each.annotation else "string" for each in parameters}
+    kinds["start"] = "integer"
     properties = {name: {"type": kind, "description": ARGUMENTS[name]} for name, kind in kinds.items()}
     needs = [each.name for each in parameters if each.default is each.empty]
     return {

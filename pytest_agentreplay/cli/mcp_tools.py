@@ -38,8 +38,7 @@ SCAFFOLD = next(verb for verb, module in MODULES.items() if module == "casework"
 """The words of the command line that make a case."""
 PERSONAL = "Whether the new behaviour is wanted is up to the person you work for: only they record or accept runs."
 OUTLINED = re.compile(r".*?turn \d+(?:: |, (?:user|answers|asks for|ran|retrieved|tried|raised|did not end|status)\b)")
-"""Lines of a run that its outline has, each cut to OUTLINE_WIDTH characters."""
-OUTLINE_WIDTH = 140
+"""Lines of a run that its outline has."""
 
 
 def list_recorded(root: Path, path: str = "") -> ToolAnswer:
@@ -80,7 +79,7 @@ def show_run(root: Path, run: str, turn: int | None = None) -> ToolAnswer:
     last = max((each.number for each in turns(snapshot.run, READER)), default=0)
     rows, following = [*spell_run(snapshot.run, turn)], (turn or 0) + 1
     if turn is None:
-        rows = [shorten_prose(row, OUTLINE_WIDTH) for row in rows if OUTLINED.match(row)]
+        rows = [shorten_prose(row, 140) for row in rows if OUTLINED.match(row)]
     what = f"outline of {plural(last, 'turn')}" if turn is None else f"turn {turn} of {last}, in full"
     calls = [format_call("show_run", run=run, turn=following)] if 0 < following <= last else []
     return ToolAnswer(f"{format_path(file)}: {what}{'; edited by hand' * (not snapshot.sealed)}.", rows, calls)

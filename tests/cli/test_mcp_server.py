@@ -111,7 +111,7 @@ def test_each_tool_answers_in_short_text_with_the_next_call(broken):
     assert replayed.text.startswith("4 failed, offline")
     assert {tool for tool, _ in replayed.calls} == {"explain_failure"}
     assert same.text.startswith("no difference between ")
-    assert other.text.startswith("1 difference between ")
+    assert other.text.startswith("2 differences between ")
     assert any("Where is A-17?" in line for line in other.recorded)
     assert read_tree(broken) == before
     assert max(len(reply.text) for reply in (listed, explained, outline, turn, replayed)) <= LIMIT
