@@ -45,8 +45,7 @@ ARGUMENTS = {
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `mcp`."""
-    about = "serve coding agents over stdio (MCP): they look at runs and replay them, nothing else"
-    verb = verbs.add("mcp", serve_agents, about, failure=CANNOT)
+    verb = verbs.add("mcp", serve_agents, "serve coding agents over stdio: look at runs, replay them", failure=CANNOT)
     verb.value("--project", "DIR", "the project (default: that of the working directory)", type=Path, default=Path())
 
 

@@ -98,11 +98,10 @@ def diff_runs(root: Path, a: str, b: str) -> ToolAnswer:
 def replay(root: Path, test: str) -> ToolAnswer:
     """Replay a test, a test file, a case or a folder of them offline, with the code as it is now; after each edit."""
     results = replay_recorded(root, test)
-    counts = Counter(result.outcome for result in results)
     failed = {result.test: result.headline for result in results if result.outcome == "failed"}
     rows = [f"{name}: {headline}" for name, headline in failed.items()]
     calls = [format_call("explain_failure", test=name) for name in failed]
-    head = ", ".join(f"{count} {outcome}" for outcome, count in counts.items())
+    head = ", ".join(f"{count} {outcome}" for outcome, count in Counter(each.outcome for each in results).items())
     return ToolAnswer(f"{head}, offline: every model and tool answer is the recorded one.", rows, calls)
 
 
