@@ -174,9 +174,9 @@ def find_inside(root: Path, word: str) -> Path:
 def read_last_failed(root: Path) -> set[str]:
     """Return the tests that failed in pytest's last session, as its cache has them."""
     # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/cacheprovider.py
-    file = root / (ini_value(root, "cache_dir") or ".pytest_cache") / "v/cache/lastfailed"
+    cache = ini_value(root, "cache_dir") or ".pytest_cache"
     try:
-        return {*json.loads(files.read_file(file))}
+        return {*json.loads(files.read_file(root / cache / "v/cache/lastfailed"))}
     except (AgentReplayError, ValueError, TypeError):
         return set()
 

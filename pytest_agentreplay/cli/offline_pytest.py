@@ -18,6 +18,7 @@ from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.secret_names import looks_secret, secret_environment
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.runs.command import CommandResult, run_command
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -35,7 +36,10 @@ ELSEWHERE = '-o cache_dir="{0}/cache" --basetemp="{0}/tmp" --junitxml="{0}/junit
 
 
 class TestResult(NamedTuple):
-    """How a test ended: "passed", "failed" or "skipped"; `facts` are the properties of its finding."""
+    """How a test ended: "passed", "failed" or "skipped"; `facts` are the properties of its finding.
+
+    The id of the test is that from the working directory, which may lie above the root of its project.
+    """
 
     test: str
     outcome: str
@@ -55,10 +59,9 @@ def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     Its exit code is None where it has not ended after LIMIT seconds, and was stopped.
     """
     with TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True) as made:
-        elsewhere = ELSEWHERE.format(Path(made).as_posix())
         environ = {name: value for name, value in os.environ.items() if not is_credential(name, value)}
         environ |= {"COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": f"{made}/coverage"}
-        environ["PYTEST_ADDOPTS"] = f"{environ.get('PYTEST_ADDOPTS', '')} {elsewhere}"
+        environ["PYTEST_ADDOPTS"] = f"{environ.get('PYTEST_ADDOPTS', '')} {ELSEWHERE.format(Path(made).as_posix())}"
         ended = run_command([sys.executable, "-m", *words], environ=environ, folder=folder, stdin=b"", limit=LIMIT)
         report = Path(made, "junit.xml")
         text = report.read_text(encoding="utf-8") if report.is_file() else "<testsuites/>"
@@ -72,7 +75,8 @@ def replay_tests(folder: Path, tests: list[str]) -> list[TestResult]:
     """
     ended, text = run_offline(["pytest", *OFFLINE.split(), *REPORTED.split(), "--", *tests], folder)
     # An error of a teardown is an entry of its own, beside that of a test that has passed.
-    results = {result.test: result for result in sorted(read_report(text), key=lambda each: each.outcome == "failed")}
+    entries = sorted(read_report(text, folder), key=lambda entry: entry.outcome == "failed")
+    results = {result.test: result for result in entries}
     if not results:
         lines = (ended.stderr + b"\n" + ended.stdout).decode(errors="replace").splitlines()
         silent = f"it was stopped after {LIMIT:.0f} seconds" if ended.code is None else "it ran no test"
@@ -81,14 +85,14 @@ def replay_tests(folder: Path, tests: list[str]) -> list[TestResult]:
     return [*results.values()]
 
 
-def read_report(text: str) -> Iterator[TestResult]:
-    """Yield the tests of a report in the form of xunit1."""
+def read_report(text: str, folder: Path) -> Iterator[TestResult]:
+    """Yield the tests of a report in the form of xunit1, which pytest has written in `folder`."""
     for node in ET.fromstring(text).iter("testcase"):  # noqa: S314  our own pytest has written it
         file = node.get("file", "").replace("\\", "/")
         # https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/junitxml.py (mangle_test_address)
         module, place = file.replace("/", ".").removesuffix(".py"), node.get("classname", "")
         names = (*place.removeprefix(module).split("."), node.get("name", "")) if place else ()  # none: not collected
-        test = "::".join(filter(None, (file, *names)))
+        test = "::".join(filter(None, (format_path(folder / file), *names)))
         facts = {fact.get("name", "").partition(".")[2]: fact.get("value", "") for fact in node.iter("property")}
         ended = next((child for child in node if child.tag in OUTCOMES), ET.Element("passed"))
         yield TestResult(test, OUTCOMES[ended.tag], ended.get("message", ""), ended.text or "", facts)
