@@ -41,6 +41,7 @@ HELP = (  # group, verb, what it does (at most 48 characters), its module; a ver
     ("run again", "replay", "the test of a snapshot, or cases, offline", "replaying"),
     ("", "serve", "answer a program in any language from a snapshot", "programs"),
     ("", "run", "capture a program and its children as one run", "programs"),
+    ("", "mcp", "a server for coding agents: look and replay", "mcp_server"),
     ("live", "live", "runs with a real model: compare, lineup, drift", ""),
     ("checks", "check", "what tests miss: audit, assertions, fuzz", ""),
     ("cases", "case", "failures kept as tests: new, lint, cluster, export", ""),

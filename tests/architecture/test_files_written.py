@@ -28,6 +28,8 @@ WRITERS = {
     "cli/accepting.py": FOLDER,  # what it asks of a pytest of its own, as in the next two
     "cli/fuzzing.py": FOLDER,
     "cli/snapshot_files.py": FOLDER,
+    "cli/offline_pytest.py": FOLDER,  # what pytest writes besides, and its report
+    "cli/mcp_server.py": {"os.fdopen"},  # stdout, which belongs to the protocol
     "cli/replaying.py": FOLDER,  # what live models of cases take
 }
 """Who may touch the disk beside `snapshots/store/files.py`, and in which words."""
