@@ -133,7 +133,7 @@ class TextSearch:
                 self._run.learn_findings(find_by_rule(as_bytes("\n".join(texts)), find_certain_shapes))
             joined.append("".join(texts))
         together = as_bytes("\n".join(joined))
-        if not any(secret.raw in together for secret in self._run.secrets.secrets):
+        if not self._run.secrets.stands_in(together):
             return []
         return self._join(data, [(0, len(data))], None).across
 
