@@ -402,9 +402,12 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
                     spelled.append(bytes(value).decode("latin-1"))
                 else:
                     items += value
-        scattered += [group for group in (texts, spelled) if len(group) > 1]
+        if len(texts) > 1:
+            scattered.append(texts)
+        if len(spelled) > 1:
+            scattered.append(spelled)
         # A scalar that stands alone at its path, as most do, is in one piece.
-        groups += [group for group in members.values() if len(group) > 1 or type(group[0]) in (dict, list)]
+        groups.extend(group for group in members.values() if len(group) > 1 or type(group[0]) in (dict, list))
         if items:
             groups.append(items)
     return scattered

@@ -163,9 +163,11 @@ class Known:
         if b"\0" in data:
             yield from find_needles(self._list_encoded("wide", data.lower()), data.lower())
         # No guise is shorter than the secret; one that lists bytes takes two digits for each, and a space between.
-        if listed := b"|".join(data[begin:end] for begin, end in list_runs(data, _DIGITS, 3 * self._shortest - 1)):
-            yield from find_needles(self._list_encoded("listed", listed.lower()), data.lower())
-        if base64 := b"|".join(data[begin:end] for begin, end in list_runs(data, _BASE64, self._shortest)):
+        if runs := [*list_runs(data, _DIGITS, 3 * self._shortest - 1)]:
+            listed = b"|".join(data[begin:end] for begin, end in runs).lower()
+            yield from find_needles(self._list_encoded("listed", listed), data.lower())
+        if runs := [*list_runs(data, _BASE64, self._shortest)]:
+            base64 = b"|".join(data[begin:end] for begin, end in runs)
             yield from find_needles(self._list_encoded("base64", base64), data)
         if plain:
             yield from find_cut(view, [guise.secret for guise in plain if guise.gate == guise.secret.stripped])

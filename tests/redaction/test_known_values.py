@@ -167,18 +167,15 @@ def test_a_server_that_sets_a_new_cookie_with_each_reply_costs_as_much_at_the_th
     assert cost_of_learning_and_searching(known, 1000, 100, text) < 3 * early
 
 
-@pytest.mark.parametrize(
-    "spell", [str, b64, lambda data: data.hex(":"), lambda data: " ".join(f"{b:03o}" for b in data)]
-)
+@pytest.mark.parametrize("spell", [bytes.decode, b64, lambda data: data.hex(":"), lambda data: data.hex(" ")])
 def test_each_of_many_known_values_is_found(spell):
     redaction = Redaction(Places({}))
     values = [f"{random.Random(number).getrandbits(128):032x}" for number in range(300)]
     for value in values:
         redaction.learn("cookie", value)
-    for number, value in enumerate(values):
-        assert redaction.text.findings(f"so {spell(value if spell is str else value.encode())} it is".encode())[0][
-            2
-        ] == ("cookie"), number
+    for value in values:
+        text = f"so {spell(value.encode())} it is".encode()
+        assert [category for _, _, category in redaction.text.findings(text)] == ["cookie"]
 
 
 # --- packed bodies that no header announces
