@@ -18,7 +18,7 @@ from pytest_agentreplay.model.exchanges import (
     ToolReply,
 )
 from pytest_agentreplay.snapshots.codec import values
-from pytest_agentreplay.snapshots.codec.values import nanoseconds, protect, protect_text
+from pytest_agentreplay.snapshots.codec.values import protect, protect_text
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Body, Exchange, Headers
@@ -104,7 +104,7 @@ def timing_out(timing: Timing) -> Stored:
     milliseconds: list[float | None] = []
     for reading in (timing.start, timing.first, timing.end):
         ms = reading and (reading / 10**6 if reading % 10**6 else reading // 10**6)
-        if ms and (abs(ms) > 10**9 or nanoseconds(ms) != reading):
+        if ms and (abs(ms) > 10**9 or round(ms * 10**6) != reading):
             return {"ns": [timing.start, timing.first, timing.end]}
         milliseconds.append(ms)
     return {"ms": milliseconds}
