@@ -407,10 +407,7 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
                     spelled.append(bytes(value).decode("latin-1"))
                 else:
                     items += value
-        if len(texts) > 1:
-            scattered.append(texts)
-        if len(spelled) > 1:
-            scattered.append(spelled)
+        scattered += [group for group in (texts, spelled) if len(group) > 1]
         groups += members.values()
         if items:
             groups.append(items)

@@ -61,13 +61,9 @@ class Detector:
         self._policy = policy
         self._known_values = known_values
         self._placeholders = placeholders
+        by_name = partial(find_named, words=(*WORDS, *map(str.encode, policy.names)), names=policy.names)
         shapes: list[Finder] = [find_vendors, find_private_keys, find_userinfo, find_in_paths, find_behind_schemes]
-        words = (*WORDS, *map(str.encode, policy.names))
-        self._secret_finders: list[Finder] = [
-            *shapes,
-            find_cookies,
-            partial(find_named, words=words, names=policy.names),
-        ]
+        self._secret_finders: list[Finder] = [*shapes, find_cookies, by_name]
         self._policy_finders: list[Finder] = [shape.find for shape in policy.shapes]
         self._own_finders = [*self._policy_finders]
         if policy.pii or policy.strict:
@@ -99,19 +95,18 @@ class Detector:
         self, data: bytes, secret_finders: list[Finder], own_finders: list[Finder], at_paths: Iterable[Finding] = ()
     ) -> list[Finding]:
         """Return what is found in all views, in order; of two that overlap, what is known says what they are."""
-        known: list[list[Finding]] = []
+        groups: list[list[Finding]] = []
         secrets: list[Finding] = []
         others: list[Finding] = []
         try:
             for view in list_views(data, deep=bool(own_finders) or self._known_values.is_escaped):
                 if view.rules == "opaque":
                     start, end = view.map_back(0, 0)
-                    known.append([Finding(start, end, "opaque", as_text(data[start:end]), by_rule=False)])
+                    groups.append([Finding(start, end, "opaque", as_text(data[start:end]), by_rule=False)])
                     continue
-                values = [
-                    Finding(a, z, x.category, x.value, by_rule=False) for a, z, x in self._known_values.find(view)
-                ]
-                known.append(self._carry_back(view, values))
+                values = self._known_values.find(view)
+                hits = [Finding(start, end, x.category, x.value, by_rule=False) for start, end, x in values]
+                groups.append(self._carry_back(view, hits))
                 # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.
                 is_painted = view.escape is PAINT
                 if view.rules != "own":
@@ -123,10 +118,10 @@ class Detector:
                     others += list_apart(self._carry_back(view, own), others if is_painted else [])
         except ViewTooDeep as deep:
             text = as_text(data[deep.start : deep.end])
-            known.append([Finding(deep.start, deep.end, "opaque", text, by_rule=True)])
+            groups.append([Finding(deep.start, deep.end, "opaque", text, by_rule=True)])
         secrets += at_paths
         others = list_apart(others, unite_findings([secrets]))
-        return unite_findings([*known, secrets, others])
+        return unite_findings([*groups, secrets, others])
 
     def _carry_back(self, view: View, hits: list[Finding]) -> list[Finding]:
         """Return what was found in a view as findings in the bytes; none that touches a placeholder."""
@@ -157,9 +152,7 @@ def find_by_rule(text: bytes, finders: Iterable[Finder], without: Container[str]
 
 def list_apart(hits: list[Finding], others: list[Finding]) -> list[Finding]:
     """Return the hits that overlap none of the others."""
-    return hits and [
-        hit for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in others)
-    ]
+    return [hit for hit in hits if not any(hit.start < other.end and other.start < hit.end for other in others)]
 
 
 def unite_findings(groups: Iterable[Iterable[Finding]]) -> list[Finding]:
@@ -168,8 +161,6 @@ def unite_findings(groups: Iterable[Iterable[Finding]]) -> list[Finding]:
     Those that overlap are one, as wide as all of them, and what the earliest group says.
     """
     ranked = [(hit, rank) for rank, group in enumerate(groups) for hit in group]
-    if not ranked:
-        return []
     ranked.sort(key=lambda pair: (pair[0].start, -pair[0].end, pair[1]))
     findings: list[tuple[Finding, int]] = []
     for hit, rank in ranked:

@@ -33,11 +33,11 @@ ARCHIVE_START = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|PK\x03\x04|BZh[1-9]1
 class EncodedForm:
     """Needles that can only occur where `gate` does, so that one search clears them all.
 
-    `where` says in what they are looked for: in a text with bytes of zero, in lower case ("wide"), in which they are
-    too; in runs of digits and what parts them, in lower case as well ("listed"); in runs of letters ("base64").
+    `where` says in what they are looked for: in a text in lower case ("plain"), in which they are too; in that, if it
+    has bytes of zero ("wide"); in its runs of digits and what parts them ("listed"); in runs of letters ("base64").
     """
 
-    where: Literal["wide", "listed", "base64"]
+    where: Literal["plain", "wide", "listed", "base64"]
     gate: bytes = field(repr=False)
     needles: tuple[bytes, ...] = field(repr=False)
 

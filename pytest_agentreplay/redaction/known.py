@@ -15,7 +15,14 @@ from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.redaction.encodings import as_bytes, find_everywhere, list_runs, mark_bytes, secret_guises
+from pytest_agentreplay.redaction.encodings import (
+    EncodedForm,
+    as_bytes,
+    find_everywhere,
+    list_runs,
+    mark_bytes,
+    secret_guises,
+)
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
 from pytest_agentreplay.redaction.views import View, squeeze, strip_cuts
@@ -55,31 +62,22 @@ class Secret:
     """In lower case, without what `squeeze` leaves out of a text."""
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Guise:
-    """How a secret may stand in a text: as one of `needles`, none of which is there without `gate`."""
-
-    gate: bytes
-    needles: tuple[bytes, ...]
-    secret: Secret
-
-
 class GuiseIndex:
-    """Guises of one kind. What it costs to find those in a text does not grow with their number, once they are many."""
+    """Guises of one kind, each with its secret. To look for many of them costs no more than to look for some."""
 
     def __init__(self) -> None:
         """Begin with none."""
-        self._guises: list[Guise] = []
+        self._guises: list[tuple[EncodedForm, Secret]] = []
         self._by_end: dict[int, list[int]] = {-1: []}
         """Which guises have a gate that ends in a word, as a number; -1: in none. Beginnings are often equal."""
 
-    def add(self, guise: Guise) -> None:
+    def add(self, form: EncodedForm, secret: Secret) -> None:
         """Add a guise. One thread at a time; others may search meanwhile."""
-        self._guises.append(guise)
-        end = int.from_bytes(guise.gate[-_WORD:], sys.byteorder) if len(guise.gate) >= _WORD else -1
+        self._guises.append((form, secret))
+        end = int.from_bytes(form.gate[-_WORD:], sys.byteorder) if len(form.gate) >= _WORD else -1
         self._by_end.setdefault(end, []).append(len(self._guises) - 1)
 
-    def list_in(self, text: bytes) -> list[Guise]:
+    def list_in(self, text: bytes) -> list[tuple[EncodedForm, Secret]]:
         """Return the guises whose gates stand in a text, in the order in which they were added."""
         guises = self._guises
         if len(guises) > _FEW:
@@ -89,7 +87,7 @@ class GuiseIndex:
                 words = memoryview(text)[first : len(text) - (len(text) - first) % _WORD].cast("I")
                 ends |= self._by_end.keys() & words
             guises = [guises[number] for number in sorted(chain.from_iterable(map(self._by_end.__getitem__, ends)))]
-        return [guise for guise in guises if guise.gate in text]
+        return [guise for guise in guises if guise[0].gate in text]
 
 
 class Known:
@@ -140,11 +138,11 @@ class Known:
             if value in self._secrets:
                 return True
             for part in dict.fromkeys(parts):
-                for form in dict.fromkeys(as_bytes(case).lower() for case in (part, part.lower(), part.upper())):
-                    self._plain.add(Guise(strip_cuts(form), (form,), secret))
-                    self._shortest = min(self._shortest, len(form))
+                for raw in dict.fromkeys(as_bytes(case).lower() for case in (part, part.lower(), part.upper())):
+                    self._plain.add(EncodedForm("plain", strip_cuts(raw), (raw,)), secret)
+                    self._shortest = min(self._shortest, len(raw))
                 self._unencoded.append((part, secret))
-            self.may_reach = max(self.may_reach, _LONGEST_SPELLING * len(raw))
+            self.may_reach = max(self.may_reach, _LONGEST_SPELLING * len(secret.raw))
             self.numeric = self.numeric or value.isdigit()
             self.is_escaped = self.is_escaped or _ESCAPED.search(value) is not None
             self._secrets[value] = secret
@@ -170,33 +168,33 @@ class Known:
             base64 = b"|".join(data[begin:end] for begin, end in runs)
             yield from find_needles(self._list_encoded("base64", base64), data)
         if plain:
-            yield from find_cut(view, [guise.secret for guise in plain if guise.gate == guise.secret.stripped])
+            yield from find_cut(view, [secret for form, secret in plain if form.gate == secret.stripped])
 
     def stands_in(self, data: bytes) -> bool:
         """Return whether a secret stands in a text as it is."""
-        return any(guise.secret.raw in data for guise in self._plain.list_in(strip_cuts(data)))
+        return any(secret.raw in data for _, secret in self._plain.list_in(strip_cuts(data)))
 
     def category(self, value: str, otherwise: str) -> str:
         """Return the category under which `value` is known, or the one given."""
         secret = self._secrets.get(value)
         return otherwise if secret is None else secret.category
 
-    def _list_encoded(self, where: str, text: bytes) -> list[Guise]:
+    def _list_encoded(self, where: str, text: bytes) -> list[tuple[EncodedForm, Secret]]:
         """Return the guises of a kind that stand in a text. They are made for the first text that needs them."""
         if self._unencoded:
             with self._lock:
                 unencoded, self._unencoded = self._unencoded, []
                 for part, secret in unencoded:
-                    for guise in secret_guises(part):
-                        self._encoded[guise.where].add(Guise(guise.gate, guise.needles, secret))
+                    for form in secret_guises(part):
+                        self._encoded[form.where].add(form, secret)
         return self._encoded[where].list_in(text)
 
 
-def find_needles(guises: list[Guise], text: bytes) -> Iterator[tuple[int, int, Secret]]:
-    """Yield where the needles of guises stand in a text."""
-    for guise in guises:
-        for needle in guise.needles:
-            yield from ((at, at + len(needle), guise.secret) for at in find_everywhere(needle, text))
+def find_needles(guises: list[tuple[EncodedForm, Secret]], text: bytes) -> Iterator[tuple[int, int, Secret]]:
+    """Yield where guises stand in a text."""
+    for form, secret in guises:
+        for needle in form.needles:
+            yield from ((at, at + len(needle), secret) for at in find_everywhere(needle, text))
 
 
 def find_cut(view: View, secrets: Iterable[Secret]) -> Iterator[tuple[int, int, Secret]]:

@@ -189,9 +189,9 @@ def _read_name(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, s
     """Return the name of which the word at `at` is a part, with the category that a project gives it in `names`."""
     name, whole_name = _read_word_name(text, at, hit.end("rest")), _read_full_name(text, at, hit)
     lower = whole_name.lower()
-    keys = name.lower(), lower, _PUNCTUATION.split(lower.rstrip("[]() "))[-1]
-    if own_category := next((names[key] for key in keys if key in names), None):
-        return Name(at, name, own_category, "strong")
+    for key in (name.lower(), lower, _PUNCTUATION.split(lower.rstrip("[]() "))[-1]) if names else ():
+        if key in names:
+            return Name(at, name, names[key], "strong")
     is_closed = whole_name.count("[") == whole_name.count("]") and not whole_name.startswith("[")
     if "]" in name and not hit["shut"] and not is_closed:
         return Name(at, name, None, "")  # `[the password]: https://...` is a link in Markdown

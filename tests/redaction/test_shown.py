@@ -25,7 +25,7 @@ from pytest_agentreplay.model.exchanges import (
     ToolReply,
 )
 from pytest_agentreplay.redaction.encodings import secret_guises
-from pytest_agentreplay.redaction.known import Guise, Known, SearchedText
+from pytest_agentreplay.redaction.known import Known, SearchedText
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.policy import make_shapes
 from pytest_agentreplay.redaction.redaction import Redaction
@@ -65,7 +65,6 @@ def knowing():
         PendingRequest(None, (SECRET.encode(),), held_back=[SECRET.encode()]),
         SearchedText(SECRET.encode(), [], 0),
         secret_guises(SECRET),
-        Guise(SECRET.encode(), (SECRET.encode(),), knowing().run.secrets.secrets[0]),
         knowing(),
         knowing().run.secrets.secrets,
         Known(),
