@@ -8,7 +8,6 @@ the common tail is scanned.
 from __future__ import annotations
 
 import re
-import sys
 from dataclasses import dataclass, field
 from itertools import chain
 from operator import itemgetter
@@ -74,7 +73,7 @@ class GuiseIndex:
     def add(self, form: EncodedForm, secret: Secret) -> None:
         """Add a guise. One thread at a time; others may search meanwhile."""
         self._guises.append((form, secret))
-        end = int.from_bytes(form.gate[-_WORD:], sys.byteorder) if len(form.gate) >= _WORD else -1
+        end = memoryview(form.gate[-_WORD:]).cast("I")[0] if len(form.gate) >= _WORD else -1
         self._by_end.setdefault(end, []).append(len(self._guises) - 1)
 
     def list_in(self, text: bytes) -> list[tuple[EncodedForm, Secret]]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.redaction.detecting import REACH, find_by_rule, find_certain_shapes, unite_findings
 from pytest_agentreplay.redaction.encodings import as_bytes, as_text
 from pytest_agentreplay.redaction.headers import ENCODED
-from pytest_agentreplay.redaction.known import SMALL, SpanMemory
+from pytest_agentreplay.redaction.known import SpanMemory
 from pytest_agentreplay.redaction.named import find_arranged
 from pytest_agentreplay.redaction.rewriting import map_tree
 from pytest_agentreplay.redaction.secret_names import get_strength
@@ -70,9 +70,8 @@ class TextSearch:
             if records is not None and (tree is None or pieces == "any"):
                 across, inside = self._join(data, records, self.find_whole)
                 return merge_disjoint(across, self.find_whole(data, across), inside)
-        # A small text costs less to search than to compare with those before. Whether a number needs quotes shows at
-        # the beginning of a text, which a window of it does not hold.
-        if len(data) < SMALL or self._run.secrets.numeric:
+        # Whether a number needs quotes shows at the beginning of the text, which a window of it does not hold.
+        if self._run.secrets.numeric:
             spans = self.find_whole(data)
         else:
             # What a guise may be drawn out by, colour codes, counts twice; escapes and marks are short.
