@@ -111,8 +111,8 @@ class Detector:
                 is_painted = view.escape is PAINT
                 if view.rules != "own":
                     finders = [find_certain_shapes] if view.rules == "certain" and secret_finders else secret_finders
-                    hits = find_by_rule(view.text, finders, self._policy.without)
-                    secrets += list_apart(self._carry_back(view, hits), secrets if is_painted else [])
+                    if hits := find_by_rule(view.text, finders, self._policy.without):
+                        secrets += list_apart(self._carry_back(view, hits), secrets if is_painted else [])
                 if own_finders and view.rules != "certain":
                     own = find_by_rule(view.text, own_finders)
                     others += list_apart(self._carry_back(view, own), others if is_painted else [])
@@ -120,7 +120,8 @@ class Detector:
             text = as_text(data[deep.start : deep.end])
             groups.append([Finding(deep.start, deep.end, "opaque", text, by_rule=True)])
         secrets += at_paths
-        others = list_apart(others, unite_findings([secrets]))
+        if others:
+            others = list_apart(others, unite_findings([secrets]))
         return unite_findings([*groups, secrets, others])
 
     def _carry_back(self, view: View, hits: list[Finding]) -> list[Finding]:
