@@ -386,11 +386,16 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
     scattered: list[list[str]] = []
     groups: list[list[Any]] = [[tree]]
     while groups:
+        group = groups.pop()
+        if len(group) == 1 and type(group[0]) is dict:
+            # What stands alone at its path is in one piece, as most texts of a tree are.
+            groups += [[member] for member in group[0].values() if type(member) in (dict, list)]
+            continue
         texts: list[str] = []
         spelled = [""]
         items: list[Any] = []
         members: dict[str, list[Any]] = {}
-        for value in groups.pop():
+        for value in group:
             kind = type(value)
             if kind is str:
                 texts.append(value)
@@ -403,8 +408,7 @@ def list_scattered_texts(tree: Any) -> list[list[str]]:
                 else:
                     items += value
         scattered += [group for group in (texts, spelled) if len(group) > 1]
-        # A scalar that stands alone at its path, as most do, is in one piece.
-        groups += [group for group in members.values() if len(group) > 1 or type(group[0]) in (dict, list)]
+        groups += members.values()
         if items:
             groups.append(items)
     return scattered

@@ -19,13 +19,13 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_agentreplay.redaction.encodings import as_text
-from pytest_agentreplay.redaction.named import find_cookies, find_named, find_paths
-from pytest_agentreplay.redaction.shapes import find_private_keys, find_shapes
+from pytest_agentreplay.redaction.named import WORDS, find_cookies, find_named, find_paths
+from pytest_agentreplay.redaction.shapes import find_behind_schemes, find_in_paths, find_private_keys, find_userinfo
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.redaction.views import PAINT, View, ViewTooDeep, list_views
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
     from pytest_agentreplay.redaction.known import Known
     from pytest_agentreplay.redaction.placeholders import Placeholders
@@ -61,8 +61,9 @@ class Detector:
         self._policy = policy
         self._known_values = known_values
         self._placeholders = placeholders
-        by_name = partial(find_named, names=policy.names)
-        self._secret_finders: list[Finder] = [find_vendors, find_shapes, find_cookies, by_name]
+        by_name = partial(find_named, words=(*WORDS, *map(str.encode, policy.names)), names=policy.names)
+        shapes: list[Finder] = [find_vendors, find_private_keys, find_userinfo, find_in_paths, find_behind_schemes]
+        self._secret_finders: list[Finder] = [*shapes, find_cookies, by_name]
         self._policy_finders: list[Finder] = [shape.find for shape in policy.shapes]
         self._own_finders = [*self._policy_finders]
         if policy.pii or policy.strict:
@@ -73,56 +74,59 @@ class Detector:
 
     def find_known(self, data: bytes) -> list[Finding]:
         """Return where known values stand, in order."""
-        return unite_findings(self._search(data, [], []))
+        return self._search(data, [], [])
 
     def find_all(self, data: bytes) -> list[Finding]:
         """Return where known values stand, and what the rules find, in order."""
         at_paths: list[Finding] = []
         if self._policy.paths:
-            at_paths = self._carry_back(View(data), find_by_rule(data, partial(find_paths, paths=self._policy.paths)))
-        return unite_findings(self._search(data, self._secret_finders, self._own_finders, at_paths))
+            at_paths = self._carry_back(View(data), find_by_rule(data, [partial(find_paths, paths=self._policy.paths)]))
+        return self._search(data, self._secret_finders, self._own_finders, at_paths)
 
     def find_certain(self, data: bytes) -> list[Finding]:
         """Return where known values stand, and shapes that are nothing but secrets, in order."""
-        return unite_findings(self._search(data, [find_certain_shapes], []))
+        return self._search(data, [find_certain_shapes], [])
 
     def find_leaks(self, data: bytes) -> list[Finding]:
         """Return what may not be written: known values in every guise, and shapes that are nothing but secrets."""
-        return unite_findings(self._search(data, [find_certain_shapes], self._policy_finders))
+        return self._search(data, [find_certain_shapes], self._policy_finders)
 
     def _search(
         self, data: bytes, secret_finders: list[Finder], own_finders: list[Finder], at_paths: Iterable[Finding] = ()
-    ) -> Iterator[list[Finding]]:
-        """Yield what is found in all views, in groups; of two that overlap the one yielded first says what it is."""
+    ) -> list[Finding]:
+        """Return what is found in all views, in order; of two that overlap, what is known says what they are."""
+        groups: list[list[Finding]] = []
         secrets: list[Finding] = []
         others: list[Finding] = []
         try:
             for view in list_views(data, deep=bool(own_finders) or self._known_values.is_escaped):
                 if view.rules == "opaque":
                     start, end = view.map_back(0, 0)
-                    yield [Finding(start, end, "opaque", as_text(data[start:end]), by_rule=False)]
+                    groups.append([Finding(start, end, "opaque", as_text(data[start:end]), by_rule=False)])
                     continue
                 values = self._known_values.find(view)
-                yield self._carry_back(view, (Finding(a, z, x.category, x.value, by_rule=False) for a, z, x in values))
+                hits = [Finding(start, end, x.category, x.value, by_rule=False) for start, end, x in values]
+                groups.append(self._carry_back(view, hits))
                 # What the text itself shows is whole: behind it a colour code ends a key, and no word is part of it.
                 is_painted = view.escape is PAINT
                 if view.rules != "own":
                     finders = [find_certain_shapes] if view.rules == "certain" and secret_finders else secret_finders
-                    hits = (x for x in find_by_rule(view.text, *finders) if x.category not in self._policy.without)
-                    secrets += list_apart(self._carry_back(view, hits), secrets if is_painted else [])
-                if view.rules != "certain":
-                    own = find_by_rule(view.text, *own_finders)
+                    if hits := find_by_rule(view.text, finders, self._policy.without):
+                        secrets += list_apart(self._carry_back(view, hits), secrets if is_painted else [])
+                if own_finders and view.rules != "certain":
+                    own = find_by_rule(view.text, own_finders)
                     others += list_apart(self._carry_back(view, own), others if is_painted else [])
         except ViewTooDeep as deep:
-            yield [Finding(deep.start, deep.end, "opaque", as_text(data[deep.start : deep.end]), by_rule=True)]
+            text = as_text(data[deep.start : deep.end])
+            groups.append([Finding(deep.start, deep.end, "opaque", text, by_rule=True)])
         secrets += at_paths
-        yield secrets
-        yield list_apart(others, unite_findings([secrets]))
+        if others:
+            others = list_apart(others, unite_findings([secrets]))
+        return unite_findings([*groups, secrets, others])
 
-    def _carry_back(self, view: View, hits: Iterable[Finding]) -> list[Finding]:
+    def _carry_back(self, view: View, hits: list[Finding]) -> list[Finding]:
         """Return what was found in a view as findings in the bytes; none that touches a placeholder."""
         findings: list[Finding] = []
-        hits = [*hits]
         placeholders = self._placeholders.inside(view.text) if hits else []
         for hit in hits:
             if hit.start < hit.end and not any(hit.start < stop and begin < hit.end for begin, stop in placeholders):
@@ -137,11 +141,14 @@ def find_certain_shapes(text: bytes) -> Iterator[tuple[int, int, str]]:
     yield from find_private_keys(text)
 
 
-def find_by_rule(text: bytes, *finders: Finder) -> Iterator[Finding]:
-    """Yield what rules find in a text, with its value."""
+def find_by_rule(text: bytes, finders: Iterable[Finder], without: Container[str] = ()) -> list[Finding]:
+    """Return what rules find in a text, with its value, but of the categories in `without`."""
+    findings = []
     for find in finders:
         for start, end, category in find(text):
-            yield Finding(start, end, category, as_text(text[start:end]), by_rule=True)
+            if category not in without:
+                findings.append(Finding(start, end, category, as_text(text[start:end]), by_rule=True))
+    return findings
 
 
 def list_apart(hits: list[Finding], others: list[Finding]) -> list[Finding]:

@@ -33,11 +33,11 @@ ARCHIVE_START = re.compile(rb"\x1f\x8b\x08|\x28\xb5\x2f\xfd|PK\x03\x04|BZh[1-9]1
 class EncodedForm:
     """Needles that can only occur where `gate` does, so that one search clears them all.
 
-    `where` says in what they are looked for: in the text in lower case ("folded"), in which they are too; in that, if
-    it has bytes of zero ("wide"); or in its long runs without a space ("run"), where alone base64 stands.
+    `where` says in what they are looked for: in a text in lower case ("plain"), in which they are too; in that, if it
+    has bytes of zero ("wide"); in its runs of digits and what parts them ("listed"); in runs of letters ("base64").
     """
 
-    where: Literal["folded", "wide", "run"]
+    where: Literal["plain", "wide", "listed", "base64"]
     gate: bytes = field(repr=False)
     needles: tuple[bytes, ...] = field(repr=False)
 
@@ -98,18 +98,17 @@ def lower_percent(text: str) -> str:
 
 @lru_cache(maxsize=128)
 def secret_guises(value: str) -> tuple[EncodedForm, ...]:
-    """Return the guises of a secret of at least 8 characters that no view undoes, and the plain one in any case.
+    """Return the guises of a secret of at least 8 characters that no view undoes.
 
     Remembered: the environment has the same ones in each test.
     """
     raw = as_bytes(value)
     # In octal digits, and in hexadecimal ones with spaces or colons, as programs list bytes.
     dumps = " ".join(f"{byte:03o}" for byte in raw).encode(), raw.hex(" ").encode(), raw.hex(":").encode()
-    folded = (form.lower() for form in (raw, as_bytes(value.lower()), as_bytes(value.upper()), *dumps))
     return (
-        *(EncodedForm("folded", needle, (needle,)) for needle in dict.fromkeys(folded)),
+        *(EncodedForm("listed", needle, (needle,)) for needle in dumps),
         *(EncodedForm("wide", needle.lower(), (needle.lower(),)) for needle in wide(value)),
-        *(EncodedForm("run", gate_of(needles), needles) for needles in (*in_base64(value), *in_hex(value))),
+        *(EncodedForm("base64", gate_of(needles), needles) for needles in (*in_base64(value), *in_hex(value))),
     )
 
 

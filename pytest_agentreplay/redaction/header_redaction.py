@@ -47,6 +47,8 @@ class HeaderRedaction:
         self._redact_text = redact_text
         self._is_declared = is_declared
         self._stored: dict[tuple[str, str], tuple[Headers, int | None]] = {}
+        self._plain: set[tuple[str, str]] = set()
+        """Headers of replies that are stored as they are: most come again with each reply of a server."""
 
     def redact_request(self, headers: Headers, url: str = "") -> Headers:
         """Return what is stored of the headers of a request to `url`, in order, case kept; learn their credentials.
@@ -102,22 +104,26 @@ class HeaderRedaction:
 
     def redact_reply(self, headers: Headers) -> Headers:
         """Return the headers of a reply as they may be stored, none left out; learn the cookies that it sets."""
+        if self._plain.issuperset(headers):
+            return headers
         for value in rules.set_cookies(headers):
             self._run.learn("cookie", value)
-        kept = []
-        for name, value in headers:
-            lower = name.lower()
-            if lower == "set-cookie":
-                text = rules.without_cookie(value, lambda cookie: self._run.replace("cookie", cookie, learn=False))
-            elif value and lower in rules.SESSIONS:
-                text = self._run.replace("session", value)
-            elif value and (lower in self._leave_out or not rules.kept_in_reply(lower, value, self._keep)):
-                text = self._run.replace("header", value, learn=False)
-            elif lower == "link":
-                text = rules.redact_url(value, self._run.replace)
-            elif lower in {"location", "content-location"} or value.startswith(("http://", "https://")):
-                text = rules.redact_url(value, self._run.replace, rules.is_ticket)
-            else:
-                text = value
-            kept.append((name, text))
-        return tuple(kept)
+        return tuple(pair if pair in self._plain else (pair[0], self._redact_in_reply(pair)) for pair in headers)
+
+    def _redact_in_reply(self, pair: tuple[str, str]) -> str:
+        """Return the value of a reply header as it may be stored; remember one that is stored as it is."""
+        name, value = pair[0].lower(), pair[1]
+        if name == "set-cookie":
+            return rules.without_cookie(value, lambda cookie: self._run.replace("cookie", cookie, learn=False))
+        if value and name in rules.SESSIONS:
+            return self._run.replace("session", value)
+        if value and (name in self._leave_out or not rules.kept_in_reply(name, value, self._keep)):
+            return self._run.replace("header", value, learn=False)
+        if name == "link":
+            return rules.redact_url(value, self._run.replace)
+        if name in {"location", "content-location"} or value.startswith(("http://", "https://")):
+            return rules.redact_url(value, self._run.replace, rules.is_ticket)
+        if len(self._plain) >= rules.MEMO:
+            self._plain.clear()
+        self._plain.add(pair)
+        return value

@@ -9,11 +9,19 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import chain
 from operator import itemgetter
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.redaction.encodings import as_bytes, find_everywhere, list_runs, mark_bytes, secret_guises
+from pytest_agentreplay.redaction.encodings import (
+    EncodedForm,
+    as_bytes,
+    find_everywhere,
+    list_runs,
+    mark_bytes,
+    secret_guises,
+)
 from pytest_agentreplay.redaction.placeholders import CATEGORY_NAME
 from pytest_agentreplay.redaction.secret_names import SHORTEST, worth_knowing
 from pytest_agentreplay.redaction.views import View, squeeze, strip_cuts
@@ -30,9 +38,14 @@ _LONGEST_RUN = 64
 """Runs of this length are read whatever is known; shorter ones, where a guise may be as short."""
 _LONGEST_SPELLING = 8
 """So many bytes may spell one of a secret: `\\\\u0041` has seven."""
+_FEW = 64
+"""So many guises are looked for one by one. To look all words of a text up costs as much as 80 of these searches."""
+_WORD = 4
 _ESCAPED = re.compile(r"[\"'\\\x00-\x1f]")
-_RUN = mark_bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-")
+_BASE64 = mark_bytes(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/_=%\\-")
 """Bytes of base64, escaped or not, and of digits: what has a space or another sign is none."""
+_DIGITS = mark_bytes(b"0123456789abcdefABCDEF :")
+"""What programs list bytes with."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -46,6 +59,34 @@ class Secret:
     """In lower case, without what `strip_cuts` leaves out of a text."""
     squeezed: bytes
     """In lower case, without what `squeeze` leaves out of a text."""
+
+
+class GuiseIndex:
+    """Guises of one kind, each with its secret. To look for many of them costs no more than to look for some."""
+
+    def __init__(self) -> None:
+        """Begin with none."""
+        self._guises: list[tuple[EncodedForm, Secret]] = []
+        self._by_end: dict[int, list[int]] = {-1: []}
+        """Which guises have a gate that ends in a word, as a number; -1: in none. Beginnings are often equal."""
+
+    def add(self, form: EncodedForm, secret: Secret) -> None:
+        """Add a guise. One thread at a time; others may search meanwhile."""
+        self._guises.append((form, secret))
+        end = memoryview(form.gate[-_WORD:]).cast("I")[0] if len(form.gate) >= _WORD else -1
+        self._by_end.setdefault(end, []).append(len(self._guises) - 1)
+
+    def list_in(self, text: bytes) -> list[tuple[EncodedForm, Secret]]:
+        """Return the guises whose gates stand in a text, in the order in which they were added."""
+        guises = self._guises
+        if len(guises) > _FEW:
+            ends = {-1}
+            # All words that begin at the first byte, at the second and so on, read by C as the numbers that they are.
+            for first in range(min(_WORD, len(text))):
+                words = memoryview(text)[first : len(text) - (len(text) - first) % _WORD].cast("I")
+                ends |= self._by_end.keys() & words
+            guises = [guises[number] for number in sorted(chain.from_iterable(map(self._by_end.__getitem__, ends)))]
+        return [guise for guise in guises if guise[0].gate in text]
 
 
 class Known:
@@ -62,14 +103,17 @@ class Known:
         self.numeric = False
         self.is_escaped = False
         self._lock = Lock()
-        self._shortest_run = _LONGEST_RUN
+        self._shortest = _LONGEST_RUN
         self._secrets: dict[str, Secret] = {}
-        self._guises: dict[str, list[tuple[bytes, tuple[bytes, ...], Secret]]] = {"folded": [], "wide": [], "run": []}
+        self._plain = GuiseIndex()
+        self._encoded = {"wide": GuiseIndex(), "listed": GuiseIndex(), "base64": GuiseIndex()}
+        self._unencoded: list[tuple[str, Secret]] = []
 
     @property
     def secrets(self) -> tuple[Secret, ...]:
         """What is known."""
-        return tuple(self._secrets.values())
+        with self._lock:
+            return tuple(self._secrets.values())
 
     def learn(self, category: str, value: str, also: Iterable[str] = ()) -> bool:
         """Know `value` from now on; return whether it is long and rare enough. The lines of a long value count too.
@@ -79,10 +123,10 @@ class Known:
         if not CATEGORY_NAME.match(category):
             raise ValueError("a category is named with lower-case letters, digits and -")
         value = value.strip()
-        if not worth_knowing(value):
-            return False
         if value in self._secrets:
             return True
+        if not worth_knowing(value):
+            return False
         raw = as_bytes(value)
         squeezed = squeeze(View(raw))
         secret = Secret(category, value, raw, strip_cuts(raw), (raw if squeezed is None else squeezed.text).lower())
@@ -92,51 +136,74 @@ class Known:
         with self._lock:
             if value in self._secrets:
                 return True
-            guises = {where: [*group] for where, group in self._guises.items()}
-            for guise in (guise for part in dict.fromkeys(parts) for guise in secret_guises(part)):
-                guises[guise.where].append((guise.gate, guise.needles, secret))
-                if guise.where == "run":
-                    self._shortest_run = min(self._shortest_run, *map(len, guise.needles))
-            self.may_reach = max(self.may_reach, _LONGEST_SPELLING * len(raw))
+            for part in dict.fromkeys(parts):
+                for raw in dict.fromkeys(as_bytes(case).lower() for case in (part, part.lower(), part.upper())):
+                    self._plain.add(EncodedForm("plain", strip_cuts(raw), (raw,)), secret)
+                    self._shortest = min(self._shortest, len(raw))
+                self._unencoded.append((part, secret))
+            self.may_reach = max(self.may_reach, _LONGEST_SPELLING * len(secret.raw))
             self.numeric = self.numeric or value.isdigit()
             self.is_escaped = self.is_escaped or _ESCAPED.search(value) is not None
-            self._guises = guises
-            self._secrets = {**self._secrets, value: secret}
+            self._secrets[value] = secret
             self.generation += 1
         return True
 
     def find(self, view: View) -> Iterator[tuple[int, int, Secret]]:
         """Yield where secrets stand in a view, in no order: as they are, in every guise, and cut in pieces."""
-        if self._secrets:
-            yield from self._find_guises(view.text)
-            yield from self._find_cut(view)
+        if not self._secrets:
+            return
+        data = view.text
+        # A text that holds a secret, or its pieces, holds it without what may cut it: so one search clears most texts.
+        plain = self._plain.list_in(strip_cuts(data))
+        if plain:
+            yield from find_needles(plain, data.lower())
+        if b"\0" in data:
+            yield from find_needles(self._list_encoded("wide", data.lower()), data.lower())
+        # No guise is shorter than the secret; one that lists bytes takes two digits for each, and a space between.
+        if runs := [*list_runs(data, _DIGITS, 3 * self._shortest - 1)]:
+            listed = b"|".join(data[begin:end] for begin, end in runs).lower()
+            yield from find_needles(self._list_encoded("listed", listed), data.lower())
+        if runs := [*list_runs(data, _BASE64, self._shortest)]:
+            base64 = b"|".join(data[begin:end] for begin, end in runs)
+            yield from find_needles(self._list_encoded("base64", base64), data)
+        if plain:
+            yield from find_cut(view, [secret for form, secret in plain if form.gate == secret.stripped])
+
+    def stands_in(self, data: bytes) -> bool:
+        """Return whether a secret stands in a text as it is."""
+        return any(secret.raw in data for _, secret in self._plain.list_in(strip_cuts(data)))
 
     def category(self, value: str, otherwise: str) -> str:
         """Return the category under which `value` is known, or the one given."""
         secret = self._secrets.get(value)
         return otherwise if secret is None else secret.category
 
-    def _find_guises(self, data: bytes) -> Iterator[tuple[int, int, Secret]]:
-        folded = data.lower()
-        runs = b" ".join(data[begin:end] for begin, end in list_runs(data, _RUN, self._shortest_run))
-        wide = folded if b"\0" in folded else b""
-        for where, text in (("folded", folded), ("wide", wide), ("run", runs)):
-            if text:  # most texts hold no run that is long enough
-                searched = data if where == "run" else text
-                for _, needles, secret in [entry for entry in self._guises[where] if entry[0] in text]:
-                    for needle in needles:
-                        yield from ((at, at + len(needle), secret) for at in find_everywhere(needle, searched))
+    def _list_encoded(self, where: str, text: bytes) -> list[tuple[EncodedForm, Secret]]:
+        """Return the guises of a kind that stand in a text. They are made for the first text that needs them."""
+        if self._unencoded:
+            with self._lock:
+                unencoded, self._unencoded = self._unencoded, []
+                for part, secret in unencoded:
+                    for form in secret_guises(part):
+                        self._encoded[form.where].add(form, secret)
+        return self._encoded[where].list_in(text)
 
-    def _find_cut(self, view: View) -> Iterator[tuple[int, int, Secret]]:
-        """Yield values that line ends, backslashes or quotes cut in pieces."""
-        tight = strip_cuts(view.text)
-        secrets = [secret for secret in self._secrets.values() if secret.stripped in tight]
-        joined = squeeze(view) if secrets else None
-        if joined is not None:
-            folded = joined.text.lower()
-            for secret in secrets:
-                for at in find_everywhere(secret.squeezed, folded) if len(secret.squeezed) >= SHORTEST else ():
-                    yield *joined.map_up(at, at + len(secret.squeezed)), secret
+
+def find_needles(guises: list[tuple[EncodedForm, Secret]], text: bytes) -> Iterator[tuple[int, int, Secret]]:
+    """Yield where guises stand in a text."""
+    for form, secret in guises:
+        for needle in form.needles:
+            yield from ((at, at + len(needle), secret) for at in find_everywhere(needle, text))
+
+
+def find_cut(view: View, secrets: Iterable[Secret]) -> Iterator[tuple[int, int, Secret]]:
+    """Yield those of `secrets` that line ends, backslashes or quotes cut in pieces."""
+    joined = squeeze(view)
+    if joined is not None:
+        folded = joined.text.lower()
+        for secret in dict.fromkeys(secrets):
+            for at in find_everywhere(secret.squeezed, folded) if len(secret.squeezed) >= SHORTEST else ():
+                yield *joined.map_up(at, at + len(secret.squeezed)), secret
 
 
 def is_bare_number(data: bytes, start: int, end: int) -> bool:

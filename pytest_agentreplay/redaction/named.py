@@ -97,31 +97,30 @@ _LIST_OPENS = re.compile(rb"[\[(]" + _SPACE + rb"[bru]?" + _QUOTE + rb"[^\"'\\]{
 _LIST_CLOSES = re.compile(_QUOTE + _SPACE + rb",?" + _SPACE + rb"[\])]")
 
 
-def find_named(text: bytes, names: Mapping[str, str]) -> Hits:
+def find_named(text: bytes, words: Iterable[bytes], names: Mapping[str, str]) -> Hits:
     """Yield where values stand that a name gives away, as (start, end, category).
 
-    `names` are a project's, in lower case, each with its category.
+    `names` are a project's, in lower case, each with its category; `words` are `WORDS` and these.
     """
-    words = list_words(text, names)
-    yield from _find_beside(text, words, names)
-    columns = Columns(text)
-    for at in words:
-        yield from columns.find_below(at)
+    if places := list_words(text, words):
+        yield from _find_beside(text, places, names)
+        columns = Columns(text)
+        for at in places:
+            yield from columns.find_below(at)
     yield from find_parameters(text)
     yield from find_unadjacent(text)
 
 
 def find_arranged(text: bytes) -> Hits:
     """Yield what members and items of one value tell of each other, one of which is a name and the next its value."""
-    yield from _find_beside(text, list_words(text, {}), {}, pairs_only=True)
+    yield from _find_beside(text, list_words(text, WORDS), {}, pairs_only=True)
     yield from find_unadjacent(text)
 
 
-def list_words(text: bytes, names: Mapping[str, str]) -> list[int]:
-    """Return where the words stand that names of secrets are made of, and the names of a project."""
+def list_words(text: bytes, words: Iterable[bytes]) -> list[int]:
+    """Return where the words stand that names of secrets are made of, in any case."""
     lower = text.lower()
-    words = [word for word in (*WORDS, *map(str.encode, names)) if word in lower]
-    return [at for word in words for at in find_everywhere(word, lower)]
+    return [at for word in words if word in lower for at in find_everywhere(word, lower)]
 
 
 def _find_beside(text: bytes, words: list[int], names: Mapping[str, str], *, pairs_only: bool = False) -> Hits:
@@ -190,9 +189,9 @@ def _read_name(text: bytes, at: int, hit: re.Match[bytes], names: Mapping[str, s
     """Return the name of which the word at `at` is a part, with the category that a project gives it in `names`."""
     name, whole_name = _read_word_name(text, at, hit.end("rest")), _read_full_name(text, at, hit)
     lower = whole_name.lower()
-    keys = name.lower(), lower, _PUNCTUATION.split(lower.rstrip("[]() "))[-1]
-    if own_category := next((names[key] for key in keys if key in names), None):
-        return Name(at, name, own_category, "strong")
+    for key in (name.lower(), lower, _PUNCTUATION.split(lower.rstrip("[]() "))[-1]) if names else ():
+        if key in names:
+            return Name(at, name, names[key], "strong")
     is_closed = whole_name.count("[") == whole_name.count("]") and not whole_name.startswith("[")
     if "]" in name and not hit["shut"] and not is_closed:
         return Name(at, name, None, "")  # `[the password]: https://...` is a link in Markdown
@@ -271,7 +270,8 @@ _ATTRIBUTES = frozenset((b"expires", b"path", b"domain", b"max-age", b"samesite"
 def find_cookies(text: bytes) -> Hits:
     """Yield the values of cookies that are long enough to be a session, in lines and members named Cookie."""
     done = 0
-    for at in find_everywhere(b"cookie", text.lower()):
+    lower = text.lower()
+    for at in find_everywhere(b"cookie", lower) if b"cookie" in lower else ():
         hit = SEPARATOR.match(text, at + len(b"cookie"))
         if hit is not None and at >= done and hit["rest"] in {b"", b"2", b"s"}:
             # They stand between quotes, or up to the end of the line.

@@ -54,14 +54,6 @@ _PATHS = (
 """What stands before a credential in the path of a URL, the form of what follows, and its category."""
 
 
-def find_shapes(text: bytes) -> Iterator[tuple[int, int, str]]:
-    """Yield where credentials of all these kinds stand, as (start, end, category), in no order."""
-    yield from find_private_keys(text)
-    yield from find_userinfo(text)
-    yield from find_in_paths(text)
-    yield from find_behind_schemes(text)
-
-
 def find_private_keys(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield private keys in their armour. One without its end, cut off, ends where no more of it can stand."""
     at = 0
@@ -91,7 +83,7 @@ def find_userinfo(text: bytes) -> Iterator[tuple[int, int, str]]:
 def find_in_paths(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield where services that take their credential in the path have it, on whatever host."""
     for before, form, category in _PATHS:
-        for at in find_everywhere(before, text):
+        for at in find_everywhere(before, text) if before in text else ():
             hit = form.match(text, at + len(before))
             if hit is not None and looks_random(hit["value"].rpartition(b":")[2]) and not is_stand_in(hit["value"]):
                 yield *hit.span("value"), category
@@ -101,7 +93,7 @@ def find_behind_schemes(text: bytes) -> Iterator[tuple[int, int, str]]:
     """Yield what follows a scheme of Authorization and is no word of a sentence."""
     lower = text.lower()
     for scheme in _SCHEMES:
-        for at in find_everywhere(scheme, lower):
+        for at in find_everywhere(scheme, lower) if scheme in lower else ():
             hit = _AFTER_SCHEME.match(text, at + len(scheme))
             value = b"" if hit is None else hit["value"]
             # Basic is base64 of a name and a password, of which a short one may have no digit.

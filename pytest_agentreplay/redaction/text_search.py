@@ -102,7 +102,7 @@ class TextSearch:
         """Return what only the joined text of several strings shows: of records, or of one JSON value (None)."""
         if records is not None:
             return merge_disjoint(*self._join(data, records, self.find_whole))
-        findings = list(find_by_rule(data, find_arranged))
+        findings = find_by_rule(data, [find_arranged])
         self._run.learn_findings(findings)
         return merge_disjoint(
             self._find_scattered(data, json.loads(data)), self._replace(data, unite_findings([findings]))
@@ -130,10 +130,10 @@ class TextSearch:
         joined = []
         for texts in list_scattered_texts(tree):
             if not texts[0]:
-                self._run.learn_findings(find_by_rule(as_bytes("\n".join(texts)), find_certain_shapes))
+                self._run.learn_findings(find_by_rule(as_bytes("\n".join(texts)), [find_certain_shapes]))
             joined.append("".join(texts))
         together = as_bytes("\n".join(joined))
-        if not any(secret.raw in together for secret in self._run.secrets.secrets):
+        if not self._run.secrets.stands_in(together):
             return []
         return self._join(data, [(0, len(data))], None).across
 

@@ -182,7 +182,7 @@ def list_views_beside(view: View) -> Iterator[View]:
         yield plain
     if b"=" in view.text and _QUOTED_SURELY.search(view.text) is not None:
         yield undo(view, _QUOTED, _spell_quoted)
-    for begin, end in list_percent_words(view.text):
+    for begin, end in list_percent_words(view.text) if b"%" in view.text else ():
         word = view.text[begin:end]
         if b"+" in word:
             yield View(_spell_form(word), view, _FORM, _spell_form, begin)
@@ -265,9 +265,7 @@ def undo(view: View, escape: re.Pattern[bytes], spell: Spell) -> View:
 
 def list_percent_words(text: bytes) -> Iterator[tuple[int, int]]:
     """Yield where the words of a text stand that have percent signs to undo."""
-    if b"%" not in text or _PERCENT.search(text) is None:
-        return
-    marks = text.translate(_WORDS_ONLY)
+    marks = text.translate(_WORDS_ONLY) if _PERCENT.search(text) is not None else b""
     end = 0
     for match in _PERCENT.finditer(text):
         if match.start() >= end:

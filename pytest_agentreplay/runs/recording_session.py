@@ -183,8 +183,11 @@ class RecordingSession(RunSession):
         # A value that became known as a secret late may stand in calls that were redacted before.
         if self.redaction.text.has_learnt:
             run = self.redaction.rescan(run)
+        self._replaced = None if keep_old or self.previous is None else self.store.data(self.place.snapshot)
+        # A text that is there already needs no other one, and was looked through.
+        text = self._find_unchanged_text(run)
         try:
-            text = scan_run(self.redaction, run, format_path(self.place.snapshot))
+            text = text or scan_run(self.redaction, run, format_path(self.place.snapshot))
         except Leak as leak:
             raise self._keep_rest(leak, run) from None
         if keep_old:
@@ -192,8 +195,6 @@ class RecordingSession(RunSession):
             keeps = self.previous is not None
             self.note(verdict="pending", pending=pending, why=keep_old, keeps_previous=keeps)
         else:
-            self._replaced = None if self.previous is None else self.store.data(self.place.snapshot)
-            text = self._find_unchanged_text(run) or text
             self._saved = self.store.save(self.place.snapshot, text)
             self.note(verdict="created" if self.previous is None else "replaced")
         size = len(text.encode())
@@ -203,6 +204,8 @@ class RecordingSession(RunSession):
     def _find_unchanged_text(self, run: Run) -> str:
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
         if self.previous is None or self._replaced is None or not self.keeps_unchanged:
+            return ""
+        if self.redaction.broken or self.redaction.touched:  # the last scan says what is wrong
             return ""
         from pytest_agentreplay.runs.accept import is_unchanged
 

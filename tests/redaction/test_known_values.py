@@ -12,6 +12,7 @@ import lzma
 import quopri
 import random
 import tarfile
+import time
 import zipfile
 import zlib
 
@@ -21,8 +22,10 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Body, Frame, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.redaction.encodings import secret_guises
+from pytest_agentreplay.redaction.known import Known
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
+from pytest_agentreplay.redaction.views import View
 
 KEY = "Tr0ub4dor" + "-Kq7Zx9Lm2+Ab/4"
 VENDOR = "sk-" + "proj-" + "aB3dE6gH9jK2mN5pQ8rT1vW4"
@@ -145,6 +148,34 @@ def test_json_inside_json_and_what_python_shows_are_found(value):
 def test_a_plain_value_costs_no_further_needle():
     needles = [needle for guise in secret_guises(PLAIN) for needle in guise.needles]
     assert [needle for needle in needles if PLAIN.encode() in needle and len(needle) != len(PLAIN)] == []
+
+
+def cost_of_learning_and_searching(known, first, count, text):
+    begun = time.process_time()
+    for number in range(first, first + count):
+        known.learn("cookie", f"{random.Random(number).getrandbits(128):032x}")
+        assert [*known.find(View(text))] == []
+    return time.process_time() - begun
+
+
+def test_a_server_that_sets_a_new_cookie_with_each_reply_costs_as_much_at_the_thousandth_as_at_the_hundredth():
+    known = Known()
+    text = json.dumps({"id": "chatcmpl-1", "content": "Your order arrives on Tuesday.", "digest": "ab" * 40}).encode()
+    cost_of_learning_and_searching(known, 0, 100, text)
+    early = cost_of_learning_and_searching(known, 100, 100, text)
+    cost_of_learning_and_searching(known, 200, 800, text)
+    assert cost_of_learning_and_searching(known, 1000, 100, text) < 3 * early
+
+
+@pytest.mark.parametrize("spell", [bytes.decode, b64, lambda data: data.hex(":"), lambda data: data.hex(" ")])
+def test_each_of_many_known_values_is_found(spell):
+    redaction = Redaction(Places({}))
+    values = [f"{random.Random(number).getrandbits(128):032x}" for number in range(300)]
+    for value in values:
+        redaction.learn("cookie", value)
+    for value in values:
+        text = f"so {spell(value.encode())} it is".encode()
+        assert [category for _, _, category in redaction.text.findings(text)] == ["cookie"]
 
 
 # --- packed bodies that no header announces

@@ -29,7 +29,7 @@ from pytest_agentreplay.model.exchanges import (
     ToolCall,
     ToolReply,
 )
-from pytest_agentreplay.redaction.encodings import secret_guises
+from pytest_agentreplay.redaction.encodings import as_bytes, secret_guises
 from pytest_agentreplay.redaction.places import Places
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import allowed_environment, looks_secret, secret_environment
@@ -67,7 +67,7 @@ def test_no_guise_of_a_secret_comes_through_and_twice_is_once(value, data):
     redaction = Redaction(Places({}))
     if not redaction.learn("key", value):
         return
-    needles = [needle for guise in secret_guises(value.strip()) for needle in guise.needles]
+    needles = [as_bytes(value.strip()), *(needle for guise in secret_guises(value.strip()) for needle in guise.needles)]
     text = b"".join(
         piece
         for needle in data.draw(st.lists(st.sampled_from(needles), min_size=1, max_size=4))

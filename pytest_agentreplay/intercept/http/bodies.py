@@ -102,8 +102,9 @@ class BodyCapture:
 
     def _reply(self, failure: Failure | None, *, closed: bool) -> HttpReply:
         body = b"".join(self._chunks)
-        length = next((value for name, value in self._head.headers if name.lower() == "content-length"), "")
-        closed = closed and length != str(len(body))
+        if closed:
+            length = next((value for name, value in self._head.headers if name.lower() == "content-length"), "")
+            closed = length != str(len(body))
         cuts = tuple(map(len, self._chunks))
         head, kept = self._head, Body(body) if body else EMPTY
         return HttpReply(head.status, head.reason, head.version, head.headers, kept, cuts, failure, closed)

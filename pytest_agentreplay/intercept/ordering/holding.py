@@ -79,10 +79,12 @@ class Holding(AnswerOrder):
         self._note_arrival(intercepted)
         with self._turn:
             self._moved = self.now()
-            while self._is_at_work():
+            is_alone = self._interception.work.is_alone()
+            while not is_alone and self._is_at_work():
                 clocks.sleep(LOOK / 4)
             intercepted.at_home = True
-            self._note_sleepers()
+            if not is_alone:
+                self._note_sleepers()
 
     def _note_sleepers(self) -> None:
         self.asleep |= Sleepers(self._interception.work).find(self._list_abroad())[0]

@@ -279,6 +279,8 @@ def _get_coroutine(task: Any) -> object:
 # Every loader of importlib runs a module's code by this function; it has no public name (CPython 3.11-3.14, see
 # https://github.com/python/cpython/blob/3.13/Lib/importlib/_bootstrap.py).
 _RUNS_MODULES = importlib._bootstrap._call_with_frames_removed.__code__  # type: ignore[attr-defined]
+_IMPORTS = vars(importlib._bootstrap)
+"""The globals of that function. To ask a frame for its code raises an audit event, to ask for its globals none."""
 _STARTED_BY: ContextVar[str] = ContextVar("agentreplay_library_import", default="")
 _REFUSAL: ContextVar[Refuse | None] = ContextVar("agentreplay_library_import_refusal", default=None)
 _find_refusal: list[Callable[[], Refuse | None]] = []
@@ -300,7 +302,8 @@ def find_importing_module(frame: FrameType | None) -> tuple[str, bool]:
     outside = _runs_body[0] if _runs_body else None
     while frame is not None and frame is not outside:  # no generator: each HTTP call walks this stack twice
         around = frame.f_back
-        if around is not None and around.f_code is _RUNS_MODULES and frame.f_code.co_name == "<module>":
+        is_import = around is not None and around.f_globals is _IMPORTS and around.f_code is _RUNS_MODULES
+        if is_import and frame.f_code.co_name == "<module>":
             return str(frame.f_globals.get("__name__", "")), is_agents(frame.f_code)
         frame = around
     return "", False

@@ -105,6 +105,11 @@ class ThreadActivity:
         self.running: dict[int, CallContext] = {}
         self.main_thread = threading.get_ident()
 
+    def is_alone(self) -> bool:
+        """Whether the test's own thread runs here, which has started nothing that could still be at work."""
+        started = self.threads or self.working or self.starting or self.handed or self.loops or self.finished
+        return not started and not self.jobs and self.main_thread == threading.get_ident()
+
     def clear(self) -> None:
         """Forget all that was under way: in another run, or in a fork."""
         for collection in (self.threads, self.jobs, self.loops, self.working, self.starting, self.handed):

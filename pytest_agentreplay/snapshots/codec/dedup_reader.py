@@ -122,23 +122,21 @@ def count_shared(old: Sequence[object], new: Sequence[object]) -> tuple[int, int
     By halves: a loop in Python takes 50 times as long.
     """
     end, last = len(old), len(new)
-    head = _count_same(min(end, last), lambda low, high: old[low:high] == new[low:high])
-    tail = _count_same(
-        min(end, last) - head, lambda low, high: old[end - high : end - low] == new[last - high : last - low]
-    )
-    return head, tail
-
-
-def _count_same(limit: int, same: Callable[[int, int], bool]) -> int:
-    """Return the largest n <= `limit` for which everything in [0, n) is the same."""
-    low, high = 0, limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        if same(low, middle):
-            low = middle
+    head, most = 0, min(end, last)
+    while head < most:
+        middle = (head + most + 1) // 2
+        if old[head:middle] == new[head:middle]:
+            head = middle
         else:
-            high = middle - 1
-    return low
+            most = middle - 1
+    tail, most = 0, min(end, last) - head
+    while tail < most:
+        middle = (tail + most + 1) // 2
+        if old[end - middle : end - tail] == new[last - middle : last - tail]:
+            tail = middle
+        else:
+            most = middle - 1
+    return head, tail
 
 
 def kept_and_new(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, int, int]]:

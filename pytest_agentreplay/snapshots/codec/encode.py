@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Protocol, assert_never
 
 from pytest_agentreplay.errors import CannotWrite
@@ -17,7 +18,7 @@ from pytest_agentreplay.model.exchanges import (
     ToolReply,
 )
 from pytest_agentreplay.snapshots.codec import values
-from pytest_agentreplay.snapshots.codec.values import nanoseconds, protect, protect_text
+from pytest_agentreplay.snapshots.codec.values import protect, protect_text
 
 if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Body, Exchange, Headers
@@ -100,17 +101,13 @@ def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
 
 def timing_out(timing: Timing) -> Stored:
     """Return milliseconds, as people read them, where that is exact; else nanoseconds."""
-    readings = [timing.start, timing.first, timing.end]
-    milliseconds = [None if reading is None else _milliseconds(reading) for reading in readings]
-    if [None if ms is None else nanoseconds(ms) for ms in milliseconds] == readings:
-        return {"ms": milliseconds}
-    return {"ns": readings}
-
-
-def _milliseconds(reading: int) -> float | int | None:
-    if abs(reading) > 10**15:
-        return None
-    return reading // 10**6 if reading % 10**6 == 0 else reading / 10**6
+    milliseconds: list[float | None] = []
+    for reading in (timing.start, timing.first, timing.end):
+        ms = reading and (reading / 10**6 if reading % 10**6 else reading // 10**6)
+        if ms and (abs(ms) > 10**9 or round(ms * 10**6) != reading):
+            return {"ns": [timing.start, timing.first, timing.end]}
+        milliseconds.append(ms)
+    return {"ms": milliseconds}
 
 
 def _request(call: HttpCall, number: int, lane: str, bodies: Bodies) -> Stored:
@@ -216,14 +213,23 @@ def headers_out(headers: Headers, blobs: BlobWriter) -> list[Any]:
 
     Raises CannotWrite.
     """
+    stored: list[Any] = []
     for name, value in headers:
-        _refuse(values.wrong_header(name, value))
-    return [
-        protect_text(f"{name}: {value}", blobs)
-        if f"{name}: ".find(": ") == len(name)
-        else [protect_text(name, blobs), protect_text(value, blobs)]
-        for name, value in headers
-    ]
+        if (line := _write_short_header(name, value)) is not None:
+            stored.append(line)
+        elif f"{name}: ".find(": ") == len(name):
+            stored.append(protect_text(f"{name}: {value}", blobs))
+        else:
+            stored.append([protect_text(name, blobs), protect_text(value, blobs)])
+    return stored
+
+
+@lru_cache(maxsize=1024)
+def _write_short_header(name: str, value: str) -> str | None:
+    """Return the line of a header that stands in a file as it is; None for any other. Most come with each message."""
+    _refuse(values.wrong_header(name, value))
+    line = f"{name}: {value}"
+    return line if line.isascii() and len(line) <= values.LINE and line.find(": ") == len(name) else None
 
 
 def _refuse(why: str) -> None:

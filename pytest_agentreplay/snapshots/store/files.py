@@ -373,11 +373,10 @@ class Appending:
         if self._handle is None:
             return
         try:
-            with refusals(self.path):
-                write_all(self._handle, data)
-        except CannotWrite:
+            write_all(self._handle, data)
+        except OSError as error:
             self.close()
-            raise
+            raise make_cannot_write(self.path, error, "written") from None
 
     def close(self, *, keep: bool = True) -> None:
         """Close it, and remove it unless it is to be kept."""
