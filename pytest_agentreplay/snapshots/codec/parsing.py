@@ -57,7 +57,7 @@ def explain_excess(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLES
         brackets += marks_here.translate(_BRACKETS, b",")
     if len(brackets) <= deepest:
         return ""
-    # Each round takes the innermost pairs away; what is left has no other half. Adding levels up took five times as long.
+    # Each round takes the innermost pairs away. To add levels up, bracket by bracket, takes five times as long.
     for _ in range(deepest):
         if b"()" not in brackets:
             break
