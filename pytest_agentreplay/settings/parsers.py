@@ -29,7 +29,6 @@ REPLAY_TOOLS = ("frozen", "checked", "live")
 REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
 SANDBOXES = ("auto", "require", "off")
-DAY = re.compile(r"\d{4}-\d\d-\d\d")
 UNUSED = ("warn", "fail", "ignore")
 
 
@@ -282,7 +281,7 @@ def stale_of(value: object, name: str) -> dict[str, Any]:
     rows = dict(pairs(value, name))
     days = number(rows.pop("days", "180"), f"{name}: days")
     for model, day in rows.items():
-        if not DAY.fullmatch(day):
+        if not re.fullmatch(r"\d{4}-\d\d-\d\d", day):
             line = f"{model} = {day}" if day else model
             raise SettingsError(f"{name}: {line!r}: write days = 180, or the day of a model like my-model = 2026-01-31")
     return {"stale_days": days or 0, "retired_models": tuple(rows.items())}
