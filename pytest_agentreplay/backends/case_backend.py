@@ -126,6 +126,10 @@ class CaseBackend(ReplayBackend):
         """Return the first divergence; what was not asked for again is one only where all is strict."""
         return super().finish(until, writes) if self.cast.strict else self.find_divergence()
 
+    def list_served(self) -> list[tuple[Exchange, Call]]:
+        """Return the exchanges of `list_made`, each with its call."""
+        return [(x, x.call) for x in self.list_made()]
+
     def list_made(self) -> tuple[Exchange, ...]:
         """Return the calls as they were made now, each with what it was given.
 

@@ -322,10 +322,14 @@ class ReplayBackend:
             top = ((x, x.start if x.parent is None else x.parent) for x in self.run.exchanges)
             return tuple(x for x, start in top if start in self.served or requests.get(start) in self.served)
 
-    def list_made(self) -> tuple[Exchange, ...]:
-        """The top-level exchanges served so far, each with the call as it was made now: no body has to be restored."""
+    def list_served(self) -> list[tuple[Exchange, Call]]:
+        """Return the top-level exchanges served so far, each with the call as it was made now."""
         with self._lock:
-            return tuple(replace(x, call=self.served[x.start]) for x in self._index.top if x.start in self.served)
+            return [(x, self.served[x.start]) for x in self._index.top if x.start in self.served]
+
+    def list_made(self) -> tuple[Exchange, ...]:
+        """The top-level exchanges served so far, with the calls as they were made now: no body has to be restored."""
+        return tuple(replace(x, call=call) for x, call in self.list_served())
 
     def _find(self, call: Call, moment: Moment) -> Exchange | None:
         return self._index.find(call, moment)

@@ -18,7 +18,8 @@ from importlib.abc import Loader, MetaPathFinder
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from importlib.machinery import ModuleSpec
     from types import ModuleType
 
@@ -75,9 +76,9 @@ class _Telling(Loader):
 _watch = _Watch()
 
 
-def is_watching(names: Iterable[str]) -> bool:
+def is_watching(names: AbstractSet[str]) -> bool:
     """Whether imports are watched, those of all `names` among them."""
-    return _watch in sys.meta_path and all(name in _acts for name in names)
+    return _watch in sys.meta_path and names <= _acts.keys()
 
 
 def when_imported(name: str, act: Act) -> None:
@@ -167,7 +168,7 @@ ACTIVE_PATCHES: dict[str, str] = {}
 
 def install() -> None:
     """Patch every library of the table, now or when it is imported. Outside a test each call costs one look-up."""
-    if PATCHES.keys() <= ACTIVE_PATCHES.keys() and is_watching(PATCHES):
+    if PATCHES.keys() <= ACTIVE_PATCHES.keys() and is_watching(PATCHES.keys()):
         return
     add_patches({library: f"pytest_agentreplay.intercept.{module}" for library, module in PATCHES.items()})
 

@@ -28,6 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import replace
+from functools import lru_cache
 from itertools import count, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -446,6 +447,7 @@ def requests_served(kit: JsonObject) -> dict[int, int]:
     return {int(start): request for start, request in pairs if start.isdecimal() and isinstance(request, int)}
 
 
+@lru_cache(maxsize=1024)
 def lanes_above(lane: str) -> tuple[str, ...]:
     """Return the lanes that led to this one, the nearest first: "main.2.1" -> "main.2", "main"."""
     parts = lane.split(".")

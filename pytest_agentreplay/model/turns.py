@@ -107,7 +107,11 @@ def homes(run: Run, reader: Reader) -> dict[str, str]:
 def divide(exchanges: Iterable[Exchange], reader: Reader) -> tuple[tuple[Turn, ...], dict[str, str]]:
     """The turns of top-level exchanges given in order of start, and the told lane of each lane."""
     exchanges = list(exchanges)
-    models = {exchange.start for exchange in exchanges if is_model(exchange.call, reader)}
+    return divide_at(exchanges, {exchange.start for exchange in exchanges if is_model(exchange.call, reader)})
+
+
+def divide_at(exchanges: list[Exchange], models: set[int]) -> tuple[tuple[Turn, ...], dict[str, str]]:
+    """As `divide`, where it is known which exchanges, by their `start`, ask a model."""
     lane_homes = _find_homes(exchanges, models)
     sequences: dict[str, list[Exchange]] = {}
     for exchange in exchanges:

@@ -28,7 +28,6 @@ T = TypeVar("T")
 
 CLOSING = "agentreplay-closing"  # the plugin that closes the sandbox, where somebody asked for it
 PROCESSES = "agentreplay-processes"  # the plugin that runs tests that leave state in processes of their own
-VCR_OPTIONS = ("agentreplay_vcr", "agentreplay_accept_stale", "agentreplay_apply", "agentreplay_json")
 LIVE_SESSION = "AGENTREPLAY_LIVE_SESSION"  # the variable by which such a process shares the ledger of live runs
 
 # Of the config.

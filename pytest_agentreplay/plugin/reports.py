@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -212,7 +212,7 @@ def complete_report(item: pytest.Item, call: pytest.CallInfo[None], report: pyte
         if finding is not None:  # how far the replay came; the short summary stays the test's own error
             add_section(report, format_for(item, finding))
     if report.when == "teardown":
-        attach_summary(report, hide_summary(run_session))
+        report.__dict__[TEST] = make_plain_summary(run_session)
         get_late_calls(item.config).add_session(run_session)
         if run_session.mode == "record":
             item.stash[keys.UNDO] = run_session.withdraw
@@ -261,10 +261,14 @@ def attach_fixture_summaries(report: pytest.TestReport, summaries: Sequence[Sess
     report.__dict__[FIXTURES] = to_plain(summaries)
 
 
-def hide_summary(run_session: RunSession) -> SessionSummary:
+def make_plain_summary(run_session: RunSession) -> Any:
     """Return the summary of a session without what its redaction knows as a secret: nothing else leaves the process."""
-    plain = run_session.redaction.hide_tree(to_plain(run_session.summarize()))
-    return restore_plain(SessionSummary, cast("dict[str, Any]", plain))
+    return run_session.redaction.hide_tree(to_plain(run_session.summarize()))
+
+
+def hide_summary(run_session: RunSession) -> SessionSummary:
+    """Return the same as the summary that it is."""
+    return restore_plain(SessionSummary, make_plain_summary(run_session))
 
 
 def add_proof(summary: SessionSummary, proofs: Mapping[str, Proof]) -> SessionSummary:

@@ -96,7 +96,6 @@ class Placeholders:
         self._reserved: dict[tuple[str, str], int] = {}
         self.variables: dict[str, str] = {}
         """The variables of the environment whose values have got a placeholder: "key:1" -> "SHOP_KEY"."""
-        self._signs = tuple(max(text.split("{n}"), key=len).encode() for text in self._texts.values())
         own = (re.escape(text).replace(r"\{n\}", "[0-9]+") for text in self._texts.values())
         self.pattern = re.compile(b"|".join([*(text.encode() for text in own), PLACEHOLDER.pattern]))
 
@@ -166,10 +165,6 @@ class Placeholders:
     def is_stand_in(self, placeholder: str) -> bool:
         """Return whether a placeholder stands for a dummy: a value that only says where a secret would be."""
         return any(is_stand_in(as_bytes(value)) for value in self._values.get(placeholder, ()))
-
-    def may_be_in(self, text: bytes) -> bool:
-        """Return whether a placeholder may stand in `text`: a few scans."""
-        return b"redacted" in text or _BASIC.encode() in text or any(sign in text for sign in self._signs)
 
     def category(self, placeholder: bytes) -> str | None:
         """Return of which category a placeholder is that this run has given; None for any other text."""

@@ -16,7 +16,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
-from pytest_agentreplay.model.exchanges import FramesReply, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import FramesReply, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.redaction.detecting import Detector
 from pytest_agentreplay.redaction.header_redaction import HeaderRedaction
 from pytest_agentreplay.redaction.headers import redact_url
@@ -109,7 +109,10 @@ class Redaction:
         """Return the call as it may be stored. One that `is_recorded` byte for byte is redacted already."""
         call = raw.native
         if not isinstance(call, ToolCall):
-            call = replace(call, headers=self.headers.redact_request(call.headers, call.url))
+            headers = self.headers.redact_request(call.headers, call.url)
+            # `replace` takes four times as long, and nearly every call is one of HTTP.
+            is_http = isinstance(call, HttpCall)
+            call = HttpCall(call.method, call.url, headers, call.body) if is_http else replace(call, headers=headers)
         return call if is_recorded is not None and is_recorded(call) else self.redact_content(call)
 
     def redact_content(self, call: Call) -> Call:

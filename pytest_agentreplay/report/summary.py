@@ -7,6 +7,7 @@ and `restore_plain` are the one place where it has that form.
 from __future__ import annotations
 
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from functools import lru_cache
 from typing import Any, Literal, TypeAlias, TypeVar, cast
 
 T = TypeVar("T")
@@ -355,8 +356,8 @@ class ProcessSummary:
 def to_plain(value: Any) -> Any:
     """Return a summary, or a part of one, as JSON takes it; fields that have their default are left out."""
     if is_dataclass(value) and not isinstance(value, type):
-        pairs = ((field_, getattr(value, field_.name)) for field_ in fields(value))
-        return {field_.name: to_plain(content) for field_, content in pairs if content != get_default(field_)}
+        pairs = ((name, default, getattr(value, name)) for name, default, _ in list_fields(cast("Any", type(value))))
+        return {name: to_plain(content) for name, default, content in pairs if content != default}
     if isinstance(value, tuple | list):
         return [to_plain(item) for item in value]
     return {name: to_plain(item) for name, item in value.items()} if isinstance(value, dict) else value
@@ -364,7 +365,7 @@ def to_plain(value: Any) -> Any:
 
 def restore_plain(kind: type[T], plain: Any) -> T:
     """Return the summary, or the part of one, of class `kind` that `to_plain` made plain."""
-    parts = {field_.name: field_.metadata.get(KIND) for field_ in fields(cast("Any", kind))}
+    parts = {name: part for name, _, part in list_fields(cast("Any", kind))}
     return kind(**{name: restore_field(parts[name], value) for name, value in plain.items()})
 
 
@@ -373,6 +374,12 @@ def restore_field(kind: type[Any] | None, value: Any) -> Any:
     if isinstance(value, list):
         return tuple(restore_field(kind, item) for item in value)
     return value if kind is None or value is None else restore_plain(kind, value)
+
+
+@lru_cache(maxsize=64)  # each test asks for those of some classes, several times
+def list_fields(kind: Any) -> list[tuple[str, Any, Any]]:
+    """Return the fields of a dataclass: name, default (MISSING for none), class of the parts (None for none)."""
+    return [(each.name, get_default(each), each.metadata.get(KIND)) for each in fields(kind)]
 
 
 def get_default(field_: Any) -> Any:

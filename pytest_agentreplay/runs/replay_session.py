@@ -20,8 +20,8 @@ from pytest_agentreplay.model.divergence import ABSENT, Divergence, Kind
 from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.model.release_order import Started
-from pytest_agentreplay.model.turns import function_of, label, turns
-from pytest_agentreplay.providers import READER
+from pytest_agentreplay.model.turns import divide_at, function_of, label
+from pytest_agentreplay.providers import READER, asks_model
 from pytest_agentreplay.redaction.placeholders import claims_in, variables_in
 from pytest_agentreplay.report.summary import FieldDrift, UnfrozenTool, VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
@@ -301,10 +301,9 @@ class ReplaySession(OfflineSession):
     def end(self) -> Finding | None:
         """Return what the teardown was to call and did not, or called and should not have."""
         self.close()
-        made = Run(self.replayer.run.header, self.replayer.list_made())
         self.note(
             verified=self.verifier.verified if self.verifier is not None else 0,
-            turns=sum(1 for turn in turns(made, READER) if turn.number),
+            turns=self._count_turns(),
             exchanges=len(self.replayer.list_replayed()),
             **self._summarize_drift(),
             aged=self._collect_aged(),
@@ -319,6 +318,12 @@ class ReplaySession(OfflineSession):
         self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
         self.replayed.append(self.place.snapshot)
         return self._verify(self.replayer.finish(writes=self._is_writing)) or self.find_late_calls()
+
+    def _count_turns(self) -> int:
+        """Return how many turns of models were served."""
+        served = [(x, call) for x, call in self.replayer.list_served() if x.parent is None]
+        turns, _ = divide_at([x for x, _ in served], {x.start for x, call in served if asks_model(call)})
+        return sum(1 for turn in turns if turn.number)
 
     def _summarize_drift(self) -> dict[str, Any]:
         """Return what differs in fields that are not compared, as the summary holds it."""

@@ -29,7 +29,6 @@ REPLAY_TOOLS = ("frozen", "checked", "live")
 REDACT = ("pii", "strict")
 OFF_SCRIPT = ("stop", "stub", "live")
 SANDBOXES = ("auto", "require", "off")
-DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = "") -> None:
@@ -291,7 +290,7 @@ def checks_of(value: object, name: str) -> dict[str, Any]:
             if (setting := read(amount)) is None:
                 raise SettingsError(f"{name}: {line!r}: write {word} = {example}")
             fields[field] = setting
-        elif model and DAY.fullmatch(amount):
+        elif model and re.fullmatch(r"\d{4}-\d\d-\d\d", amount):
             fields["retired_models"] = (*fields.get("retired_models", ()), (model, amount))
         else:
             raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")

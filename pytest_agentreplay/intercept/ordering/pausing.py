@@ -327,7 +327,7 @@ class Pausing(AnswerOrder):
     def wait_in_thread(self, intercepted: PendingCall, chunks: int, *, at_once: bool = False) -> None:
         """Wait, in a thread that is about to get its answer."""
         del chunks, at_once
-        if not self._is_beside() or intercepted.handed is None or lanes.is_in_loop():
+        if intercepted.handed is None or not self._is_beside() or lanes.is_in_loop():
             return
         self._resting.add(me := threading.get_ident())
         try:

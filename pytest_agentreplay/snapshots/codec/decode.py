@@ -88,7 +88,7 @@ def exchange_in(stored: dict[str, Any], body: Callable[[str, dict[str, Any]], Bo
         suspended=_flag(stored, "suspended"),
         parent=parent,
         timing=_timing(stored),
-        parts=_parts(stored),
+        parts=_parts(stored["parts"]) if "parts" in stored else (),
         at_once=_integer(stored["at_once"], "at_once") if "at_once" in stored else -1,
         agent=reveal_text(stored["agent"], blobs) if "agent" in stored else "",
     )
@@ -262,8 +262,8 @@ def _timing(stored: dict[str, Any]) -> Timing:
     return Timing(_ns(start), None if first is None else _ns(first), None if end is None else _ns(end))
 
 
-def _parts(stored: dict[str, Any]) -> tuple[tuple[int, int], ...]:
-    pairs = _array(stored.get("parts", []), "parts")
+def _parts(stored: Any) -> tuple[tuple[int, int], ...]:
+    pairs = _array(stored, "parts")
     if not all(isinstance(pair, list) and len(pair) == 2 for pair in pairs):
         _wrong("parts", "pairs of a reading and a number of chunks")
     return tuple([(_integer(reading, "parts"), _integer(chunks, "parts")) for reading, chunks in pairs])

@@ -94,16 +94,6 @@ def place_of(text: str, offset: int) -> str:
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
-def events_until_invalid(text: str) -> Iterator[Any]:
-    """Yield the parser's events of `text`, up to the place where it is no YAML."""
-    import yaml
-
-    try:
-        yield from _events(text)
-    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
-        return
-
-
 def _events(text: str) -> Iterator[Any]:
     import yaml
 
