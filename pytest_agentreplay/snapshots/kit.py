@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import HttpReply, ToolCall
-from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.model.turns import top_level
 
 if TYPE_CHECKING:
@@ -149,6 +148,8 @@ def calls(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[Ki
     retries = sum(x.attempt > 1 for x, _ in readings)
     unfrozen = list_unfrozen(kit)
     gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
+    from pytest_agentreplay.model.sizes import format_size
+
     by_class = [f"{text_of(entry, 'tool')} {text_of(entry, 'path')}" for entry in entries(kit, "uncompared")]
     group = "calls"
     yield make_field(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.model.sizes import parse_size
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -38,5 +37,10 @@ def data(path: str | Path) -> bytes:
 
 def find_limit(root: Path) -> int | None:
     """Return the size of the largest snapshot that the project at `root` reads; None for the default."""
-    lines = (line.partition("=") for line in ini_lines(root, "agentreplay_checks")[0])
-    return next((parse_size(size) for word, _, size in lines if word.strip() == "largest"), None)
+    for line in ini_lines(root, "agentreplay_checks")[0]:
+        word, _, size = line.partition("=")
+        if word.strip() == "largest":
+            from pytest_agentreplay.model.sizes import parse_size
+
+            return parse_size(size)
+    return None
