@@ -138,6 +138,8 @@ class KitField(NamedTuple):
 
 def calls(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
     """Yield what crossed the boundaries."""
+    from pytest_agentreplay.model.sizes import format_size
+
     kit = run.header.kit
     kinds = [reading.kind for _, reading in readings]
     size = sum(len(x.call.body) for x, _ in readings if not isinstance(x.call, ToolCall))
@@ -148,8 +150,6 @@ def calls(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[Ki
     retries = sum(x.attempt > 1 for x, _ in readings)
     unfrozen = list_unfrozen(kit)
     gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
-    from pytest_agentreplay.model.sizes import format_size
-
     by_class = [f"{text_of(entry, 'tool')} {text_of(entry, 'path')}" for entry in entries(kit, "uncompared")]
     group = "calls"
     yield make_field(
