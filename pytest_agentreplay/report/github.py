@@ -98,5 +98,8 @@ def format_step_summary(diverged: Sequence[DivergedTest], replayed: int) -> str:
     if (left := len(diverged) - MOST_ROWS) > 0:
         rows += ["", f"and {left} more: the log of this step has them"]
     changes = share_changes((each.finding, each.cause.test) for each in diverged if each.finding is not None)
+    table = "\n".join(rows) + "\n\n"
+    if not changes:
+        return table
     blocks = join_blocks([*list_change_blocks(changes)], lambda rest: f"{rest} left out: the log of this step has all")
-    return "\n".join(rows) + f"\n\n{blocks}\n"
+    return f"{table}{blocks}\n"
