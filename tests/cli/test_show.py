@@ -117,7 +117,7 @@ def test_plain_lines_are_complete_on_their_own_whatever_the_terminal(typed, at_t
     ],
     ids=str,
 )
-def test_a_terminal_gets_colours_unless_it_is_not_wanted(typed, at_terminal, environ, styled):
+def test_a_terminal_gets_colours_unless_it_is_not_wanted(typed, at_terminal, root, environ, styled):
     at_terminal(**environ)
     assert ("\x1b[" in typed("show", RUN).out) is styled
     first, second = (run((ask(), say(text))) for text in ("It is shipped.", "It is lost."))

@@ -105,10 +105,10 @@ def test_collecting_opens_nothing_and_setups_durations_and_import_modes_are_as_e
 
 
 def test_without_us_the_suite_is_plain_and_the_name_that_switches_us_off_is_told(project):
-    ours, project.plugins = project.plugins, ("no:pytest_agentreplay",)
+    ours, project.plugins, project.proves = project.plugins, ("no:pytest_agentreplay",), True  # no flag of ours
     plain = project.run("-k", "plain or TestCase", "-W", "ignore", "-o", "agentreplay_tools=")
     strict = project.run("--strict-markers", "-W", "ignore")
-    project.plugins = ours
+    project.plugins, project.proves = ours, False
     assert "2 passed" in plain.stdout, plain.stdout
     assert "'agentreplay' not found in `markers`" in strict.stdout
     for name in ("frozen-agentreplay", "frozen_agentreplay"):

@@ -104,7 +104,7 @@ def summaries_of(test: str, text: str) -> Iterator[SessionSummary]:
     )
     for verdict in get_args(RecordingVerdict):
         yield replace(shared, recording=replace(recording, verdict=verdict))
-    rows = dict.fromkeys(("live", "drift", "changed", "vanished", "edited"), (text,))
+    rows = dict.fromkeys(("drift", "changed", "vanished", "edited"), (text,))
     rows["unfrozen"] = (UnfrozenTool(text, text),)
     replay = ReplaySummary(**rows, expect=text, recurs=text, unheard={text: text}, clock=VirtualClockUse(text, 1))
     yield replace(shared, mode="replay", replay=replay)
