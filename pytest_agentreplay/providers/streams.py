@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
-from pytest_agentreplay.model.event_frames import make_frame, read_frames, read_headers, write_headers
 from pytest_agentreplay.providers.lenient import dump_json, obj, objects
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.model.event_frames import EventFrame
     from pytest_agentreplay.model.exchanges import Json, JsonObject
@@ -62,8 +61,11 @@ def split_events(content_type: str, data: bytes) -> list[ServerSentEvent] | None
     """Return the events of a stream as far as it came; None for a reply in one piece."""
     kind = content_type.partition(";")[0].strip().lower()
     if kind == "application/vnd.amazon.eventstream":
+        from pytest_agentreplay.model.event_frames import read_frames, read_headers
+
         # What was redacted by others may not fit its checksums.
-        return [*map(_read_frame, read_frames(data, is_checked=False))]
+        frames = read_frames(data, is_checked=False)
+        return [_read_frame(frame, read_headers(frame.headers)) for frame in frames]
     if kind in _LINES:
         return [
             ServerSentEvent("message", line) for line in data.decode("utf-8", "replace").splitlines() if line.strip()
@@ -76,9 +78,8 @@ def list_events(tree: Json) -> list[ServerSentEvent]:
     return [ServerSentEvent("message", canonical(item)) for item in objects(tree)]
 
 
-def _read_frame(frame: EventFrame) -> ServerSentEvent:
+def _read_frame(frame: EventFrame, headers: Mapping[str, str]) -> ServerSentEvent:
     """Return what a frame says, by its type or that of its exception; a `chunk` holds the event of another API."""
-    headers = read_headers(frame.headers)
     name = headers.get(":event-type") or headers.get(":exception-type") or headers.get(":error-code") or "message"
     is_chunk = name == "chunk" and frame.wrapped
     data = frame.line if is_chunk else frame.payload
@@ -129,5 +130,7 @@ def write_events(events: Iterable[tuple[str, Any]], *, done: bool = False) -> tu
 
 def write_frame(kind: str, payload: dict[str, Any]) -> bytes:
     """Return one event of application/vnd.amazon.eventstream."""
+    from pytest_agentreplay.model.event_frames import make_frame, write_headers
+
     fields = {":event-type": kind, ":content-type": "application/json", ":message-type": "event"}
     return make_frame(write_headers(fields), dump_json(payload).encode())
