@@ -10,6 +10,7 @@ from __future__ import annotations
 import inspect
 import io
 import os
+import signal
 import sys
 from functools import partial
 from importlib.metadata import version
@@ -61,6 +62,8 @@ def serve_agents(options: argparse.Namespace) -> int:
         raise AgentReplayError('the server needs the mcp package: pip install "frozen-agentreplay[mcp]"') from None
     wire = io.TextIOWrapper(os.fdopen(os.dup(sys.stdout.fileno()), "wb"), encoding="utf-8", newline="\n")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    # By its default Ctrl-C ends the process. As an exception it would wait for the thread that reads stdin.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     anyio.run(serve, root, wire)
     return SAME
 

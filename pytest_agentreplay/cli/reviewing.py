@@ -8,8 +8,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, say_in_pages, width
+from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, width, write_pages
 from pytest_agentreplay.errors import CaseError, SnapshotError
+from pytest_agentreplay.report.terminal import wants_colour
 from pytest_agentreplay.snapshots.store import files, layout
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
@@ -74,12 +75,12 @@ def walk(runs: list[ReviewedRun]) -> int:
     from pytest_agentreplay.cli.snapshot_files import remind
     from pytest_agentreplay.runs.pending_review import ReviewWalk
 
-    steps = ReviewWalk(runs, width=width())
+    steps = ReviewWalk(runs, width=width(), colour=wants_colour(sys.stdout))
     text: str | None = steps.show()
     try:
         with open_keys() as read_key:
             while text is not None:
-                say_in_pages(text)
+                write_pages(f"{text}\n")
                 if steps.done:
                     break
                 say(f"\n{steps.show_keys()}")

@@ -66,6 +66,8 @@ def verify(options: argparse.Namespace) -> int:
     """`agentreplay verify [PATH...] [--signers FILE | --accept-edit --reason WHY | --recover | --lock]`."""
     if options.policy and not options.recover:
         return complain("--policy is for recordings that were refused: add --recover", USAGE)
+    if options.reason and not options.accept_edit:
+        return complain("--reason is for a snapshot that was edited on purpose: add --accept-edit", USAGE)
     if options.recover:
         return recover(options.paths, options.policy or ())
     if options.accept_edit:

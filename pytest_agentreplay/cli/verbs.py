@@ -171,11 +171,6 @@ def say_drawn(console: Console, *parts: RenderableType, pages: bool = False) -> 
         sys.stdout.write(text)
 
 
-def say_in_pages(text: str) -> None:
-    """As `say`; through a pager, if this is a terminal and the text is longer than it."""
-    write_pages(f"{escape_output(text)}\n")
-
-
 def write_pages(text: str) -> None:
     """Write a text that is escaped, through a pager where it is longer than the terminal."""
     watched = sys.stdout.isatty() and sys.stdin.isatty() and not os.environ.get("CI")

@@ -287,11 +287,12 @@ def list_tests(causes: Iterable[Cause]) -> str:
 def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
     """Return the one command that takes the change in all tests, behind when to type it; "" where none does."""
     first = causes[0]
-    if first.code in REQUEST_CODES and first.again:
-        every = f'agentreplay accept --requests --all --code {first.code} --reason "why every reply still holds"'
-        return "if every recorded reply still holds", first.rule or every
-    # With many tests a command that names them all would not fit a terminal.
     targets = sorted({cause.again.removeprefix(RECORD) for cause in causes})
+    if first.code in REQUEST_CODES and first.again:
+        # By name: `--all` would take the runs of other tests too, whose requests changed in another way.
+        named = f'agentreplay accept --requests {" ".join(targets)} --reason "why every reply still holds"'
+        return "if every recorded reply still holds", first.rule or named
+    # With many tests a command that names them all would not fit a terminal.
     listed = " ".join(targets) if len(targets) <= MOST_TESTS else "--last-failed"
     return "to keep the new behaviour", f"{RECORD}{listed}" if all(targets) else ""
 

@@ -3,7 +3,7 @@
 Rules of this module:
 - A pending run is taken whole or not at all: once each of its divergent turns is accepted.
 - A snapshot that changed in the working tree is there already: keeping it writes nothing.
-- No terminal is touched here; `ReviewWalk` takes single commands and returns what to show.
+- No terminal is touched here; `ReviewWalk` takes single commands and returns what to show, escaped.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript import format_blocks
@@ -164,9 +165,9 @@ def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
 class ReviewWalk:
     """Walks runs under review, one divergent turn at a time. `obey` returns what a command shows, None to end."""
 
-    def __init__(self, runs: Sequence[ReviewedRun], *, width: int = 80) -> None:
+    def __init__(self, runs: Sequence[ReviewedRun], *, width: int = 80, colour: bool = False) -> None:
         """Stand at the first turn of the first run."""
-        self._runs, self._width = runs, width
+        self._runs, self._width, self._colour = runs, width, colour
         self._at = self._turn = 0
         self._kinds: set[tuple[str, str]] = set()
         self._is_rejecting = False
@@ -183,10 +184,12 @@ class ReviewWalk:
         reviewed = self._runs[self._at]
         head = f"[{self._at + 1}/{len(self._runs)}] {reviewed.describe()}"
         if not reviewed.findings:
-            return head
+            return escape_output(head)
         if (count := len(reviewed.findings)) > 1:
             head += f"\ndivergent turn {self._turn + 1} of {count}"
-        return f"{head}\n\n{format_finding(reviewed.findings[self._turn], width=self._width, see_all='d')}"
+        finding = reviewed.findings[self._turn]
+        text = format_finding(finding, width=self._width, colour=self._colour, see_all="d")
+        return f"{escape_output(head)}\n\n{text}"
 
     def show_keys(self) -> str:
         """Return where one stands and what to press."""
@@ -195,6 +198,8 @@ class ReviewWalk:
     def obey(self, command: str) -> str | None:
         """Return what a command shows. Raises CannotWrite where a run cannot be written or deleted."""
         is_repeated, self._is_rejecting = self._is_rejecting, False
+        if is_repeated and command not in {"r", "q"}:
+            return "nothing is deleted"
         match command:
             case "":
                 return ""
@@ -213,35 +218,38 @@ class ReviewWalk:
             case "s":
                 skipped = self._runs[self._at]
                 self._at, self._turn = self._at + 1, 0
-                return "\n".join([f"{format_path(skipped.home)}: left as it is", *self._go_on()])
-        return f"no key {command}; ? lists them"
+                return "\n".join([escape_output(f"{format_path(skipped.home)}: left as it is"), *self._go_on()])
+        return escape_output(f"no key {command}; ? lists them")
 
     def _reject(self, *, is_repeated: bool) -> str:
         reviewed = self._runs[self._at]
         if reviewed.pending is None:
             command = reviewed.find_command()
-            return "only a pending run can be rejected" + (f"; to undo this change: {command}" if command else "")
+            undo = f"; to undo this change: {command}" if command else ""
+            return escape_output(f"only a pending run can be rejected{undo}")
         name = format_path(reviewed.pending.file)
         if not is_repeated:
             self._is_rejecting = True
-            return f"r again deletes {name}; any other key leaves it"
+            return escape_output(f"r again deletes {name}; any other key leaves it")
         done = reviewed.pending.reject()
         self._rejected += 1
         self._at, self._turn = self._at + 1, 0
-        return "\n".join([done, *self._go_on()])
+        return "\n".join([escape_output(done), *self._go_on()])
 
     def _show_all(self) -> str:
         reviewed = self._runs[self._at]
         if reviewed.findings:
-            return "\n\n".join(format_finding(each, width=self._width, verbosity=2) for each in reviewed.findings)
+            return "\n\n".join(
+                format_finding(each, width=self._width, verbosity=2, colour=self._colour) for each in reviewed.findings
+            )
         if reviewed.run is None:
-            return reviewed.problem
+            return escape_output(reviewed.problem)
         facts, turns = format_blocks(reviewed.run, self._width)
-        return "\n\n".join([facts, *(text for _, text in turns)])
+        return escape_output("\n\n".join([facts, *(text for _, text in turns)]))
 
     def _accept(self) -> str:
         if problem := self._runs[self._at].problem:
-            return f"this one cannot be accepted: {problem}"
+            return escape_output(f"this one cannot be accepted: {problem}")
         self._turn += 1
         return "\n".join(self._go_on())
 
@@ -254,13 +262,15 @@ class ReviewWalk:
             if self._turn < len(reviewed.kinds):
                 yield f"\n{self.show()}"
                 return
-            yield reviewed.take()
+            yield escape_output(reviewed.take())
             self.taken.append(reviewed)
             self._at, self._turn = self._at + 1, 0
 
     def summarize(self) -> str:
         """Return how many runs were accepted, and how many are left."""
         left = len(self._runs) - len(self.taken) - self._rejected
-        rejected = f", {self._rejected} rejected" if self._rejected else ""
-        again = ": agentreplay review" if left else ""
-        return f"{plural(len(self.taken), 'run')} accepted{rejected}, {left} left{again}"
+        accepted = sum(reviewed.pending is not None for reviewed in self.taken)
+        kept = len(self.taken) - accepted
+        counts = [f"{plural(accepted, 'run')} accepted"]
+        counts += [f"{count} {what}" for count, what in ((kept, "kept"), (self._rejected, "rejected")) if count]
+        return f"{', '.join(counts)}, {left} left{': agentreplay review' if left else ''}"

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 
@@ -353,3 +354,17 @@ def test_a_scripted_coding_session_fixes_a_planted_bug_by_the_answers_alone(shop
     assert any(DIFFERS[bug] in line for line in explained.recorded)
     assert not any(DIFFERS[bug] in line for line in recorded.recorded)
     assert replayed.text.startswith("1 passed, offline")
+
+
+def test_ctrl_c_ends_the_server_while_it_waits_for_the_client(shop):
+    command = [sys.executable, "-m", "pytest_agentreplay", "mcp", "--project", "."]
+    environ = shop.surroundings(PYTHONPATH=os.pathsep.join(sys.path))
+    pipes = dict.fromkeys(("stdin", "stdout"), subprocess.PIPE)
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    with subprocess.Popen(command, cwd=shop.root, env=environ, **pipes) as server:
+        server.stdin.write(json.dumps(message).encode() + b"\n")
+        server.stdin.flush()
+        assert b"serverInfo" in server.stdout.readline(), "it reads stdin by now"
+        server.send_signal(signal.SIGINT)
+        assert server.wait(timeout=30) == -signal.SIGINT

@@ -80,6 +80,7 @@ def walk(folder: Path, say: Callable[[str], None], *, local: bool, width: int, f
     say(format_failure(diverged))
     say(f"5  go on by hand: the agent, its test and the snapshot are in {folder}")
     say(f'   set "{OLD_LINE}" again, and it is green; add a line to the prompt, and read what it says')
+    say("   its model has ended: to record, have a model of your own, or type agentreplay demo again")
     fine = recorded.returncode == 0 and replayed.returncode == 0 and untouched
     return fine and diverged.returncode == 1 and "AR-PROMPT" in diverged.stdout
 

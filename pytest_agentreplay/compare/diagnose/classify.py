@@ -227,6 +227,7 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
     match where:
         case ReportSection.MODEL:
             kind, cause = Kind.MODEL, _ADDRESS_CAUSE if first.path == "url" else _MODEL_CAUSE
+            what += texts.count_more(len(differences) - 1, "place")
         case ReportSection.SCHEMA:
             kind, what = Kind.SCHEMA, f"{sections.find_tool_name(first, readings)}{what}"
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE

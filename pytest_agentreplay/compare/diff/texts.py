@@ -212,14 +212,15 @@ def _describe_words(old: str, new: str, others: int = 0) -> str:
         if sum(i2 - i1 for i1, i2, _, _ in ranges) * 2 < len(before):
             _, old, new = hunk("".join(before[i1:i2]), "".join(after[j1:j2]))
             others += len(ranges) - 1
-    return _describe_swap(old, new) + _count_more(others, "place")
+    return _describe_swap(old, new) + count_more(others, "place")
 
 
 def _split_words(text: str) -> list[str]:
     return re.split(r"(\s+)", text)
 
 
-def _count_more(count: int, what: str) -> str:
+def count_more(count: int, what: str) -> str:
+    """Return how many more of something there are, as the end of a headline; "" for none."""
     return f" (and {count} more {what}{'s' * (count > 1)})" if count > 0 else ""
 
 
@@ -240,4 +241,4 @@ def _describe_lines(old: list[str], new: list[str]) -> str:
         return f"line {i1 + 1}: {_describe_words(*hunk(old[i1], new[j1])[1:], others=more - 1)}"
     start, end, what = (i1, i2, "dropped") if i1 < i2 else (j1, j2, "added")
     lines = f"line {end}" if end - start == 1 else f"lines {start + 1}-{end}"
-    return f"{lines} {what}{_count_more(more - (end - start), 'place')}"
+    return f"{lines} {what}{count_more(more - (end - start), 'place')}"
