@@ -24,6 +24,7 @@ from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.accept import list_pending
+from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.settings.live_runs import price_of
 from pytest_agentreplay.settings.parsers import pairs
 from pytest_agentreplay.snapshots import codec
@@ -125,7 +126,8 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
     """Yield the file and the kind of all that is recorded, each once. A snapshot beside a case is that case's."""
     recorded: dict[Path, str] = {}
     for path in map(Path, map(os.path.abspath, paths or [root])):
-        for file in walk_recorded(path, root) if path.is_dir() else [path]:
+        of_tests = select_snapshots([format_path(path)], Path.cwd()) if path.suffix == ".py" else [path]
+        for file in walk_recorded(path, root) if path.is_dir() else of_tests:
             case = file.with_name(FILE)
             if file.name == FILE or (file.name == RUN and files.exists(case)):
                 recorded[case] = "case"

@@ -1,9 +1,11 @@
 """`agentreplay summarize BASE..HEAD`: recorded runs of two revisions of a real repository, in words and as data."""
 
 import json
+import shlex
 
 import pytest
 
+from pytest_agentreplay.snapshots.store.git_revisions import UNSHALLOW
 from tests.support.git_projects import commit, git
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -148,7 +150,7 @@ def test_three_dots_without_a_common_commit_say_what_to_type(shop, typed, monkey
     git(tmp_path, "clone", "-q", "--depth", "1", shop.root.as_uri(), "shallow")
     monkeypatch.chdir(tmp_path / "shallow")
     unrelated = git(tmp_path / "shallow", "commit-tree", "-m", "unrelated", "HEAD^{tree}")
-    assert typed("summarize", f"{unrelated}...HEAD").err.endswith(": git fetch --unshallow\n")
+    assert typed("summarize", f"{unrelated}...HEAD").err.endswith(f": {UNSHALLOW}\n")
 
 
 @pytest.fixture
@@ -190,7 +192,10 @@ def test_without_a_default_branch_it_says_what_to_type(clone, shop, typed, monke
     assert "there is no origin/next here, nor next; name" in typed("summarize").err
     git(tmp_path, "clone", "-q", "--depth", "1", shop.root.as_uri(), "shallow")
     monkeypatch.chdir(tmp_path / "shallow")
-    assert typed("summarize").err.endswith("; a shallow clone lacks it: git fetch --unshallow\n")
+    assert typed("summarize").err.endswith(f"; a shallow clone lacks it: {UNSHALLOW}\n")
+    monkeypatch.delenv("GITHUB_BASE_REF")
+    git(tmp_path / "shallow", *shlex.split(UNSHALLOW)[1:])
+    assert typed("summarize").out.startswith("**agentreplay: ")
 
 
 def test_what_is_no_revision_and_what_is_no_repository_is_usage(shop, typed, monkeypatch, tmp_path):

@@ -18,7 +18,8 @@ CASE = "case.yaml"
 RANGE = ("...", "..")
 DEFAULTS = ("origin/main", "origin/master", "main", "master")
 """Names of default branches, where nobody says which one it is."""
-UNSHALLOW = "git fetch --unshallow"
+UNSHALLOW = 'git fetch --unshallow origin "+refs/heads/*:refs/remotes/origin/*"'
+"""What a clone with a depth lacks: older commits, and all branches but one."""
 
 
 class UnknownRevision(AgentReplayError):
