@@ -266,15 +266,10 @@ def is_unchanged(previous: Snapshot, new: Run) -> bool:
 
 
 def collect_compared_facts(kit: JsonObject) -> JsonObject:
-    """Return what of a kit is compared: versions, models, settings; not the port of a model on this machine."""
+    """Return what of a kit is compared: versions, models, settings."""
     kept = {name: value for name, value in kit.items() if name not in INCIDENTAL_FACTS}
     if isinstance(clock := kit.get("clock"), dict):
         kept["clock"] = clock.get("mode")
-    if isinstance(models := kit.get("models"), list):
-        kept["models"] = [
-            {**entry, "host": str(entry.get("host", "")).partition(":")[0]} if isinstance(entry, dict) else entry
-            for entry in models
-        ]
     return kept
 
 

@@ -188,11 +188,13 @@ def describe_ends(entry: Entry, file: Path, root: Path) -> Entry | None:
     A list of a thousand runs reads 128 kB of each at most. Raises SnapshotError.
     """
     first, last, size = files.read_ends(file, ENDS)
-    calls = codec.count_sealed(last)
-    if calls is None or b'"exchanges"' not in first:  # it is damaged, was never sealed, or begins with a long header
+    tail = codec.read_tail(last)
+    if tail is None or b'"exchanges"' not in first:  # it is damaged, was never sealed, or begins with a long header
         return None
+    calls, recorded = tail
     fields = codec.read_head(first, file=format_path(file))
-    header = Header(text_of(fields, "test"), text_of(fields, "recorded"), outcome=table(fields, "outcome"), kit=fields)
+    recorded = text_of(fields, "recorded") or recorded
+    header = Header(text_of(fields, "test"), recorded, outcome=table(fields, "outcome"), kit=fields)
     models = dict.fromkeys(text_of(model, "model") for model in entries(fields, "models"))
     return replace(
         entry,

@@ -17,6 +17,7 @@ from operator import itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.intercept.network.guard import deaf
 from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
 
-# The fields of a live result for who served the models, with the names in the kit.
+# The fields of a live result for who served the models, with the names that a person reads.
 SERVED = {"served_models": "served", "fingerprints": "fingerprint", "providers": "provider"}
 # Kinds of divergence by which a model call is not made: nothing can be said of such a run.
 STOPS = {Kind.LIVE, Kind.CHANGE}
@@ -150,7 +151,10 @@ def read_git_state(root: str) -> tuple[tuple[str, Json], ...]:
 
 
 def describe_models(exchanges: tuple[Exchange, ...]) -> list[Json]:
-    """Return each model that was called: requested and served name, provider, region, operation, host, parameters."""
+    """Return each model that was called: requested and served name, provider, region, operation, host, parameters.
+
+    The port of a model on this machine is another in each run and says nothing.
+    """
     seen: dict[str, Json] = {}
     for x in exchanges:
         reading = READER.read_call(x.call)
@@ -160,7 +164,8 @@ def describe_models(exchanges: tuple[Exchange, ...]) -> list[Json]:
         if isinstance(x.call, ToolCall):  # a model of this process
             where: JsonObject = {"version": x.call.facts.get("version", "")}
         else:
-            where = {"host": x.call.url.partition("://")[2].partition("/")[0]}
+            url = split(x.call.url)
+            where = {"host": url.host if url.loopback else x.call.url.partition("://")[2].partition("/")[0]}
         entry: JsonObject = {
             "model": reading.model,
             "served": reply.model,
@@ -169,7 +174,6 @@ def describe_models(exchanges: tuple[Exchange, ...]) -> list[Json]:
             "operation": reading.operation,
             **where,
             "parameters": reading.knobs,
-            "fingerprint": reply.fingerprint,
         }
         kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
         seen.setdefault(repr(sorted(kept.items(), key=str)), kept)
@@ -194,9 +198,14 @@ def sum_usage(run: Run, *, live: bool) -> dict[str, Any]:
 
 def list_models(run: Run) -> dict[str, Any]:
     """Return by whom the models of a run were served, as `LiveResult` has it."""
-    entries = [each for each in describe_models(run.exchanges) if isinstance(each, dict)]
-    names = {field: [str(each[name]) for each in entries if each.get(name)] for field, name in SERVED.items()}
-    return {field: tuple(dict.fromkeys(each)) for field, each in names.items()}
+    model_calls = [x for x in run.exchanges if is_model(x.call, READER)]
+    replies = [READER.read_reply(x.call, x.outcome) for x in model_calls]
+    names = {
+        "served_models": [reply.model for reply in replies],
+        "fingerprints": [reply.fingerprint for reply in replies],
+        "providers": [READER.read_call(x.call).provider for x in model_calls],
+    }
+    return {field: tuple(dict.fromkeys(filter(None, values))) for field, values in names.items()}
 
 
 def find_stop(divergence: Divergence | None, run: Run, recorded: Run) -> str:

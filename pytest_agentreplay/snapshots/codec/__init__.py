@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject, Run
 
-__all__ = ["Snapshot", "count_sealed", "dumps", "identity", "list_edits", "loads", "read_head", "reseal", "restate"]
+__all__ = ["Snapshot", "dumps", "identity", "list_edits", "loads", "read_head", "read_tail", "reseal", "restate"]
 
 HEAD = 2048
 """So many bytes of a file hold what a list of captured runs shows of it, and what a choice among them reads."""
@@ -29,6 +29,7 @@ HEAD = 2048
 _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 _KEY = re.compile(r'\s*[{,]?\s*"(\w+)"\s*:\s*')
 _SEALED = re.compile(rb'"exchanges":\s*\[([^\]{}]*)\]')
+_RECORDED = re.compile(rb'\n "recording": \{"recorded":"([^"\\]*)"')
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -78,8 +79,9 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
             raise SnapshotUnreadable(message, file=file, place=unknown[0][:40])
         notes = (f"written as format {version}; kept without reading: {', '.join(unknown)}",)
     sealed, digest = seal_digest.check_seal(doc, data, file)
-    run = v1.SnapshotReader(doc, file).run(sealed=sealed)
-    return Snapshot(run, version, notes, sealed, seal_digest.revisions(doc, file), digest)
+    revisions = seal_digest.revisions(doc, file)
+    run = v1.read_document(doc, file).run(sealed=sealed)
+    return Snapshot(run, version, notes, sealed, revisions, digest)
 
 
 def read_head(data: bytes, *, file: str) -> JsonObject:
@@ -105,11 +107,17 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
     return fields
 
 
-def count_sealed(data: bytes) -> int | None:
-    """Return how many exchanges the seal in the last bytes of a file counts; None where `data` does not hold it all."""
-    _, mark, seal = data.rpartition(b'"integrity"')
+def read_tail(data: bytes) -> tuple[int, str] | None:
+    """Return how many exchanges the last bytes of a file count, and when it was recorded, "" where they do not say it.
+
+    None where they do not hold the whole seal.
+    """
+    above, mark, seal = data.rpartition(b'"integrity"')
     match = _SEALED.search(seal) if mark else None
-    return None if match is None else match[1].count(b'"') // 2
+    recorded = _RECORDED.search(above)
+    return (
+        None if match is None else (match[1].count(b'"') // 2, recorded[1].decode(errors="replace") if recorded else "")
+    )
 
 
 def list_edits(text: str | bytes, *, file: str) -> list[str]:

@@ -10,7 +10,7 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.exchanges import FramesReply, HttpReply
-from pytest_agentreplay.snapshots.codec import seal_digest, v1
+from pytest_agentreplay.snapshots.codec import seal_digest, v1, volatile
 from pytest_agentreplay.snapshots.codec.styles import BlobWriter
 from pytest_agentreplay.snapshots.codec.values import protect_text
 
@@ -27,18 +27,16 @@ NAMED = 6
 
 def list_edits(doc: Stored, data: bytes, file: str) -> list[str]:
     """Return what does not fit its own digest."""
-    sealed, digest = seal_digest.check_seal(doc, data, file)
+    sealed, _ = seal_digest.check_seal(doc, data, file)
     if sealed:
         return []
     seal = doc.get(seal_digest.KEY)
     if seal is None:
         return ["the seal is gone"]
-    edits = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), v1.SnapshotReader(doc, file).exchanges)]
+    edits = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), doc)]
     if edits:
         return edits
-    if seal.get("self") == seal_digest.digest_seal(seal):
-        return ["the order of its keys"]
-    return ["the revisions"] if seal.get("digest") == digest else ["the seal itself"]
+    return ["the revisions, or the order of keys"] if seal_digest.revisions(doc, file) else ["the order of its keys"]
 
 
 def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
@@ -61,19 +59,20 @@ def _format_key(key: str) -> str:
     return key[:40] if key.isascii() and key.isprintable() else ascii(key[:40])
 
 
-def _exchanges(before: Any, stored: list[Any]) -> list[str]:
-    now = seal_digest.exchanges(stored)
+def _exchanges(before: Any, doc: Stored) -> list[str]:
+    now = seal_digest.exchanges(doc)
+    numbers = v1.number_by_start(doc.get(volatile.LINES) or doc["exchanges"])
     if not isinstance(before, list):
         return ["the seal itself"]
     before = [str(digest) for digest in before]
     if len(before) == len(now) and Counter(before) == Counter(now):
-        moved = [n for n, (was, is_) in enumerate(zip(before, now, strict=True), 1) if was != is_]
+        moved = [n for n, was, is_ in zip(numbers, before, now, strict=True) if was != is_]
         names = f" {', '.join(map(str, moved))}" if len(moved) <= NAMED else ""
         return [f"the order of exchanges{names}"] if moved else []
-    return list(_list_moves(before, now))
+    return list(_list_moves(before, now, numbers))
 
 
-def _list_moves(before: list[str], now: list[str]) -> Iterator[str]:
+def _list_moves(before: list[str], now: list[str], numbers: list[int]) -> Iterator[str]:
     """Yield which exchanges are others, new or gone."""
     head = next((n for n, (was, is_) in enumerate(zip(before, now, strict=False)) if was != is_), None)
     head = min(len(before), len(now)) if head is None else head
@@ -90,14 +89,15 @@ def _list_moves(before: list[str], now: list[str]) -> Iterator[str]:
         if kind == "equal":
             continue
         same, first = min(j - i, end - at), head + at
-        yield from (f"exchange {n}" for n in range(first + 1, first + same + 1))
-        yield from (f"exchange {n} (added)" for n in range(first + same + 1, head + end + 1))
+        yield from (f"exchange {numbers[n]}" for n in range(first, first + same))
+        yield from (f"exchange {numbers[n]} (added)" for n in range(first + same, head + end))
         if j - i > same:
             yield f"{j - i - same} gone after exchange {first + same}"
 
 
 def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
     """Return `doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
+    volatile.put_back(doc)
     for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
         for place, body in v1.bodies_of(exchange):
             message = v1.side(stored, place)
@@ -109,7 +109,7 @@ def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
                 del message["cuts"]
             else:
                 message["cuts"] = list(outcome.cuts)
-    return _add_revision(doc, reason, file, at)
+    return _add_revision(volatile.set_apart(doc), reason, file, at)
 
 
 def restate(doc: Stored, test: str, file: str) -> str:
@@ -126,6 +126,6 @@ def _add_revision(doc: Stored, reason: str, file: str, at: str = "") -> str:
     """Return `doc` sealed with one more revision, which begins where the last one ended."""
     revisions = seal_digest.revisions(doc, file)
     old = doc.pop(seal_digest.KEY, None) or {}
-    begin = revisions[-1].get("to") if revisions else old.get("digest")
+    begin = revisions[-1].get("to") if revisions else old.get("digest")  # that of the content alone, before the first
     revision: JsonObject = {"from": str(begin or ""), "to": seal_digest.digest_content(doc), "reason": reason}
     return seal_digest.write_sealed(doc, [*revisions, revision | ({"at": at} if at else {})])

@@ -1,7 +1,8 @@
 """The seal as it stands in a file: what it is made of, whether it fits, and who resealed the file.
 
 The digest is over the text above the seal, in the layout of `members`. So a file that nobody has reformatted is proven
-by its bytes; any other is looked at token by token, and laid out again. The last key is a digest over the seal itself.
+by its bytes; any other is looked at token by token, and laid out again. Where the file was resealed, the digest covers
+who did it and why, too.
 
 The layout is JSON as people read it in a diff: what fits into `WIDTH` columns stands on one line, else one item a line.
 A container with one item hugs it (`{"m7": {` ... `}}`), which spares a level of indent for every mark and id. The two
@@ -11,12 +12,14 @@ outermost levels never hug: a second exchange must not move the first one to the
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.snapshots.codec import parsing
+from pytest_agentreplay.snapshots.codec.volatile import LINES, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +29,12 @@ if TYPE_CHECKING:
 Stored = dict[str, Any]
 
 KEY = "integrity"
-ALGORITHM = "sha256"
-FORM = "agentreplay-c2"
-SHORT = 16
+FORM = "agentreplay-c3"
+_FORMER_FORM = "agentreplay-c2"
+"""Before what each recording has anew stood apart, a second digest, `self`, covered the seal."""
+SHORT = 8
+"""Digits of the digest of a part of the file: enough to name which of some thousand parts was edited by accident."""
+_NO_PARTS = frozenset({"schemaVersion", "needs", "exchanges", LINES, KEY})
 _MARK = f',\n "{KEY}": '.encode()
 _PREFIX = b"agentreplay/snapshot/v2\0"
 
@@ -37,40 +43,34 @@ def write_sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
     """Return the text of the file that holds `content`, which has no seal yet."""
     above = members(content)
     seal: Stored = {
-        "alg": ALGORITHM,
         "form": FORM,
-        "digest": _digest(above.encode("utf-8", "surrogatepass")),
+        "digest": _cover(_digest(above.encode("utf-8", "surrogatepass")), revisions),
         "parts": parts(content),
-        "exchanges": exchanges(content["exchanges"]),
-        "revisions": list(revisions),
+        "exchanges": exchanges(content),
     }
-    return f"{above},{members({KEY: {**seal, 'self': digest_seal(seal)}})[1:]}\n}}\n"
+    seal |= {"revisions": [*revisions]} if revisions else {}
+    return f"{above},{members({KEY: seal})[1:]}\n}}\n"
+
+
+def _cover(digest: str, revisions: Sequence[JsonObject]) -> str:
+    """Return the digest of a file whose content has `digest`: over its revisions too, where it has some."""
+    return parsing.canonical_digest([digest, *revisions]) if revisions else digest
 
 
 def parts(content: Stored) -> dict[str, str]:
     """Return a short digest of each top-level value but the exchanges."""
-    return {key: digest_shortly(value) for key, value in content.items() if key not in {KEY, "exchanges"}}
+    return {key: digest_shortly(value) for key, value in content.items() if key not in _NO_PARTS}
 
 
-def exchanges(stored: list[Any]) -> list[str]:
-    """Return a short digest of each exchange."""
-    return [digest_shortly(exchange) for exchange in stored]
+def exchanges(content: Stored) -> list[str]:
+    """Return a short digest of each exchange, with the line of what was set apart from it."""
+    lines = content.get(LINES, [])
+    return [digest_shortly(pair) for pair in itertools.zip_longest(content["exchanges"], lines)]
 
 
 def digest_shortly(value: Any) -> str:
     """Return enough of a digest to name what was edited."""
     return parsing.canonical_digest(value)[:SHORT]
-
-
-def digest_seal(seal: Stored) -> str:
-    """Return the digest over the seal, which covers what it says of the content and its revisions."""
-    return parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
-
-
-def is_own_digest_right(doc: Stored) -> bool:
-    """Return whether the seal is what it says of itself, and stands where it belongs."""
-    seal = doc[KEY]
-    return next(reversed(doc)) == KEY and next(reversed(seal)) == "self" and seal["self"] == digest_seal(seal)
 
 
 def digest_content(doc: Stored) -> str:
@@ -117,20 +117,26 @@ def check_seal(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
     if seal is None:
         parsing.strict(data, file)
         return False, digest_content(doc)
-    alg, form = seal.get("alg"), seal.get("form")
-    if alg != ALGORITHM or form != FORM:
-        raise SnapshotUnreadable(f"sealed as {alg!r:.20} {form!r:.20}, which is not known here", file=file, place=KEY)
+    form = seal.get("form")
+    if form not in {FORM, _FORMER_FORM}:
+        raise SnapshotUnreadable(f"sealed as {form!r:.20}, which is not known here", file=file, place=KEY)
+    resealed = revisions(doc, file)
+    covered = resealed if form == FORM else () if _is_former_seal_right(seal) else ({},)
     above = _cut_seal(data)
     digest = "" if above is None else _digest(above)
     try:
-        if digest != seal.get("digest"):
+        if _cover(digest, covered) != seal.get("digest"):
             parsing.strict(data, file)
             digest = digest_content(doc)
         elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
             parsing.strict(data, file)
-        return digest == seal.get("digest") and is_own_digest_right(doc), digest
+        return _cover(digest, covered) == seal.get("digest") and next(reversed(doc)) == KEY, digest
     except RecursionError:
         raise parsing.too_deep(file) from None
+
+
+def _is_former_seal_right(seal: Stored) -> bool:
+    return seal.get("self") == parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
 
 
 def identity(doc: Stored, data: bytes, file: str) -> str:
@@ -138,7 +144,7 @@ def identity(doc: Stored, data: bytes, file: str) -> str:
 
     Raises SnapshotUnreadable.
     """
-    return str(doc[KEY]["self"]) if check_seal(doc, data, file)[0] else ""
+    return str(doc[KEY]["digest"]) if check_seal(doc, data, file)[0] else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
@@ -174,11 +180,25 @@ def members(value: dict[str, Any]) -> str:
 
 def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
     """Return the texts of the members of an object, whose names begin in column `depth + lead`."""
+    if depth == 1:
+        return [f"{quoted(key)}: {_form_part(key, item)}" for key, item in value.items()]
     return [
         f"{name}: {_form(item, depth, lead + len(name) + 2, fill=key not in _A_LINE_EACH)}"
         for key, item in value.items()
         if (name := quoted(key))
     ]
+
+
+def _form_part(key: str, value: Any) -> str:
+    """Return the text of a top-level value: what each recording has anew takes one line for each exchange."""
+    if key == LINES and isinstance(value, list):
+        return "[" + ",".join(f"\n  {_write_line(line)}" for line in value) + "\n ]"
+    if key == RUN or (key == KEY and not value.get("revisions")):
+        return _write_line(value)
+    return _form(value, 1, len(key) + 4, fill=key not in _A_LINE_EACH)
+
+
+_write_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
 
 
 def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:

@@ -7,11 +7,12 @@ does not come back is stored plain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
-from pytest_agentreplay.snapshots.codec import parsing, seal_digest
+from pytest_agentreplay.snapshots.codec import parsing, seal_digest, volatile
 from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, explain, make_unreadable
 from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, find_too_deep, header_in
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
@@ -22,9 +23,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import JsonObject
 
 VERSION = "1.0"
-NEEDS = "frozen-agentreplay >= 0.1"
 
-_KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "integrity"})
+_KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", volatile.LINES, volatile.RUN, "integrity"})
 _SIDES = {"request": ("request", "frame"), "response": ("response", "frames")}
 
 Place = tuple[int, str]
@@ -57,18 +57,26 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
     bodies = BodyWriter(plain)
     doc: Stored = {
         "schemaVersion": VERSION,
-        "needs": NEEDS,
         "header": header_out(run.header, bodies.blobs),
-        "exchanges": [exchange_out(exchange, n, bodies) for n, exchange in enumerate(run.exchanges, 1)],
+        "exchanges": [exchange_out(run.exchanges[n - 1], n, bodies) for n in order_by_lane(run.exchanges)],
     }
     if bodies.blobs.table:
         doc["blobs"] = bodies.blobs.table
-    return seal_digest.write_sealed(doc, revisions)
+    return seal_digest.write_sealed(volatile.set_apart(doc), revisions)
+
+
+def order_by_lane(exchanges: Sequence[Exchange]) -> list[int]:
+    """Return the numbers of exchanges as they stand in a file.
+
+    Each lane is in one piece, so that a recording in which lanes interleave in another way moves nothing.
+    """
+    lanes = {x.lane: [(len(part), part) for part in x.lane.split(".")] for x in exchanges}
+    return sorted(range(1, len(exchanges) + 1), key=lambda n: (lanes[exchanges[n - 1].lane], n))
 
 
 def _find_lost(text: str, run: Run) -> Iterator[Place]:
     """Yield the bodies that `text` does not give back."""
-    reader = SnapshotReader(parsing.parse_object(parsing.to_bytes(text), "the new snapshot"), "the new snapshot")
+    reader = read_document(parsing.parse_object(parsing.to_bytes(text), "the new snapshot"), "the new snapshot")
     for number, exchange in enumerate(run.exchanges, 1):
         for place, body in bodies_of(exchange):
             if not reader.restores(number, place, body):
@@ -88,12 +96,38 @@ def side(stored: Stored, place: str) -> Any:
     return next((stored[name] for name in _SIDES[place] if name in stored), None)
 
 
+def read_document(doc: Stored, file: str) -> SnapshotReader:
+    """Return the reader of a parsed file, in which everything stands where it belongs. Raises SnapshotUnreadable."""
+    reader = SnapshotReader(doc, file)
+    if not all(isinstance(stored, dict) for stored in reader.exchanges):
+        raise make_unreadable(file, "an exchange must be an object", "exchanges")
+    try:
+        volatile.put_back(doc)
+    except DAMAGE as error:
+        raise make_unreadable(file, explain(error), volatile.LINES) from None
+    reader.numbers = number_by_start(reader.exchanges)
+    doc["exchanges"] = [
+        stored for _, stored in sorted(zip(reader.numbers, reader.exchanges, strict=True), key=itemgetter(0))
+    ]
+    return reader
+
+
+def number_by_start(exchanges: list[Any]) -> list[int]:
+    """Return the number of each exchange of a file, which has them lane by lane: people count them by their start."""
+    starts = [start for x in exchanges if type(start := next(iter(x.get("order") or ()), None)) is int]
+    if len(starts) != len(exchanges):  # a damaged file, which will be refused
+        return list(range(1, len(exchanges) + 1))
+    rank = {at: number for number, at in enumerate(sorted(range(len(starts)), key=starts.__getitem__), 1)}
+    return [rank[at] for at in range(len(starts))]
+
+
 @dataclass(slots=True)
 class SnapshotReader:
     """A parsed file of format 1 and what can be asked of it."""
 
     doc: Stored
     file: str
+    numbers: Sequence[int] = ()
     _bodies: LazyBody | None = None
 
     @property
@@ -110,9 +144,8 @@ class SnapshotReader:
         if self._bodies is None:
             requests = {
                 n: body
-                for n, stored in enumerate(self.exchanges, 1)
-                if isinstance(stored, dict)
-                and isinstance(request := side(stored, "request"), dict)
+                for n in self.numbers
+                if isinstance(request := side(self.exchanges[n - 1], "request"), dict)
                 and isinstance(body := request.get("body"), dict)
             }
             blobs = self.doc.get("blobs", {})

@@ -1,0 +1,435 @@
+"""What each recording has anew stands apart from what was said, so that the diff of two recordings shows what changed.
+
+Times, sizes, digests, chunks and whatever a model's server mints for each reply (ids, dates, fingerprints, usage) move
+from an exchange to its line of `volatile`, at the end of the file. In their place stands a name, the same in each
+recording:
+
+    "headers": ["date: ⟦⟧"], "json": {"id": "⟦chatcmpl:1⟧", "created": "⟦created⟧", ...}
+
+A name with a colon is an id: its value has the same name wherever it comes back in the file. Any other name is of its
+exchange alone; the values of headers have none, and stand in their order. A text that is one name stands for its value,
+be it a number or an object; inside of a longer text a name stands for a text. A `⟦` of the run itself is doubled. Lists
+of headers that are the same stand once, under a name.
+
+`put_back` is the exact inverse of `set_apart`, whatever the document: which values are set apart is only a matter of
+what people read.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.snapshots.codec.styles import LARGEST, OverBudget
+from pytest_agentreplay.snapshots.codec.values import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Stored = dict[str, Any]
+
+LINES, RUN = "volatile", "recording"
+"""The keys of a file for what is set apart from the exchanges, one line each, and from the header."""
+
+_OF_HEADER = ("recorded", "clock")
+_OF_KIT = ("git", "trace", "clock", "body", "after", "served", "servers")
+_OF_EXCHANGE = ("order", "ms", "ns", "suspended", "parent", "parts", "at_once")
+_MESSAGES = {"request": "request", "frame": "request", "response": "response", "frames": "response"}
+"""The keys of an exchange that may hold a body -> the key of its line for the size and the sha256."""
+
+_NAME = re.compile("⟦(?:(⟦)|([^⟦⟧]*)⟧)")
+_WORD = re.compile(r"[A-Za-z0-9_-]{6,}")
+_PREFIX = re.compile(r"([A-Za-z]{2,12})[-_]")
+_LOOPBACK = re.compile(r"(?<=(?:127\.0\.0\.1|localhost):)\d+|(?<=\[::1\]:)\d+")
+
+_STABLE_HEADERS = re.compile(
+    "content-type|content-encoding|retry-after.*|location|link|server|via|alt-svc|cache-control|connection|keep-alive"
+    "|strict-transport-security|www-authenticate|vary|.*version"
+)
+"""Headers of replies that may hold a digit and are the same in each recording, or mean something to the client."""
+_CHANGING = re.compile(r"(?!\[\[).*\d")
+"""The value of a header that may be another in each recording: dates, ids and counts have digits. Not a placeholder."""
+
+# How fields of replies that a server fills anew are called, by OpenAI, Anthropic, Gemini, Bedrock, Cohere and Ollama.
+_ID = re.compile(r"(?:^|_)id$|Id$")
+_SIGNED = re.compile(r"[sS]ignature$|^encrypted_content$")
+_TIME = re.compile(r"^created|_at$|At$|_time$|Time$|[dD]uration|[lL]atency|fingerprint$|^obfuscation$|eval_count$")
+_COUNTS = re.compile(r"^(?:usage|usage_?[mM]etadata|metrics|billed_units|tokens|logprobs|avgLogprobs|.*[mM]etrics)$")
+_COUNT = re.compile("[cC]ount$|tokens$|Tokens$")
+_SHORTEST = 6
+"""Characters of an id: a shorter one is as good a name as ours, and is found inside of words."""
+
+_OF_AGENT = frozenset({"input", "arguments", "args", "parameters", "tools", "metadata", "content_filter_results"})
+"""Fields of a reply that repeat the request or hold what the model wrote, whatever their members are called."""
+
+
+def set_apart(doc: Stored) -> Stored:
+    """Return `doc` with what each recording has anew at its end; its exchanges are changed in place."""
+    names = _Ids()
+    lines = [_Exchange(stored, names).set_apart() for stored in doc["exchanges"]]
+    header = doc["header"]
+    run: Stored = {}
+    if "capture" not in header["kit"]:  # a captured run is recorded once, and lists read only its beginning
+        run = {key: header.pop(key) for key in _OF_HEADER}
+        kit = {key: header["kit"].pop(key) for key in _OF_KIT if key in header["kit"]}
+        run |= {"kit": kit} if kit else {}
+    return {**doc, LINES: lines, RUN: run}
+
+
+def put_back(doc: Stored) -> Stored:
+    """Return `doc` as `set_apart` was given it; a document without anything set apart is left alone.
+
+    Raises Malformed, KeyError, TypeError or OverBudget.
+    """
+    if LINES not in doc:
+        return doc
+    lines, run, exchanges = doc.pop(LINES), doc.pop(RUN, {}), doc["exchanges"]
+    if not (isinstance(lines, list) and len(lines) == len(exchanges) and all(isinstance(line, dict) for line in lines)):
+        raise Malformed(f"`{LINES}` must be a list of objects, one for each exchange")
+    values = _Values({name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name})
+    for number, (stored, line) in enumerate(zip(exchanges, lines, strict=True), 1):
+        try:
+            values.put_back(stored, line)
+        except Malformed as error:
+            raise Malformed(f"exchange {number}: {error}") from None
+    kit = doc["header"].get("kit", {}) | run.pop("kit", {})
+    doc["header"] |= {**run, "kit": kit}
+    return doc
+
+
+@dataclass(slots=True)
+class _Ids:
+    """The ids that replies minted so far, and the lists of headers, by their names in the file."""
+
+    names: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def add(self, key: str, value: str) -> str:
+        """Return the name of a new id that the field `key` holds: for "call_9f0c" it is "call:1"."""
+        match = _PREFIX.match(value)
+        kind = match[1].lower() if match else _clean(key)
+        number = self._counts[kind] = self._counts.get(kind, 0) + 1
+        self.names[value] = f"{kind}:{number}"
+        return self.names[value]
+
+    def share_headers(self, headers: list[Any]) -> Any:
+        """Return a list of headers under a name where it stands first, and then its name alone."""
+        if len(headers) < 2:
+            return headers
+        text = json.dumps(headers)
+        if text in self.headers:
+            return self.headers[text]
+        name = self.headers[text] = f"h{len(self.headers) + 1}"
+        return {name: headers}
+
+    def rename(self, text: str) -> str:
+        """Return `text` with the names of ids in place of the ids."""
+        if "⟦" in text:
+            text = text.replace("⟦", "⟦⟦")
+        if text in self.names:
+            return f"⟦{self.names[text]}⟧"
+        if self.names and len(text) > 6 and not self.names.keys().isdisjoint(_WORD.findall(text)):
+            return _WORD.sub(lambda word: f"⟦{self.names[word[0]]}⟧" if word[0] in self.names else word[0], text)
+        return text
+
+
+def _clean(key: str) -> str:
+    """Return a key as a name, in which no colon stands."""
+    return re.sub(r"[^\w.-]", "_", key)[:40] or "value"
+
+
+@dataclass(slots=True)
+class _Exchange:
+    """One exchange on its way into a file; `values` is what is set apart from its texts, by name."""
+
+    stored: Stored
+    ids: _Ids
+    values: Stored = field(default_factory=dict)
+    headers: list[str] = field(default_factory=list)
+
+    def set_apart(self) -> Stored:
+        """Take from the exchange what each recording has anew, and return its line."""
+        line = {key: self.stored.pop(key) for key in _OF_EXCHANGE if key in self.stored}
+        is_model = _is_model_call(self.stored)
+        for key, value in self.stored.items():
+            if key in _MESSAGES:
+                line |= self._message(value, _MESSAGES[key], is_model=is_model)
+            else:
+                self.stored[key] = self._rename(value)
+        line |= {"headers": self.headers} if self.headers else {}
+        return line | ({"values": self.values} if self.values else {})
+
+    def _message(self, message: Stored, side: str, *, is_model: bool) -> Stored:
+        """Take the same from a request or a reply, and return what its line has of it."""
+        line: Stored = {}
+        for key, value in message.items():
+            if key == "body":
+                line[side] = [value.pop("size"), value.pop("sha256")]
+                message[key] = self._reply_body(value) if is_model and side == "response" else self._rename(value)
+            elif key == "headers":
+                message[key] = self.ids.share_headers([self._header(header, side) for header in value])
+            elif key == "url":
+                message[key] = self._port(self._rename(value))
+            elif key != "cuts":
+                message[key] = self._rename(value)
+        return line | ({"cuts": message.pop("cuts")} if "cuts" in message else {})
+
+    def _header(self, header: Any, side: str) -> Any:
+        if not isinstance(header, str):
+            return self._rename(header)
+        name, colon, value = header.partition(": ")
+        kind = name.lower()
+        if side == "response" and _CHANGING.match(value) and not _STABLE_HEADERS.fullmatch(kind):
+            if "session" in kind:  # a client sends it back with each request
+                return name + colon + self._id(kind, value)
+            self.headers.append(value)
+            return name + colon + "⟦⟧"
+        return self._port(self._rename(header)) if kind == "host" else self._rename(header)
+
+    def _port(self, text: Any) -> Any:
+        """Return an address whose port of the loopback interface, which the system picks, is set apart."""
+        return _LOOPBACK.sub(lambda port: self._apart("port", port[0]), text) if isinstance(text, str) else text
+
+    def _reply_body(self, body: Stored) -> Stored:
+        """Return the body of a model's reply without what the server minted for it."""
+        body = dict(body)
+        rows: dict[str, list[Any]] = {}
+        for row in _rows(body):
+            rows.setdefault(row[0], []).extend(row[1:])
+        cells = {}
+        for name, template in body.get("templates", {}).items():
+            columns = _Columns([row if isinstance(row, list) else [row] for row in rows.get(name, ())])
+            body["templates"] = body["templates"] | {name: self._mint(template, "", columns)}
+            cells[name] = iter([_join_row([self._rename(cell) for cell in row]) for row in columns.kept_cells()])
+        for key in _ROWS & body.keys():
+            body[key] = [
+                [row[0], *(next(cells[row[0]]) for _ in row[1:])] if isinstance(row, list) else self._mint(row, "")
+                for row in body[key]
+            ]
+        if "json" in body:
+            body["json"] = self._mint(body["json"], "")
+        return body | {key: self._rename(body[key]) for key in ("text", "rest") if key in body}
+
+    def _mint(self, value: Any, key: str, columns: _Columns | None = None) -> Any:
+        """Return what the field `key` of a reply holds, without what the server minted for it."""
+        if isinstance(value, dict):
+            if key in _OF_AGENT:
+                return self._rename(value)
+            if columns is not None and "$hole" in value:
+                return self._mint_column(value["$hole"], key, columns)
+            if value and _COUNTS.search(key) and "$hole" not in json.dumps(value):
+                return self._apart(key, value)
+            if next(iter(value), "")[:1] == "$" and next(iter(value))[:2] != "$$":
+                return self._apart(key, value) if _TIME.search(key) or _SIGNED.search(key) else self._rename(value)
+            return {name: self._mint(item, name, columns) for name, item in value.items()}
+        if isinstance(value, list):
+            if value and _COUNTS.search(key) and columns is None:
+                return self._apart(key, value)
+            return [self._mint(item, key, columns) for item in value]
+        if isinstance(value, str):
+            if _is_id(key, value):
+                return self._id(key, value)
+            return self._apart(key, value) if _TIME.search(key) and value else self._rename(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        return self._apart(key, value) if is_number and _TIME.search(key) else value
+
+    def _mint_column(self, hole: int, key: str, columns: _Columns) -> Stored:
+        """Return a hole of a template as it stands in the file: its column is kept in the rows, or set apart."""
+        cells = [row[hole] for row in columns.rows]
+        for cell in cells:
+            if isinstance(cell, str) and _is_id(key, cell):
+                self._id(key, cell)
+        is_count = all(type(cell) is int for cell in cells) and _COUNT.search(key)
+        if _TIME.search(key) or is_count:
+            return {"$hole": self._apart(key, cells)}
+        columns.kept.append(hole)
+        return {"$hole": len(columns.kept) - 1}
+
+    def _rename(self, value: Any) -> Any:
+        """Return a stored value with the names of ids in place of the ids."""
+        if isinstance(value, str):
+            return self.ids.rename(value)
+        if isinstance(value, dict):
+            return {key: self._rename(item) for key, item in value.items()}
+        return [self._rename(item) for item in value] if isinstance(value, list) else value
+
+    def _id(self, key: str, value: str) -> str:
+        """Return the name of an id, which is set apart where it stands first."""
+        if value not in self.ids.names:
+            self.values[self.ids.add(key, value)] = value
+        return f"⟦{self.ids.names[value]}⟧"
+
+    def _apart(self, key: str, value: Any) -> str:
+        """Set a value apart under a name of this exchange, and return what stands in its place."""
+        name, count = _clean(key), 1
+        while name in self.values and repr(self.values[name]) != repr(value):
+            count += 1
+            name = f"{_clean(key)}_{count}"
+        self.values[name] = value
+        return f"⟦{name}⟧"
+
+
+@dataclass(slots=True)
+class _Columns:
+    """The rows of one template: a list of values for each event. `kept` are the holes whose values stay there."""
+
+    rows: list[list[Any]]
+    kept: list[int] = field(default_factory=list)
+
+    def kept_cells(self) -> Iterator[list[Any]]:
+        """Yield of each row what stays in it."""
+        yield from ([row[hole] for hole in self.kept] for row in self.rows)
+
+
+_ROWS = frozenset({"events", "lines"})
+
+
+def _rows(body: Stored) -> Iterator[list[Any]]:
+    """Yield the rows of templates in a stored body: the name of the template, then one entry for each event."""
+    for key in _ROWS & body.keys():
+        yield from (row for row in body[key] if isinstance(row, list))
+
+
+def _join_row(cells: list[Any]) -> Any:
+    """Return the values of one event as a row holds them: a single one without a list."""
+    return cells[0] if len(cells) == 1 else cells
+
+
+def _is_id(key: str, value: str) -> bool:
+    """Return whether the field `key` of a reply holds an id that the server drew."""
+    if _SIGNED.search(key):
+        return len(value) >= _SHORTEST
+    return (
+        _ID.search(key) is not None and len(value) >= _SHORTEST and (len(value) >= 16 or any(map(str.isdigit, value)))
+    )
+
+
+def _is_model_call(stored: Stored) -> bool:
+    """Return whether a model answers a stored exchange, as far as its address and the names of its fields say."""
+    if "frame" in stored:
+        return re.search("model|realtime|BidiGenerate", str(stored["frame"].get("url"))) is not None
+    request = stored.get("request")
+    if request is None:
+        return False
+    content = request.get("body", {}).get("json")
+    named = isinstance(content, dict) and "model" in content
+    return named or re.search(r"/(?:models?|deployments)/", str(request.get("url"))) is not None
+
+
+_MISSING = object()
+
+
+@dataclass(slots=True)
+class _Values:
+    """Puts values back. `ids` are those of the whole file; what all values unfold to has a bound."""
+
+    ids: Stored
+    headers: dict[str, list[Any]] = field(default_factory=dict)
+    _own: Stored = field(default_factory=dict)
+    _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
+    _sizes: dict[int, int] = field(default_factory=dict)
+    _spent: int = 0
+
+    def put_back(self, stored: Stored, line: Stored) -> None:
+        """Put what a line of the file holds back into its exchange. Raises Malformed or OverBudget."""
+        self._own, self._headers = line.get("values", {}), iter(line.get("headers", ()))
+        for key, value in stored.items():
+            if key in _MESSAGES and isinstance(value, dict):
+                self._message(value, line, _MESSAGES[key])
+            else:
+                stored[key] = self._restore(value)
+        stored |= {key: line[key] for key in _OF_EXCHANGE if key in line}
+
+    def _message(self, message: Stored, line: Stored, side: str) -> None:
+        for key, value in message.items():
+            if key == "headers":
+                message[key] = self._restore(self._shared(value))
+            elif key == "body" and isinstance(value, dict) and "templates" in value:
+                message[key] = self._fill_columns(self._restore(value))
+            else:
+                message[key] = self._restore(value)
+        if side in line:
+            size, sha256 = line[side]
+            message["body"] |= {"size": size, "sha256": sha256}
+        if side == "response" and "cuts" in line:
+            message["cuts"] = line["cuts"]
+
+    def _shared(self, headers: Any) -> Any:
+        """Return a list of headers, which may stand in the file under a name."""
+        if isinstance(headers, dict):
+            ((name, headers),) = headers.items()
+            self.headers[name] = headers
+        elif isinstance(headers, str):
+            if headers not in self.headers:
+                raise Malformed(f"no headers are called {headers!r:.20}")
+            headers = self.headers[headers]
+        return headers
+
+    def _fill_columns(self, body: Stored) -> Stored:
+        """Return a stored body with the columns of its templates, which were set apart, in its rows again."""
+        templates = {}
+        fillers: dict[str, Any] = {}
+        for name, template in body["templates"].items():
+            columns: list[Any] = []
+            templates[name] = _renumber(template, columns)
+            fillers[name] = _fill_rows(columns)
+            next(fillers[name])
+        for key in _ROWS & body.keys():
+            body[key] = [
+                [row[0], *map(fillers[row[0]].send, row[1:])] if isinstance(row, list) else row for row in body[key]
+            ]
+        return {**body, "templates": templates}
+
+    def _restore(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value) if "⟦" in value else value
+        if isinstance(value, dict):
+            return {key: self._restore(item) for key, item in value.items()}
+        return [self._restore(item) for item in value] if isinstance(value, list) else value
+
+    def _text(self, text: str) -> Any:
+        match = _NAME.fullmatch(text)
+        return self._value(match[2]) if match and match[2] else _NAME.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        value = match[1] or self._value(match[2])
+        if not isinstance(value, str):
+            raise Malformed(f"{match[0]!r:.40} stands for no text, and stands in a longer one")
+        return value
+
+    def _value(self, name: str) -> Any:
+        values = self.ids if ":" in name else self._own
+        value = values.get(name, _MISSING) if name else next(self._headers, _MISSING)
+        if value is _MISSING:
+            raise Malformed(f"nothing is set apart under the name {name!r:.40}")
+        size = self._sizes.get(id(value)) or self._sizes.setdefault(id(value), len(json.dumps(value)))
+        self._spent += size
+        if self._spent > LARGEST:
+            raise OverBudget(f"what is set apart unfolds to more than {LARGEST >> 20} MB")
+        return value
+
+
+def _renumber(value: Any, columns: list[Any]) -> Any:
+    """Return a template whose holes are numbered in their order, and add to `columns` where each gets its values from.
+
+    That is its number in the rows of the file, or the list of all its values.
+    """
+    if isinstance(value, dict):
+        if "$hole" in value:
+            columns.append(value["$hole"])
+            return {"$hole": len(columns) - 1}
+        return {key: _renumber(item, columns) for key, item in value.items()}
+    return [_renumber(item, columns) for item in value] if isinstance(value, list) else value
+
+
+def _fill_rows(columns: list[Any]) -> Any:
+    """Take the rows of a template one by one, and give each with the values of all columns."""
+    filled = None
+    for number in itertools.count():
+        row = yield filled
+        cells = row if isinstance(row, list) else [row]
+        filled = _join_row([column[number] if isinstance(column, list) else cells[column] for column in columns])
