@@ -15,7 +15,7 @@ from tests.support.package_sources import ROOT
 SAMPLES = ROOT / "tests" / "snapshots" / "samples"
 NEW = "v1.0.snapshot.json"
 FROZEN = {
-    NEW: "63c7bfba79f5a27bae51bdc33fca55023a9f8805f244940a9d195adb0cdd6fad",
+    NEW: "2c958cfc9fb914ed5c6b727814f148bb6772a5facceb39f50602fe8be3dcf5e5",
 }
 
 

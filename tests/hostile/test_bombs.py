@@ -5,7 +5,7 @@ import sys
 
 import pytest
 from hostile_rows import in_child, refused
-from making import changed, sealed, stored
+from making import changed
 
 from pytest_agentreplay.snapshots.codec import journal, parsing
 from pytest_agentreplay.snapshots.codec.styles import LARGEST
@@ -23,18 +23,6 @@ def with_body(content, number=1):
     return changed(change)
 
 
-def chained(first, later):
-    """A file whose requests each build on the one before."""
-    doc = stored()
-    model = doc["exchanges"][0]
-    doc["exchanges"] = []
-    for n in range(1, DOUBLINGS + 1):
-        content = first if n == 1 else later(n)
-        body = {"size": 5, "sha256": "0" * 64, **content}
-        doc["exchanges"].append({**model, "order": [2 * n, 2 * n + 1], "request": {**model["request"], "body": body}})
-    return sealed(doc)
-
-
 def messages(*held):
     return with_body({"json": {"messages": [*held]}})
 
@@ -47,8 +35,6 @@ def likes():
 EDITS = [{"at": [7], "now": 1}] * 100_000
 TEMPLATE = {"e1": {"data": {"a": "x" * 100_000, "b": {"$hole": 0}}}}
 BOMBS = {
-    "splices": lambda: chained({"text": "x" * 1000}, lambda n: {"splice": n - 1, "parts": [[0, 2], [0, 2]] * 10**3}),
-    "doubled splices": lambda: chained({"text": "x" * 4}, lambda n: {"splice": n - 1, "parts": [[0, 2**n]] * 2}),
     "likes of empty lines": lambda: messages({"m1": "\n" * 8}, *likes(), f"m{DOUBLINGS - 1}"),
     "runs of short items": lambda: messages(*({f"m{n}": 0} for n in range(1, 1001)), *["m1..m1000"] * 50_000),
     "a run without end": lambda: messages({"m1": 0}, "m1..m999999999"),

@@ -189,41 +189,6 @@ def test_the_same_content_in_two_styles_stands_once():
     assert [body["system"] for body in requests(stored)[1:]] == [{"$item": "s1"}] * 2
 
 
-def spliced(*bodies):
-    stored = comes_back(posts(*bodies))
-    found = codec.loads(stored, file="f").run
-    assert [x.call.body.data for x in reversed(found.exchanges)] == list(reversed(bodies))
-    return [x["request"]["body"] for x in json.loads(stored)["exchanges"]]
-
-
-def test_texts_of_unknown_dialects_are_spliced_against_the_request_before():
-    rng = random.Random(3)
-    rows = [f"<row id='{n}'>{rng.random()}</row>\n" for n in range(400)]
-    bodies = ["".join(rows[: 100 + 10 * n]).encode() for n in range(30)]
-    first, *others = spliced(*bodies)
-    assert "text" in first
-    assert [body["splice"] for body in others] == list(range(1, 30))
-    assert others[0]["parts"][0] == [0, len(bodies[0])]
-
-
-def test_splices_follow_changes_in_two_places_and_crumbs_join_the_text_around_them():
-    rows = [f"key{n}=value{n}&" for n in range(200)]
-    changed = [*rows]
-    changed[3], changed[150] = "key3=other&", "more=1&key150=x&"
-    _, second = spliced("".join(rows).encode(), "".join(changed).encode())
-    assert sum(isinstance(part, str) for part in second["parts"]) <= 3
-    assert len(json.dumps(second["parts"])) < 120
-    old = ("alpha, beta; " * 20 + "x y z ") * 3
-    assert "1 y 2 " in spliced(old.encode(), old.replace("x y z ", "1 y 2 ").encode())[1]["parts"]
-
-
-def test_a_text_that_changed_altogether_is_kept_whole_and_a_long_chain_needs_no_recursion():
-    spliced(*(b"[" + b"1,".join([b"2"] * (200 + n)) + b"]" for n in range(1100)))
-    numbers = [str(n) for n in range(9000)]
-    assert "text" in spliced(b"a b c " * 100, b"d e f " * 100)[1]
-    assert "text" in spliced(",".join(numbers).encode(), ";\n".join(numbers).encode())[1]
-
-
 def test_big_base64_and_big_binary_bodies_stand_once():
     image = "iVBORw0KGgo" * 40_000
     ask = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:image/png;base64," + image}}]}

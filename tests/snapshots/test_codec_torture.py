@@ -34,12 +34,13 @@ BODIES = {
         b'{"a":' + b"[" * 90 + b"]" * 90 + b"}",
     ],
     "text": [
-        *(b'{"\\ud800":1}', b'{"a":1,"a":2}', b'{"a" : 1}', b'{"a":NaN}', b'{"a":1} x', b'{"a":1}\n\n', b' {"a":1}'),
+        *(b'{"\\ud800":1}', b'{"a":1,"a":2}', b'{"a" : 1}', b'{"a":NaN}', b'{"a":1} x', b' {"a":1}'),
         *(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", b'{"a":' + b"9" * 5000 + b"}"),
         *(b'{"a":[{"b":1},{"b"', b'{"a":', b'{"a":1 "b":2}', b"{a:1}", b'{"messages":[{"a":1} {"b":2}]}'),
         *(b"[1,2,3]", b'"just text"', b'\xef\xbb\xbf{"a":1}', b"grant_type=client&scope=a+b"),
         *(b"one\r\ntwo\r\n" * 9, b"\n" * 60),
     ],
+    "lines": [b'{"a":1}\n\n', b'{"a":1}\n{"b":2}\nno JSON\n'],
     "base64": [b'{"a":"\xc3"}', '{"a":1}'.encode("utf-16"), bytes(range(256))],
 }
 REPLIES = [b'{"error": {"message": "Rate limit', b"<html>\n<p>502</p>\n</html>\n", b'{"a":1}\n{"a":2}\n', b"1.50"]

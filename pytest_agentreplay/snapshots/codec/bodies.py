@@ -1,11 +1,10 @@
 """One body <-> how it stands in the file, by what its bytes are; whatever is not proven exact is kept as plain text.
 
-    {"json": ...}          a JSON text in a known style; in a request its messages, tools and long texts are items
-    {"events": [...]}      a stream of server-sent events
-    {"lines": [...]}       lines of JSON
-    {"splice": n, "parts"} a text told by what it keeps of the request of exchange n
-    {"text": ...}          any other UTF-8
-    {"base64": ...}        any other bytes
+    {"json": ...}      a JSON text in a known style; in a request its messages, tools and long texts are items
+    {"events": [...]}  a stream of server-sent events
+    {"lines": [...]}   lines of JSON
+    {"text": ...}      any other UTF-8
+    {"base64": ...}    any other bytes
 
 Each comes with its `size` in bytes and the `sha256` that the restored bytes must have. An empty body is left out.
 
@@ -28,7 +27,7 @@ from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import Body
 from pytest_agentreplay.snapshots.codec import streams
 from pytest_agentreplay.snapshots.codec.decode import headers_in, may_be_coded
-from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared, join_splice
+from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
 from pytest_agentreplay.snapshots.codec.styles import (
     BlobReader,
@@ -50,7 +49,7 @@ from pytest_agentreplay.snapshots.codec.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from pytest_agentreplay.model.exchanges import JoinedTexts
     from pytest_agentreplay.snapshots.codec.dedup_writer import Interner
@@ -65,41 +64,40 @@ class BodyWriter:
     plain: frozenset[tuple[int, str]] = frozenset()
     blobs: BlobWriter = field(default_factory=BlobWriter)
     _items: Interner = field(init=False)
-    _last: dict[str, tuple[int, str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         from pytest_agentreplay.snapshots.codec.dedup_writer import Interner
 
         self._items = Interner(self.blobs)
 
-    def request(self, number: int, lane: str, body: Body) -> Stored:
+    def request(self, number: int, lane: str, body: Body) -> Stored:  # noqa: ARG002  a journal writes by lanes
         """Return the body of the request of exchange `number`."""
-        text = _utf8(body.data)
-        if text is None:
-            return self._add_digest(body, self._bytes(body))
-        if (number, "request") not in self.plain:
-            if (written := self._items.write_body(text)) is not None:
-                content, manner = written
-                return self._add_digest(body, _with_style({"json": content}, manner))
-            from pytest_agentreplay.snapshots.codec.dedup_writer import splice
-
-            earlier, self._last[lane] = self._last.get(lane), (number, text)
-            if earlier is not None and (parts := splice(earlier[1], text, self.blobs)) is not None:
-                return self._add_digest(body, {"splice": earlier[0], "parts": parts})
-        return self._add_digest(body, {"text": protect_text(text, self.blobs)})
+        return self._write((number, "request"), body, self._request_json)
 
     def reply(self, number: int, body: Body) -> Stored:
         """Return the body of the response of exchange `number`."""
-        text = _utf8(body.data)
-        if text is None:
-            return self._add_digest(body, self._bytes(body))
-        stored = None
-        if (number, "response") not in self.plain:
-            stored = self._json(text) if text[:1] in {"{", "["} else streams.write_events(text, self.blobs)
-            stored = stored or streams.write_lines(text, self.blobs)
-        return self._add_digest(body, stored or {"text": protect_text(text, self.blobs)})
+        return self._write((number, "response"), body, self._json_or_events)
 
-    def _json(self, text: str) -> Stored | None:
+    def _write(self, place: tuple[int, str], body: Body, structure: Callable[[str], Stored | None]) -> Stored:
+        """Return a body as stored: by its `structure` or as lines, if it has one of them."""
+        stored = None
+        try:
+            text = body.data.decode()
+        except UnicodeDecodeError:
+            stored = self._bytes(body)
+        else:
+            if place not in self.plain:
+                stored = structure(text) or streams.write_lines(text, self.blobs)
+            stored = stored or {"text": protect_text(text, self.blobs)}
+        return {"size": len(body.data), "sha256": body.sha256, **stored}
+
+    def _request_json(self, text: str) -> Stored | None:
+        written = self._items.write_body(text)
+        return None if written is None else _with_style({"json": written[0]}, written[1])
+
+    def _json_or_events(self, text: str) -> Stored | None:
+        if text[:1] not in {"{", "["}:
+            return streams.write_events(text, self.blobs)
         try:
             value = json.loads(text)
             for manner in (guess(text), Style("p"), Style("c")):
@@ -112,17 +110,6 @@ class BodyWriter:
     def _bytes(self, body: Body) -> Stored:
         text = base64.b64encode(body.data).decode()
         return {"base64": self.blobs.store_blob(text) or wrap(text)}
-
-    @staticmethod
-    def _add_digest(body: Body, content: Stored) -> Stored:
-        return {"size": len(body.data), "sha256": body.sha256, **content}
-
-
-def _utf8(data: bytes) -> str | None:
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        return None
 
 
 def _with_style(content: Stored, manner: Style) -> Stored:
@@ -137,21 +124,17 @@ class BodyReader:
     blobs: BlobReader
     _items: Items | None = None
     _before: dict[int, int] = field(default_factory=dict)
-    _texts: dict[int, str] = field(default_factory=dict)
 
     def request(self, number: int) -> bytes:
         """Return the bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
-        stored = self.requests[number]
-        if "splice" in stored:
-            return self._splice(number).encode()
-        return self._content(stored, number)
+        return self._content(self.requests[number], number)
 
     def reply(self, stored: Stored) -> bytes:
         """Return the bytes of a stored response body, unproven. Raises Malformed and its kin."""
         return self._content(stored, 0)
 
     def _content(self, stored: Stored, number: int) -> bytes:
-        """Return the bytes of any body but a splice; `number` says of which request, 0 of none."""
+        """Return the bytes of a body; `number` says of which request, 0 of none."""
         self.blobs.spent = 0
         match stored:
             case {"json": content}:
@@ -192,25 +175,6 @@ class BodyReader:
                     self._before[number] = items.define(content)
             self._items = items
         return self._items
-
-    def _splice(self, number: int) -> str:
-        """Return the text of a spliced request, from the nearest restored one, without recursion: chains are long."""
-        chain = []
-        while number not in self._texts:
-            stored = self.requests[number]
-            if "splice" not in stored:
-                self._texts[number] = self._content(stored, number).decode()
-                break
-            base = stored["splice"]
-            if not (isinstance(base, int) and base in self.requests and base < number):
-                raise Malformed(f"exchange {number} is spliced from {base!r:.20}, which is no earlier request")
-            chain.append(number)
-            number = base
-        text = self._texts[number]
-        for later in reversed(chain):
-            self.blobs.spent = 0
-            text = self._texts[later] = join_splice(text, self.requests[later].get("parts"), self.blobs)
-        return text
 
 
 SMALL = 512

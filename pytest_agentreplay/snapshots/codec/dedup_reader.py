@@ -420,20 +420,3 @@ def _entries(body: dict[str, Any]) -> Iterable[Any]:
             yield from stored
         elif isinstance(stored, dict) and "$item" in stored:
             yield stored["$item"]
-
-
-def join_splice(old: str, parts: Any, blobs: BlobReader) -> str:
-    """Return the text that `parts` make of `old`. Raises Malformed."""
-    if not isinstance(parts, list):
-        raise Malformed("the parts of a splice are no list")
-    texts: list[str] = []
-    for part in parts:
-        match part:
-            case [int(begin), int(end)] if 0 <= begin <= end <= len(old):
-                blobs.spend(end - begin)
-                texts.append(old[begin:end])
-            case str() | dict():
-                texts.append(reveal_text(part, blobs))
-            case _:
-                raise Malformed(f"a splice keeps {part!r:.40} of a text of {len(old)} characters")
-    return "".join(texts)

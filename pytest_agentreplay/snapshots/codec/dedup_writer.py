@@ -5,8 +5,7 @@ key only chooses the letter of the id. What stood in the same place of an earlie
 version of it (`m3.2`), stored as edits where these are shorter.
 
 The text of a JSON object is cut into its fields, and arrays of objects into their elements, without losing a byte. What
-the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again. A text
-that is no JSON is stored as what it keeps of an earlier one: `[[0, 120], "new text", [130, 900]]`, in characters.
+the recorder has seen before is recognised by comparing characters, so that a resent history is not parsed again.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from json.decoder import scanstring  # type: ignore[attr-defined]  # the C scann
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.snapshots.codec import dedup_reader
-from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, count_shared, kept_and_new
+from pytest_agentreplay.snapshots.codec.dedup_reader import base, compress, count_shared
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
 from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, protect_text, write_value
 
@@ -411,59 +410,3 @@ def _pieces(before: bytes, after: bytes, shift: int) -> Iterator[tuple[int, int]
         yield b"".join(new)
     if end > begin:
         yield begin, end
-
-
-WORTH = 200
-"""Characters below which a text is kept whole."""
-
-_WORD = re.compile(r"[^\s,;&<>]*[\s,;&<>]+|[^\s,;&<>]+")
-_LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_MANY = 2000
-_CRUMB = 24
-
-
-def splice(old: str, new: str, blobs: BlobWriter) -> list[Any] | None:
-    """Return the parts that make `new` of `old`; None when that is hardly shorter than `new`."""
-    if min(len(old), len(new)) < WORTH:
-        return None
-    parts = [
-        [part[0], part[1]] if isinstance(part, tuple) else protect_text(part, blobs)
-        for part in _join_parts(_parts(old, new))
-    ]
-    return parts if len(json.dumps(parts)) * 10 < len(new) * 7 else None
-
-
-def _parts(old: str, new: str) -> Iterator[tuple[int, int] | str]:
-    top, end = count_shared(old, new)
-    yield 0, top
-    before, after = old[top : len(old) - end], new[top : len(new) - end]
-    for unit in (_WORD, _LINE):
-        ours, theirs = unit.findall(before), unit.findall(after)
-        if max(len(ours), len(theirs)) <= _MANY:
-            at = [top]
-            for word in ours:
-                at.append(at[-1] + len(word))
-            for keep, i, j in kept_and_new(ours, theirs):
-                if keep and at[j] - at[i] >= _CRUMB:
-                    yield at[i], at[j]
-                else:
-                    yield "".join((ours if keep else theirs)[i:j])
-            break
-    else:
-        yield after
-    yield len(old) - end, len(old)
-
-
-def _join_parts(parts: Iterator[tuple[int, int] | str]) -> list[tuple[int, int] | str]:
-    """Return neighbouring texts as one, empty parts left out."""
-    joined: list[tuple[int, int] | str] = []
-    for part in parts:
-        last = joined[-1] if joined else None
-        if isinstance(part, str):
-            if isinstance(last, str):
-                joined[-1] = last + part
-            elif part:
-                joined.append(part)
-        elif part[0] < part[1]:
-            joined.append(part)
-    return joined
