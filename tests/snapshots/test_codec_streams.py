@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentreplay.model.exchanges import Failure
 from pytest_agentreplay.snapshots import codec
-from tests.support.stored_runs import comes_back, post, reply, run_of
+from tests.support.stored_runs import comes_back, longest_line, post, reply, run_of
 
 
 def compact(value):
@@ -81,7 +81,7 @@ def test_200_tokens_stay_small(make):
     assert "templates" in body
     assert len(text) < len(data) / 2
     assert len(text.splitlines()) < 320
-    assert max(map(len, text.splitlines())) <= 120
+    assert longest_line(text) <= 120
 
 
 def test_events_keep_their_names_and_several_values_of_one_event_are_a_list():

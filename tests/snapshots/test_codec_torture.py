@@ -54,7 +54,6 @@ def test_a_request_and_a_reply_come_back_short_and_long():
     for body, kind in ((body, kind) for kind, bodies in BODIES.items() for body in bodies):
         stored = first_stored(exchanged(body, body))["request"]["body"]
         assert kind in stored, body
-        assert stored["size"] == len(body)
         padded = body.replace(b"{", b"{" + FILL[1:].encode() + b",", 1)
         first_stored(exchanged(padded, padded))
     for body in REPLIES:

@@ -63,3 +63,12 @@ def assert_shared_bodies_are_their_bytes(run):
 def first_stored(run):
     """The first exchange as the file of such a run holds it."""
     return json.loads(comes_back(run))["exchanges"][0]
+
+
+def text_of_exchanges(text):
+    """The lines of a file above those that are of each recording: times, sizes, digests, ids."""
+    return text.partition('\n "volatile"')[0].splitlines()
+
+
+def longest_line(text):
+    return max(map(len, text_of_exchanges(text)))

@@ -27,7 +27,7 @@ NAMED = 6
 
 def list_edits(doc: Stored, data: bytes, file: str) -> list[str]:
     """Return what does not fit its own digest."""
-    sealed, _ = seal_digest.check_seal(doc, data, file)
+    sealed, digest = seal_digest.check_seal(doc, data, file)
     if sealed:
         return []
     seal = doc.get(seal_digest.KEY)
@@ -36,7 +36,9 @@ def list_edits(doc: Stored, data: bytes, file: str) -> list[str]:
     edits = [*_parts(doc, seal), *_exchanges(seal.get("exchanges"), doc)]
     if edits:
         return edits
-    return ["the revisions, or the order of keys"] if seal_digest.revisions(doc, file) else ["the order of its keys"]
+    if seal_digest.is_own_digest_right({seal_digest.KEY: seal}):
+        return ["the order of its keys"]
+    return ["the revisions"] if seal.get("digest") == digest else ["the seal itself"]
 
 
 def _parts(doc: Stored, seal: Stored) -> Iterator[str]:
@@ -67,7 +69,7 @@ def _exchanges(before: Any, doc: Stored) -> list[str]:
     before = [str(digest) for digest in before]
     if len(before) == len(now) and Counter(before) == Counter(now):
         moved = [n for n, was, is_ in zip(numbers, before, now, strict=True) if was != is_]
-        names = f" {', '.join(map(str, moved))}" if len(moved) <= NAMED else ""
+        names = f" {', '.join(map(str, sorted(moved)))}" if len(moved) <= NAMED else ""
         return [f"the order of exchanges{names}"] if moved else []
     return list(_list_moves(before, now, numbers))
 
@@ -97,7 +99,7 @@ def _list_moves(before: list[str], now: list[str], numbers: list[int]) -> Iterat
 
 def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
     """Return `doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
-    volatile.put_back(doc)
+    v1.read_document(doc, file)
     for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
         for place, body in v1.bodies_of(exchange):
             message = v1.side(stored, place)

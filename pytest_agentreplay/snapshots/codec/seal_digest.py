@@ -1,8 +1,7 @@
 """The seal as it stands in a file: what it is made of, whether it fits, and who resealed the file.
 
 The digest is over the text above the seal, in the layout of `members`. So a file that nobody has reformatted is proven
-by its bytes; any other is looked at token by token, and laid out again. Where the file was resealed, the digest covers
-who did it and why, too.
+by its bytes; any other is looked at token by token, and laid out again. The last key is a digest over the seal itself.
 
 The layout is JSON as people read it in a diff: what fits into `WIDTH` columns stands on one line, else one item a line.
 A container with one item hugs it (`{"m7": {` ... `}}`), which spares a level of indent for every mark and id. The two
@@ -31,7 +30,9 @@ Stored = dict[str, Any]
 KEY = "integrity"
 FORM = "agentreplay-c3"
 _FORMER_FORM = "agentreplay-c2"
-"""Before what each recording has anew stood apart, a second digest, `self`, covered the seal."""
+"""That of files in which nothing stands apart: they are read, and get the new form when they are written."""
+OWN = 16
+"""Digits of the seal's digest over itself."""
 SHORT = 8
 """Digits of the digest of a part of the file: enough to name which of some thousand parts was edited by accident."""
 _NO_PARTS = frozenset({"schemaVersion", "needs", "exchanges", LINES, KEY})
@@ -44,17 +45,13 @@ def write_sealed(content: Stored, revisions: Sequence[JsonObject] = ()) -> str:
     above = members(content)
     seal: Stored = {
         "form": FORM,
-        "digest": _cover(_digest(above.encode("utf-8", "surrogatepass")), revisions),
+        "digest": _digest(above.encode("utf-8", "surrogatepass")),
         "parts": parts(content),
         "exchanges": exchanges(content),
     }
     seal |= {"revisions": [*revisions]} if revisions else {}
+    seal["self"] = digest_seal(seal)[:OWN]
     return f"{above},{members({KEY: seal})[1:]}\n}}\n"
-
-
-def _cover(digest: str, revisions: Sequence[JsonObject]) -> str:
-    """Return the digest of a file whose content has `digest`: over its revisions too, where it has some."""
-    return parsing.canonical_digest([digest, *revisions]) if revisions else digest
 
 
 def parts(content: Stored) -> dict[str, str]:
@@ -71,6 +68,19 @@ def exchanges(content: Stored) -> list[str]:
 def digest_shortly(value: Any) -> str:
     """Return enough of a digest to name what was edited."""
     return parsing.canonical_digest(value)[:SHORT]
+
+
+def digest_seal(seal: Stored) -> str:
+    """Return the digest over the seal, which covers what it says of the content and its revisions."""
+    return parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
+
+
+def is_own_digest_right(doc: Stored) -> bool:
+    """Return whether the seal is what it says of itself, and stands where it belongs."""
+    seal = doc[KEY]
+    own = seal.get("self")
+    is_right = isinstance(own, str) and len(own) >= OWN and digest_seal(seal).startswith(own)
+    return is_right and next(reversed(doc)) == KEY and next(reversed(seal)) == "self"
 
 
 def digest_content(doc: Stored) -> str:
@@ -118,25 +128,19 @@ def check_seal(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
         parsing.strict(data, file)
         return False, digest_content(doc)
     form = seal.get("form")
-    if form not in {FORM, _FORMER_FORM}:
+    if form not in (FORM, _FORMER_FORM):
         raise SnapshotUnreadable(f"sealed as {form!r:.20}, which is not known here", file=file, place=KEY)
-    resealed = revisions(doc, file)
-    covered = resealed if form == FORM else () if _is_former_seal_right(seal) else ({},)
     above = _cut_seal(data)
     digest = "" if above is None else _digest(above)
     try:
-        if _cover(digest, covered) != seal.get("digest"):
+        if digest != seal.get("digest"):
             parsing.strict(data, file)
             digest = digest_content(doc)
         elif b"\\" in data and (b"\\ud" in data or b"\\uD" in data):  # half a character has no other way into a text
             parsing.strict(data, file)
-        return _cover(digest, covered) == seal.get("digest") and next(reversed(doc)) == KEY, digest
+        return digest == seal.get("digest") and is_own_digest_right(doc), digest
     except RecursionError:
         raise parsing.too_deep(file) from None
-
-
-def _is_former_seal_right(seal: Stored) -> bool:
-    return seal.get("self") == parsing.canonical_digest({key: value for key, value in seal.items() if key != "self"})
 
 
 def identity(doc: Stored, data: bytes, file: str) -> str:
@@ -144,7 +148,7 @@ def identity(doc: Stored, data: bytes, file: str) -> str:
 
     Raises SnapshotUnreadable.
     """
-    return str(doc[KEY]["digest"]) if check_seal(doc, data, file)[0] else ""
+    return digest_seal(doc[KEY]) if check_seal(doc, data, file)[0] else ""
 
 
 def revisions(doc: Stored, file: str) -> tuple[JsonObject, ...]:
@@ -191,11 +195,18 @@ def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
 
 def _form_part(key: str, value: Any) -> str:
     """Return the text of a top-level value: what each recording has anew takes one line for each exchange."""
-    if key == LINES and isinstance(value, list):
-        return "[" + ",".join(f"\n  {_write_line(line)}" for line in value) + "\n ]"
-    if key == RUN or (key == KEY and not value.get("revisions")):
-        return _write_line(value)
+    if key in {LINES, RUN}:
+        return _write_lines(value)
+    if key == KEY and isinstance(value, dict):
+        return "{" + ",".join(f"{quoted(name)}:{_write_lines(item)}" for name, item in value.items()) + "}"
     return _form(value, 1, len(key) + 4, fill=key not in _A_LINE_EACH)
+
+
+def _write_lines(value: Any) -> str:
+    """Return the text of a value on one line, of a list of objects on one line each."""
+    if isinstance(value, list) and value and isinstance(value[0], dict):
+        return "[" + ",".join(f"\n  {_write_line(item)}" for item in value) + "\n ]"
+    return _write_line(value)
 
 
 _write_line = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode

@@ -99,22 +99,25 @@ def side(stored: Stored, place: str) -> Any:
 def read_document(doc: Stored, file: str) -> SnapshotReader:
     """Return the reader of a parsed file, in which everything stands where it belongs. Raises SnapshotUnreadable."""
     reader = SnapshotReader(doc, file)
-    if not all(isinstance(stored, dict) for stored in reader.exchanges):
-        raise make_unreadable(file, "an exchange must be an object", "exchanges")
+    place = volatile.LINES
     try:
-        volatile.put_back(doc)
+        lines = volatile.take_lines(doc) if volatile.LINES in doc else []
+        reader.numbers = number_by_start(lines or reader.exchanges)
+        values = volatile.LineReader(volatile.collect_ids(lines))
+        for number, stored, line in zip(reader.numbers, reader.exchanges, lines, strict=False):
+            place = f"exchange {number}"
+            values.put_back(stored, line)
     except DAMAGE as error:
-        raise make_unreadable(file, explain(error), volatile.LINES) from None
-    reader.numbers = number_by_start(reader.exchanges)
-    doc["exchanges"] = [
-        stored for _, stored in sorted(zip(reader.numbers, reader.exchanges, strict=True), key=itemgetter(0))
-    ]
+        raise make_unreadable(file, explain(error), place) from None
+    by_number = sorted(zip(reader.numbers, reader.exchanges, strict=True), key=itemgetter(0))
+    doc["exchanges"] = [stored for _, stored in by_number]
     return reader
 
 
 def number_by_start(exchanges: list[Any]) -> list[int]:
     """Return the number of each exchange of a file, which has them lane by lane: people count them by their start."""
-    starts = [start for x in exchanges if type(start := next(iter(x.get("order") or ()), None)) is int]
+    orders = [x.get("order") if isinstance(x, dict) else None for x in exchanges]
+    starts = [order[0] for order in orders if isinstance(order, list) and order and type(order[0]) is int]
     if len(starts) != len(exchanges):  # a damaged file, which will be refused
         return list(range(1, len(exchanges) + 1))
     rank = {at: number for number, at in enumerate(sorted(range(len(starts)), key=starts.__getitem__), 1)}

@@ -11,8 +11,8 @@ exchange alone; the values of headers have none, and stand in their order. A tex
 be it a number or an object; inside of a longer text a name stands for a text. A `⟦` of the run itself is doubled. Lists
 of headers that are the same stand once, under a name.
 
-`put_back` is the exact inverse of `set_apart`, whatever the document: which values are set apart is only a matter of
-what people read.
+Reading is the exact inverse of writing, whatever the document: which values are set apart is only a matter of what
+people read.
 """
 
 from __future__ import annotations
@@ -79,25 +79,20 @@ def set_apart(doc: Stored) -> Stored:
     return {**doc, LINES: lines, RUN: run}
 
 
-def put_back(doc: Stored) -> Stored:
-    """Return `doc` as `set_apart` was given it; a document without anything set apart is left alone.
+def take_lines(doc: Stored) -> list[Stored]:
+    """Take from a file what was set apart, and return the line of each exchange. Of the header it is put back here.
 
-    Raises Malformed, KeyError, TypeError or OverBudget.
+    Raises Malformed.
     """
-    if LINES not in doc:
-        return doc
-    lines, run, exchanges = doc.pop(LINES), doc.pop(RUN, {}), doc["exchanges"]
-    if not (isinstance(lines, list) and len(lines) == len(exchanges) and all(isinstance(line, dict) for line in lines)):
-        raise Malformed(f"`{LINES}` must be a list of objects, one for each exchange")
-    values = _Values({name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name})
-    for number, (stored, line) in enumerate(zip(exchanges, lines, strict=True), 1):
-        try:
-            values.put_back(stored, line)
-        except Malformed as error:
-            raise Malformed(f"exchange {number}: {error}") from None
-    kit = doc["header"].get("kit", {}) | run.pop("kit", {})
-    doc["header"] |= {**run, "kit": kit}
-    return doc
+    lines, run = doc.pop(LINES), doc.pop(RUN, None)
+    if not (isinstance(lines, list) and all(isinstance(line, dict) for line in lines)):
+        raise Malformed(f"`{LINES}` must be a list of objects")
+    if len(lines) != len(doc["exchanges"]):
+        raise Malformed(f"`{LINES}` must have one line for each exchange, {len(doc['exchanges'])}, not {len(lines)}")
+    if isinstance(run, dict) and isinstance(header := doc.get("header"), dict):
+        kit = run.pop("kit", {})
+        doc["header"] = {**run, **header, "kit": {**kit, **header.get("kit", {})}}
+    return lines
 
 
 @dataclass(slots=True)
@@ -308,6 +303,11 @@ def _is_id(key: str, value: str) -> bool:
     )
 
 
+def collect_ids(lines: list[Stored]) -> Stored:
+    """Return the ids of a file by their names, which alone have a colon."""
+    return {name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name}
+
+
 def _is_model_call(stored: Stored) -> bool:
     """Return whether a model answers a stored exchange, as far as its address and the names of its fields say."""
     if "frame" in stored:
@@ -324,18 +324,22 @@ _MISSING = object()
 
 
 @dataclass(slots=True)
-class _Values:
-    """Puts values back. `ids` are those of the whole file; what all values unfold to has a bound."""
+class LineReader:
+    """Puts values back where they belong, exchange by exchange in the order of the file.
+
+    Args:
+        ids: The ids of the whole file, by name.
+    """
 
     ids: Stored
-    headers: dict[str, list[Any]] = field(default_factory=dict)
+    _shared_headers: dict[str, list[Any]] = field(default_factory=dict)
     _own: Stored = field(default_factory=dict)
     _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
     _sizes: dict[int, int] = field(default_factory=dict)
     _spent: int = 0
 
     def put_back(self, stored: Stored, line: Stored) -> None:
-        """Put what a line of the file holds back into its exchange. Raises Malformed or OverBudget."""
+        """Put what a line of the file holds back into its exchange. Raises Malformed, OverBudget and their kin."""
         self._own, self._headers = line.get("values", {}), iter(line.get("headers", ()))
         for key, value in stored.items():
             if key in _MESSAGES and isinstance(value, dict):
@@ -348,7 +352,7 @@ class _Values:
         for key, value in message.items():
             if key == "headers":
                 message[key] = self._restore(self._shared(value))
-            elif key == "body" and isinstance(value, dict) and "templates" in value:
+            elif key == "body" and isinstance(value, dict) and isinstance(value.get("templates"), dict):
                 message[key] = self._fill_columns(self._restore(value))
             else:
                 message[key] = self._restore(value)
@@ -362,11 +366,11 @@ class _Values:
         """Return a list of headers, which may stand in the file under a name."""
         if isinstance(headers, dict):
             ((name, headers),) = headers.items()
-            self.headers[name] = headers
+            self._shared_headers[name] = headers
         elif isinstance(headers, str):
-            if headers not in self.headers:
+            if headers not in self._shared_headers:
                 raise Malformed(f"no headers are called {headers!r:.20}")
-            headers = self.headers[headers]
+            headers = self._shared_headers[headers]
         return headers
 
     def _fill_columns(self, body: Stored) -> Stored:
@@ -378,7 +382,7 @@ class _Values:
             templates[name] = _renumber(template, columns)
             fillers[name] = _fill_rows(columns)
             next(fillers[name])
-        for key in _ROWS & body.keys():
+        for key in [key for key in _ROWS & body.keys() if isinstance(body[key], list)]:
             body[key] = [
                 [row[0], *map(fillers[row[0]].send, row[1:])] if isinstance(row, list) else row for row in body[key]
             ]
