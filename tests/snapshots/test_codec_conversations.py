@@ -176,6 +176,29 @@ def test_a_changed_line_of_a_prompt_is_a_version_that_says_only_that_line():
     assert third["messages"][1] == "m2..m4"
 
 
+def long_line(turn):
+    rng = random.Random(4)
+    start = f"{prose(rng, 5000)} It is 10:{turn // 60:02}:{turn % 60:02} now."
+    return f"{start} {prose(rng, 5000)} This is step {turn}."
+
+
+def test_a_changed_word_of_a_long_line_is_a_version_that_says_only_that_word():
+    bodies = [compact({"messages": [{"role": "user", "content": f"Rules:\n{long_line(n)}\n"}]}) for n in range(3)]
+    first, second, third = requests(comes_back(posts(*bodies)))
+    assert first_keys(first["messages"]) == ["m1"]
+    ((kept, changed, end),) = (e["lines"] for e in second["messages"][0]["m1.2"]["edits"])
+    assert (kept, end) == ("Rules:", "")
+    (_, begin), (clock, (after, last), step) = changed["words"][0], changed["words"][1:]
+    assert (changed["line"], clock, after, step) == (1, "10:00:01", begin + 1, "1.")
+    assert last == len(long_line(0).split(" ")) - 1
+    assert third["messages"][0]["m1.3"]["$like"] == "m1"
+
+
+def test_300_versions_of_a_long_line_add_some_bytes_each():
+    stored = comes_back(posts(*(compact({"system": long_line(n)}) for n in range(300))))
+    assert len(stored) < 600 * 300
+
+
 def test_interleaved_conversations_keep_their_own_histories():
     one, two = (conversation(20, seed=seed, tools=False) for seed in (7, 8))
     both = run_of(*((x.call, x.outcome) for pair in zip(one.exchanges, two.exchanges, strict=True) for x in pair))

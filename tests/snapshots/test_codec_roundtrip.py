@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 from pytest_agentreplay.model import exchanges as model
 from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, HttpCall, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.dedup_writer import parts
+from pytest_agentreplay.snapshots.codec.dedup_reader import apply_edits
+from pytest_agentreplay.snapshots.codec.differences import list_edits, list_parts
 from pytest_agentreplay.snapshots.codec.journal import JournalWriter, read_journal
+from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter
 from tests.support.stored_runs import bodies, comes_back, post, reply, run_of
 
 CALM = settings(derandomize=True, deadline=None, max_examples=40, suppress_health_check=list(HealthCheck))
@@ -112,16 +114,26 @@ def test_every_run_comes_back_from_its_text_and_from_its_journal_in_whatever_ord
     assert bodies(found) == bodies(ordered)
 
 
-piece = st.integers(0, 12).map(lambda n: (b'{"n":"' + bytes([n]) * 300 + b'"},') if n % 5 else b"line %d\n" % n * 90)
-pieces = st.lists(piece | st.sampled_from([b"x", b"},", b""]), max_size=24).map(b"".join)
+unit = st.sampled_from(["the", "}", "order 7 of a customer", "x" * 30, "", "[0, 1]", "\ud800"]) | st.text(max_size=9)
+units = st.lists(unit, max_size=40)
+changing_text = st.lists(units.map(" ".join), min_size=1, max_size=6).map("\n".join)
 
 
-@settings(CALM, max_examples=120)
-@given(pieces, pieces)
-def test_what_a_text_keeps_of_another_makes_it_again(old, new):
-    found = list(parts(old, new))
-    assert b"".join(old[part[0] : part[1]] if isinstance(part, tuple) else part for part in found) == new
-    assert b"" not in found
+@settings(CALM, max_examples=150)
+@given(units, units)
+def test_the_parts_of_a_list_make_it_again(old, new):
+    made = []
+    for is_kept, begin, end in list_parts(old, new):
+        assert begin < end
+        made += (old if is_kept else new)[begin:end]
+    assert made == new
+
+
+@settings(CALM, max_examples=150)
+@given(changing_text, changing_text)
+def test_the_edits_of_a_text_make_it_again(old, new):
+    edits = [*list_edits(old, new, BlobWriter())]
+    assert apply_edits(old, json.loads(json.dumps(edits)), BlobReader()) == new
 
 
 def test_numbers_that_json_cannot_hold_and_what_is_nested_too_deep_come_back():

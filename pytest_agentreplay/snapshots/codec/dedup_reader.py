@@ -7,8 +7,9 @@ names each one's newest version that stands above, or left of, the run. Runs kee
 touched here and there (a cache mark that moves on).
 
 A value may be `like` an earlier one but for a few places. An edit says where (`at`, a path of keys and indices) and
-what: `{"gone": true}`, `{"now": value}`, or, for a text of many lines, `{"lines": [[0, 3], "a new line", [4, 90]]}`:
-pairs are lines kept from the earlier text, from and up to.
+what: `{"gone": true}`, `{"now": value}`, or, for a text, `{"lines": [[0, 3], "a new line", [4, 90]]}`: pairs are lines
+kept from the earlier text, from and up to. A long line that keeps some of its words is told in the same way:
+`{"line": 3, "words": [[0, 210], "10:00:01", [211, 520]]}`, words being what stands between spaces.
 """
 
 from __future__ import annotations
@@ -16,17 +17,16 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, pieces, protect, reveal, reveal_text
+from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, reveal, reveal_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.model.exchanges import JoinedTexts
-    from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style
+    from pytest_agentreplay.snapshots.codec.styles import BlobReader, Style
 
 _ID = re.compile(r"([a-z])([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?", re.ASCII)
 _RUN = re.compile(r"([a-z])([1-9][0-9]{0,8})\.\.\1([1-9][0-9]{0,8})(~?)", re.ASCII)
@@ -42,33 +42,6 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
-def compress(ids: Sequence[str], newest: Mapping[str, str]) -> Iterator[str]:
-    """Yield `ids` as single ids and runs. `newest` gives the newest version of each first version that has another."""
-    at = 0
-    while at < len(ids):
-        end, mark = _run(ids, at, newest)
-        yield ids[at] if end == at + 1 else f"{base(ids[at])}..{base(ids[end - 1])}{mark}"
-        at = end
-
-
-def _run(ids: Sequence[str], at: int, newest: Mapping[str, str]) -> tuple[int, str]:
-    """Return where the longest run from `at` ends, and the mark that it needs."""
-    first = base(ids[at])
-    prefix, number = first[0], int(first[1:])
-    plain = latest = True
-    end = at
-    while end < len(ids):
-        ident = f"{prefix}{number}"
-        is_plain = plain and ids[end] == ident
-        is_latest = latest and ids[end] == newest.get(ident, ident)
-        if not (is_plain or is_latest):
-            break
-        plain, latest = is_plain, is_latest
-        number += 1
-        end += 1
-    return max(end, at + 1), "" if plain else "~"
-
-
 def parse_run(text: str) -> tuple[str, int, int, bool]:
     """Return the letter, the first and the last number of a run of ids, and whether the newest versions are meant.
 
@@ -77,43 +50,6 @@ def parse_run(text: str) -> tuple[str, int, int, bool]:
     if (run := _RUN.fullmatch(text)) is None:
         raise ValueError(f"{text[:40]!r} is neither an id nor a run of ids")
     return run[1], int(run[2]), int(run[3]), bool(run[4])
-
-
-_FEW_LINES = 3
-_MANY_LINES = 600
-
-
-def edits(old: Any, new: Any, blobs: BlobWriter, at: tuple[str | int, ...] = ()) -> Iterator[dict[str, Any]]:
-    """Yield what turns `old` into `new`, in an order in which it can be applied."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        kept = [key for key in old if key in new]
-        if list(new)[: len(kept)] == kept:
-            yield from ({"at": [*at, key], "gone": True} for key in old if key not in new)
-            for key in kept:
-                yield from edits(old[key], new[key], blobs, (*at, key))
-            yield from ({"at": [*at, key], "now": protect(new[key], blobs)} for key in new if key not in old)
-            return
-    elif isinstance(old, list) and isinstance(new, list):
-        yield from ({"at": [*at, index], "gone": True} for index in range(len(old) - 1, len(new) - 1, -1))
-        for index, (before, after) in enumerate(zip(old, new, strict=False)):
-            yield from edits(before, after, blobs, (*at, index))
-        yield from ({"at": [*at, n], "now": protect(new[n], blobs)} for n in range(len(old), len(new)))
-        return
-    elif isinstance(old, str) and isinstance(new, str) and old != new:
-        before_lines, after_lines = old.split("\n"), new.split("\n")
-        if min(len(before_lines), len(after_lines)) >= _FEW_LINES:
-            yield {"at": list(at), "lines": list(_lines(before_lines, after_lines))}
-            return
-    if type(old) is not type(new) or repr(old) != repr(new):
-        yield {"at": list(at), "now": protect(new, blobs)}
-
-
-def _lines(old: list[str], new: list[str]) -> Iterator[Any]:
-    for keep, begin, end in kept_and_new(old, new):
-        if keep:
-            yield [begin, end]
-        else:
-            yield from (pieces(line) for line in new[begin:end])
 
 
 def count_shared(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
@@ -137,26 +73,6 @@ def count_shared(old: Sequence[object], new: Sequence[object]) -> tuple[int, int
         else:
             most = middle - 1
     return head, tail
-
-
-def kept_and_new(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[bool, int, int]]:
-    """Yield what `new` is made of: (True, i, j) keeps old[i:j], (False, i, j) is new[i:j]."""
-    top, end = count_shared(old, new)
-    middle_old, middle_new = old[top : len(old) - end], new[top : len(new) - end]
-    if top:
-        yield True, 0, top
-    if len(middle_old) > _MANY_LINES or len(middle_new) > _MANY_LINES:
-        yield False, top, len(new) - end
-    else:
-        at = 0
-        for i, j, size in SequenceMatcher(None, middle_old, middle_new, autojunk=False).get_matching_blocks():
-            if j > at:
-                yield False, top + at, top + j
-            if size:
-                yield True, top + i, top + i + size
-            at = j + size
-    if end:
-        yield True, len(old) - end, len(old)
 
 
 def apply_edits(old: Any, changes: Any, blobs: BlobReader) -> Any:
@@ -195,19 +111,28 @@ def _edit_value(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
         case {"now": now}:
             return reveal(now, blobs)
         case {"lines": list(parts)} if isinstance(value, str):
-            old = value.split("\n")
-            lines: list[str] = []
-            for part in parts:
-                match part:
-                    case [int(begin), int(end)]:
-                        kept = old[begin:end]
-                        blobs.spend(sum(map(len, kept)) + 8 * len(kept))
-                        lines += kept
-                    case _:
-                        lines.append(join_lines([part]))
-            return "\n".join(lines)
+            return _join_parts(value, "\n", parts, blobs)
         case _:
             raise Malformed("an edit of a `$like` says neither `now` nor `lines` nor `gone`")
+
+
+def _join_parts(old: str, separator: str, parts: list[Any], blobs: BlobReader) -> str:
+    """Return the text that keeps some lines, or words, of `old`."""
+    blobs.spend(8 * old.count(separator))  # the list of them
+    units = old.split(separator)
+    joined: list[str] = []
+    for part in parts:
+        match part:
+            case [int(begin), int(end)]:
+                kept = units[begin:end]
+                blobs.spend(sum(map(len, kept)) + 8 * len(kept))
+                joined += kept
+            case {"line": int(number), "words": list(words), **rest} if separator == "\n" and not rest:
+                blobs.spend(len(units[number]))
+                joined.append(_join_parts(units[number], " ", words, blobs))
+            case _:
+                joined.append(join_lines([part]))
+    return separator.join(joined)
 
 
 _NAMING = 32
