@@ -27,7 +27,7 @@ LETTERS = {
     **dict.fromkeys(("tools", "functions"), "t"),
     **dict.fromkeys(("system", "instructions"), "s"),
 }
-LONG = 200
+LONG = 100
 """Characters from which on a top-level value gets an id."""
 
 _MISSING = object()

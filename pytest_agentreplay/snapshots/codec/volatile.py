@@ -23,6 +23,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.snapshots.codec import reply_texts
+from pytest_agentreplay.snapshots.codec.reply_texts import ReplyTexts
 from pytest_agentreplay.snapshots.codec.styles import LARGEST, OverBudget
 from pytest_agentreplay.snapshots.codec.values import Malformed
 
@@ -101,6 +103,7 @@ class _Ids:
 
     names: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
+    texts: ReplyTexts = field(default_factory=ReplyTexts)
     _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> str:
@@ -165,6 +168,8 @@ class _Exchange:
             if key == "body":
                 line[side] = [value.pop("size"), value.pop("sha256")]
                 message[key] = self._reply_body(value) if is_model and side == "response" else self._rename(value)
+                if side == "response":
+                    self.ids.texts.add(self.stored.get("lane", "main"), value)
             elif key == "headers":
                 message[key] = self.ids.share_headers([self._header(header, side) for header in value])
             elif key == "url":
@@ -245,7 +250,9 @@ class _Exchange:
         return {"$hole": len(columns.kept) - 1}
 
     def _rename(self, value: Any) -> Any:
-        """Return a stored value with the names of ids in place of the ids."""
+        """Return a stored value with the names of ids in place of the ids, and references to texts of replies."""
+        if reply_texts.is_text(value) and (number := self.ids.texts.find(self.stored.get("lane", "main"), value)):
+            return {reply_texts.MARK: number}
         if isinstance(value, str):
             return self.ids.rename(value)
         if isinstance(value, dict):
@@ -333,6 +340,8 @@ class LineReader:
 
     ids: Stored
     _shared_headers: dict[str, list[Any]] = field(default_factory=dict)
+    _texts: ReplyTexts = field(default_factory=ReplyTexts)
+    _lane: str = "main"
     _own: Stored = field(default_factory=dict)
     _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
     _sizes: dict[int, int] = field(default_factory=dict)
@@ -341,6 +350,7 @@ class LineReader:
     def put_back(self, stored: Stored, line: Stored) -> None:
         """Put what a line of the file holds back into its exchange. Raises Malformed, OverBudget and their kin."""
         self._own, self._headers = line.get("values", {}), iter(line.get("headers", ()))
+        self._lane = stored.get("lane", "main")
         for key, value in stored.items():
             if key in _MESSAGES and isinstance(value, dict):
                 self._message(value, line, _MESSAGES[key])
@@ -356,6 +366,8 @@ class LineReader:
                 message[key] = self._fill_columns(self._restore(value))
             else:
                 message[key] = self._restore(value)
+        if side == "response":
+            self._texts.add(self._lane, message.get("body"))
         if side in line:
             size, sha256 = line[side]
             message["body"] |= {"size": size, "sha256": sha256}
@@ -392,6 +404,8 @@ class LineReader:
         if isinstance(value, str):
             return self._text(value) if "⟦" in value else value
         if isinstance(value, dict):
+            if reply_texts.MARK in value and len(value) == 1:
+                return self._spend(self._texts.get(self._lane, value[reply_texts.MARK]))
             return {key: self._restore(item) for key, item in value.items()}
         return [self._restore(item) for item in value] if isinstance(value, list) else value
 
@@ -410,6 +424,10 @@ class LineReader:
         value = values.get(name, _MISSING) if name else next(self._headers, _MISSING)
         if value is _MISSING:
             raise Malformed(f"nothing is set apart under the name {name!r:.40}")
+        return self._spend(value)
+
+    def _spend(self, value: Any) -> Any:
+        """Count what stands in the place of a name, and return it. Raises OverBudget."""
         size = self._sizes.get(id(value)) or self._sizes.setdefault(id(value), len(json.dumps(value)))
         self._spent += size
         if self._spent > LARGEST:
