@@ -8,15 +8,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, fields, replace
-from operator import attrgetter
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
-from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.model.exchanges import Exchange, HttpReply
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
@@ -26,6 +23,7 @@ from pytest_agentreplay.runs.redact.final_scan import CUT, scan_run
 from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import journal
+from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
@@ -36,19 +34,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.model.divergence import Divergence
-    from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
+    from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 NOTHING_PENDING = "no run is pending for it; pytest --snapshot-record makes one where the recorded one has to stay"
-# Facts of a kit that differ though the agent does the same: durations, ids of today's trace, the commit.
-INCIDENTAL_FACTS = frozenset({"clock", "trace", "git"})
-
-# Fields of replies, at any depth, that the APIs of models fill anew for each reply.
-INCIDENTAL_FIELDS = frozenset({"id", "created", "created_at", "completed_at", "createTime", "usage", "usageMetadata"})
-
-read_place = attrgetter(*(f.name for f in fields(Exchange) if f.name not in {"call", "outcome", "timing"}))
-"""Where an exchange stands in its run: not what was asked, what came back and how long it took."""
 
 
 def accept_rule(root: Path, path: str, reason: str) -> str:
@@ -244,67 +234,9 @@ def describe_loss(torn: int) -> str:
     return f", {torn} bytes of an unfinished record dropped" if torn else ""
 
 
-def is_unchanged(previous: Snapshot, new: Run) -> bool:
-    """Return whether `new` differs from a sealed snapshot in incidental values alone."""
-    old = previous.run
-    if not (
-        previous.sealed
-        and not previous.notes
-        and not previous.revisions
-        and old.header.seed == new.header.seed
-        and old.header.outcome == new.header.outcome
-        and collect_compared_facts(old.header.kit) == collect_compared_facts(new.header.kit)
-        and [*map(read_place, old.exchanges)] == [*map(read_place, new.exchanges)]
-    ):
+def is_unchanged(previous: Snapshot, text: bytes, new: Run) -> bool:
+    """Return whether `new` says what a sealed snapshot with this text says: all but what each recording has anew."""
+    if not previous.sealed or previous.notes or previous.revisions:
         return False
-    # Equal bodies are known by their digests, with nothing read of them.
-    if all(x.call == y.call and x.outcome == y.outcome for x, y in zip(old.exchanges, new.exchanges, strict=True)):
-        return True
-    return [*map(normalize_reply, old.exchanges)] == [*map(normalize_reply, new.exchanges)] and not divergences(
-        old, new, READER, matching=Matching(READER, RULES)
-    )
-
-
-def collect_compared_facts(kit: JsonObject) -> JsonObject:
-    """Return what of a kit is compared: versions, models, settings."""
-    kept = {name: value for name, value in kit.items() if name not in INCIDENTAL_FACTS}
-    if isinstance(clock := kit.get("clock"), dict):
-        kept["clock"] = clock.get("mode")
-    return kept
-
-
-def normalize_reply(x: Exchange) -> Json:
-    """Return what is compared of a reply over HTTP: status, type and content, without the fields that are ever new."""
-    outcome = x.outcome
-    if not isinstance(outcome, HttpReply):
-        return None
-    kinds: list[Json] = [value for name, value in outcome.headers if name.lower() == "content-type"]
-    body_content = content(outcome.headers, outcome.body)
-    if body_content.kind != "bytes":
-        return [outcome.status, kinds, drop_incidental(body_content.tree)]
-    return [
-        outcome.status,
-        kinds,
-        [parse_event(line) for line in body_content.data.decode("utf-8", "replace").splitlines()],
-    ]
-
-
-def parse_event(line: str) -> Json:
-    """Return a line of a stream; of an event in JSON its content."""
-    try:
-        return drop_incidental(json.loads(line.removeprefix("data:")))
-    except ValueError:
-        return line
-
-
-def drop_incidental(tree: Json) -> Json:
-    """Return a tree without ids, dates and counts of tokens."""
-    if isinstance(tree, list):
-        return [drop_incidental(value) for value in tree]
-    if not isinstance(tree, dict):
-        return tree
-    return {
-        name: drop_incidental(value)
-        for name, value in tree.items()
-        if name not in INCIDENTAL_FIELDS and not name.endswith(("_id", "_at", "Id"))
-    }
+    old_clock, new_clock = (table(run.header.kit, "clock").get("mode") for run in (previous.run, new))
+    return old_clock == new_clock and codec.cut_volatile(text.decode()) == codec.cut_volatile(codec.dumps(new))

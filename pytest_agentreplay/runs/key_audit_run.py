@@ -18,12 +18,12 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.backends.order_permutations import ReplySample, Separator, find_separators
 from pytest_agentreplay.compare.key_audit import KeyAudit, Sensitivity
 from pytest_agentreplay.compare.matching import Matching
+from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.model.exchanges import Failure, ToolReply
+from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolReply
 from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.providers import READER, RULES
-from pytest_agentreplay.runs.accept import normalize_reply
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
 from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings.parsers import ignored_of, keep_of, rules_of
@@ -151,8 +151,24 @@ def identify_reply(exchange: Exchange) -> str:
         return digest(canonical([reply.text, uses]))
     if isinstance(outcome, ToolReply):
         return digest(canonical([outcome.value, [*(outcome.items or ())]]))
-    content = normalize_reply(exchange) or reply.result or reply.text
-    return digest(canonical(content)) if content else ""
+    answer: Json = reply.result or reply.text
+    if isinstance(outcome, HttpReply):
+        body = content(outcome.headers, outcome.body)
+        answer = [outcome.status, outcome.body.sha256 if body.kind == "bytes" else drop_incidental(body.tree)]
+    return digest(canonical(answer)) if answer else ""
+
+
+def drop_incidental(tree: Json) -> Json:
+    """Return the content of a reply without ids, dates and counts of tokens."""
+    if isinstance(tree, list):
+        return [drop_incidental(value) for value in tree]
+    if not isinstance(tree, dict):
+        return tree
+    return {
+        name: drop_incidental(value)
+        for name, value in tree.items()
+        if name not in {"id", "created", "createTime", "usage"} and not name.endswith(("_id", "_at", "Id"))
+    }
 
 
 def shorten(value: Json) -> str:

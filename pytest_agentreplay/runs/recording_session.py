@@ -214,7 +214,7 @@ class RecordingSession(RunSession):
         if days and self.header.clock - self.previous.run.header.clock > days * DAY:
             return ""
         # The old file may hold what is known as a secret only now.
-        if not is_unchanged(self.previous, run) or self.redaction.text.leaks(self._replaced):
+        if not is_unchanged(self.previous, self._replaced, run) or self.redaction.text.leaks(self._replaced):
             return ""
         self.note(unchanged=True)
         return self._replaced.decode()

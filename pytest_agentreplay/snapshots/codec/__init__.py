@@ -21,7 +21,18 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject, Run
 
-__all__ = ["Snapshot", "dumps", "identity", "list_edits", "loads", "read_head", "read_tail", "reseal", "restate"]
+__all__ = [
+    "Snapshot",
+    "cut_volatile",
+    "dumps",
+    "identity",
+    "list_edits",
+    "loads",
+    "read_head",
+    "read_tail",
+    "reseal",
+    "restate",
+]
 
 HEAD = 2048
 """So many bytes of a file hold what a list of captured runs shows of it, and what a choice among them reads."""
@@ -30,6 +41,7 @@ _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 _KEY = re.compile(r'\s*[{,]?\s*"(\w+)"\s*:\s*')
 _SEALED = re.compile(rb'"exchanges":\s*\[([^\]{}]*)\]')
 _RECORDED = re.compile(rb'\n "recording": \{"recorded":"([^"\\]*)"')
+_VOLATILE = ',\n "volatile": ['
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -105,6 +117,11 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
             break
     _refuse_version(fields, file)
     return fields
+
+
+def cut_volatile(text: str) -> str:
+    """Return what a file says, without what each recording has anew."""
+    return text.partition(_VOLATILE)[0]
 
 
 def read_tail(data: bytes) -> tuple[int, str] | None:
