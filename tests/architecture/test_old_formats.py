@@ -14,8 +14,12 @@ from tests.support.package_sources import ROOT
 
 SAMPLES = ROOT / "tests" / "snapshots" / "samples"
 NEW = "v1.0.snapshot.json"
+FORMER = "v1.0-c2.snapshot.json"
+"""As it was written before what each recording has anew stood apart; not released."""
+
 FROZEN = {
-    NEW: "2c958cfc9fb914ed5c6b727814f148bb6772a5facceb39f50602fe8be3dcf5e5",
+    NEW: "d041a86d0d060751bf86153fe726eba7f12c1a4ed8b17a7ca4ba09428761d787",
+    FORMER: "2c958cfc9fb914ed5c6b727814f148bb6772a5facceb39f50602fe8be3dcf5e5",
 }
 
 

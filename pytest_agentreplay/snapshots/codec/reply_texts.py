@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 MARK = "$reply"
-_LONG = 60
+LONG = 60
 """Characters of a text that is worth a reference, which takes some twenty and a look upwards."""
 _REACH = 8
 """So many texts back a reference goes: an agent sends the last reply back, with its reasoning and its tool calls."""
@@ -51,7 +51,7 @@ class ReplyTexts:
 
 def is_text(stored: Any) -> bool:
     """Return whether a stored value is a text that is long enough."""
-    return len(stored) >= _LONG if isinstance(stored, str) else isinstance(stored, dict) and stored.keys() == {"$text"}
+    return len(stored) >= LONG if isinstance(stored, str) else isinstance(stored, dict) and stored.keys() == {"$text"}
 
 
 def _list_texts(stored: Any) -> Iterator[Any]:

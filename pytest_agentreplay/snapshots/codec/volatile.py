@@ -37,8 +37,8 @@ LINES, RUN = "volatile", "recording"
 """The keys of a file for what is set apart from the exchanges, one line each, and from the header."""
 
 _OF_HEADER = ("recorded", "clock")
-_OF_KIT = ("git", "trace", "clock", "body", "after", "served", "servers")
-_OF_EXCHANGE = ("order", "ms", "ns", "suspended", "parent", "parts", "at_once")
+OF_KIT = ("git", "trace", "clock", "body", "after", "served", "servers")
+OF_EXCHANGE = ("order", "ms", "ns", "suspended", "parent", "parts", "at_once")
 _MESSAGES = {"request": "request", "frame": "request", "response": "response", "frames": "response"}
 """The keys of an exchange that may hold a body -> the key of its line for the size and the sha256."""
 
@@ -76,7 +76,7 @@ def set_apart(doc: Stored) -> Stored:
     run: Stored = {}
     if "capture" not in header["kit"]:  # a captured run is recorded once, and lists read only its beginning
         run = {key: header.pop(key) for key in _OF_HEADER}
-        kit = {key: header["kit"].pop(key) for key in _OF_KIT if key in header["kit"]}
+        kit = {key: header["kit"].pop(key) for key in OF_KIT if key in header["kit"]}
         run |= {"kit": kit} if kit else {}
     return {**doc, LINES: lines, RUN: run}
 
@@ -151,7 +151,7 @@ class _Exchange:
 
     def set_apart(self) -> Stored:
         """Take from the exchange what each recording has anew, and return its line."""
-        line = {key: self.stored.pop(key) for key in _OF_EXCHANGE if key in self.stored}
+        line = {key: self.stored.pop(key) for key in OF_EXCHANGE if key in self.stored}
         is_model = _is_model_call(self.stored)
         for key, value in self.stored.items():
             if key in _MESSAGES:
@@ -356,7 +356,7 @@ class LineReader:
                 self._message(value, line, _MESSAGES[key])
             else:
                 stored[key] = self._restore(value)
-        stored |= {key: line[key] for key in _OF_EXCHANGE if key in line}
+        stored |= {key: line[key] for key in OF_EXCHANGE if key in line}
 
     def _message(self, message: Stored, line: Stored, side: str) -> None:
         for key, value in message.items():
