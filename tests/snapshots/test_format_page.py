@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec import decode, dedup_writer, reply_texts, seal_digest, volatile
+from pytest_agentreplay.snapshots.codec import decode, dedup_writer, reply_texts, seal_digest, volatile_reader
 from pytest_agentreplay.snapshots.codec.styles import COLUMNS, LARGEST
 from tests.support.tables import words
 
@@ -35,7 +35,13 @@ MARKS = words("$text $blob $utf8 $float $int $pairs $json $raw $list $item $like
 
 
 def test_every_key_and_mark_is_on_the_page():
-    keys = decode.KEYS | {*dedup_writer.LETTERS, *volatile.OF_EXCHANGE, *volatile.OF_KIT, volatile.LINES, volatile.RUN}
+    keys = decode.KEYS | {
+        *dedup_writer.LETTERS,
+        *volatile_reader.OF_EXCHANGE,
+        *volatile_reader.OF_KIT,
+        volatile_reader.LINES,
+        volatile_reader.RUN,
+    }
     keys |= words("schemaVersion header exchanges blobs integrity request response cuts headers values")
     assert not [key for key in sorted(keys) if f"`{key}`" not in PAGE]
     assert not [mark for mark in MARKS if f'{{"{mark}"' not in PAGE]

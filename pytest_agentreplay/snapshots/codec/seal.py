@@ -10,9 +10,11 @@ from difflib import SequenceMatcher
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.exchanges import FramesReply, HttpReply
-from pytest_agentreplay.snapshots.codec import seal_digest, v1, volatile
+from pytest_agentreplay.snapshots.codec import seal_digest, v1
 from pytest_agentreplay.snapshots.codec.styles import BlobWriter
 from pytest_agentreplay.snapshots.codec.values import protect_text
+from pytest_agentreplay.snapshots.codec.volatile_reader import LINES
+from pytest_agentreplay.snapshots.codec.volatile_writer import set_apart
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -63,7 +65,7 @@ def _format_key(key: str) -> str:
 
 def _exchanges(before: Any, doc: Stored) -> list[str]:
     now = seal_digest.exchanges(doc)
-    numbers = v1.number_by_start(doc.get(volatile.LINES) or doc["exchanges"])
+    numbers = v1.number_by_start(doc.get(LINES) or doc["exchanges"])
     if not isinstance(before, list):
         return ["the seal itself"]
     before = [str(digest) for digest in before]
@@ -111,7 +113,7 @@ def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
                 del message["cuts"]
             else:
                 message["cuts"] = list(outcome.cuts)
-    return _add_revision(volatile.set_apart(doc), reason, file, at)
+    return _add_revision(set_apart(doc), reason, file, at)
 
 
 def restate(doc: Stored, test: str, file: str) -> str:

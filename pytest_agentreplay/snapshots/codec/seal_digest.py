@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.snapshots.codec import parsing
-from pytest_agentreplay.snapshots.codec.volatile import LINES, RUN
+from pytest_agentreplay.snapshots.codec.volatile_reader import LINES, RUN
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

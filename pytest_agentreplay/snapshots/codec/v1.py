@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
-from pytest_agentreplay.snapshots.codec import parsing, seal_digest, volatile
+from pytest_agentreplay.snapshots.codec import parsing, seal_digest, volatile_reader
 from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, explain, make_unreadable
 from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, find_too_deep, header_in
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VERSION = "1.0"
 
-_KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", volatile.LINES, volatile.RUN, "integrity"})
+_KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "volatile", "recording", "integrity"})
 _SIDES = {"request": ("request", "frame"), "response": ("response", "frames")}
 
 Place = tuple[int, str]
@@ -53,6 +53,7 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
 
 def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> str:
     from pytest_agentreplay.snapshots.codec.encode import exchange_out, header_out
+    from pytest_agentreplay.snapshots.codec.volatile_writer import set_apart
 
     bodies = BodyWriter(plain)
     doc: Stored = {
@@ -62,7 +63,7 @@ def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]
     }
     if bodies.blobs.table:
         doc["blobs"] = bodies.blobs.table
-    return seal_digest.write_sealed(volatile.set_apart(doc), revisions)
+    return seal_digest.write_sealed(set_apart(doc), revisions)
 
 
 def order_by_lane(exchanges: Sequence[Exchange]) -> list[int]:
@@ -99,11 +100,11 @@ def side(stored: Stored, place: str) -> Any:
 def read_document(doc: Stored, file: str) -> SnapshotReader:
     """Return the reader of a parsed file, in which everything stands where it belongs. Raises SnapshotUnreadable."""
     reader = SnapshotReader(doc, file)
-    place = volatile.LINES
+    place = volatile_reader.LINES
     try:
-        lines = volatile.take_lines(doc) if volatile.LINES in doc else []
+        lines = volatile_reader.take_lines(doc) if volatile_reader.LINES in doc else []
         reader.numbers = number_by_start(lines or reader.exchanges)
-        values = volatile.LineReader(volatile.collect_ids(lines))
+        values = volatile_reader.LineReader(volatile_reader.collect_ids(lines))
         for number, stored, line in zip(reader.numbers, reader.exchanges, lines, strict=False):
             place = f"exchange {number}"
             values.put_back(stored, line)

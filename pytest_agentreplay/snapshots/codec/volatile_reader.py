@@ -1,0 +1,190 @@
+"""Puts what stands apart in a file back where it belongs: `volatile_writer` says what that is.
+
+Ids are those of the whole file; all other names are of their exchange alone.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from pytest_agentreplay.snapshots.codec import reply_texts
+from pytest_agentreplay.snapshots.codec.reply_texts import ReplyTexts
+from pytest_agentreplay.snapshots.codec.styles import LARGEST, OverBudget
+from pytest_agentreplay.snapshots.codec.values import Malformed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+Stored = dict[str, Any]
+
+LINES, RUN = "volatile", "recording"
+"""The keys of a file for what is set apart from the exchanges, one line each, and from the header."""
+
+OF_KIT = ("git", "trace", "clock", "body", "after", "served", "servers")
+OF_EXCHANGE = ("order", "ms", "ns", "suspended", "parent", "parts", "at_once")
+MESSAGES = {"request": "request", "frame": "request", "response": "response", "frames": "response"}
+"""The keys of an exchange that may hold a body -> the key of its line for the size and the sha256."""
+ROWS = frozenset({"events", "lines"})
+"""The keys of a stored body that may hold rows of templates."""
+
+_NAME = re.compile("⟦(?:(⟦)|([^⟦⟧]*)⟧)")
+
+
+def take_lines(doc: Stored) -> list[Stored]:
+    """Take from a file what was set apart, and return the line of each exchange. Of the header it is put back here.
+
+    Raises Malformed.
+    """
+    lines, run = doc.pop(LINES), doc.pop(RUN, None)
+    if not (isinstance(lines, list) and all(isinstance(line, dict) for line in lines)):
+        raise Malformed(f"`{LINES}` must be a list of objects")
+    if len(lines) != len(doc["exchanges"]):
+        raise Malformed(f"`{LINES}` must have one line for each exchange, {len(doc['exchanges'])}, not {len(lines)}")
+    if isinstance(run, dict) and isinstance(header := doc.get("header"), dict):
+        kit = run.pop("kit", {})
+        doc["header"] = {**run, **header, "kit": {**kit, **header.get("kit", {})}}
+    return lines
+
+
+def collect_ids(lines: list[Stored]) -> Stored:
+    """Return the ids of a file by their names, which alone have a colon."""
+    return {name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name}
+
+
+def join_row(cells: list[Any]) -> Any:
+    """Return the values of one event as a row holds them: a single one without a list."""
+    return cells[0] if len(cells) == 1 else cells
+
+
+_MISSING = object()
+
+
+@dataclass(slots=True)
+class LineReader:
+    """Puts values back where they belong, exchange by exchange in the order of the file.
+
+    Args:
+        ids: The ids of the whole file, by name.
+    """
+
+    ids: Stored
+    _shared_headers: dict[str, list[Any]] = field(default_factory=dict)
+    _texts: ReplyTexts = field(default_factory=ReplyTexts)
+    _lane: str = "main"
+    _own: Stored = field(default_factory=dict)
+    _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
+    _sizes: dict[int, int] = field(default_factory=dict)
+    _spent: int = 0
+
+    def put_back(self, stored: Stored, line: Stored) -> None:
+        """Put what a line of the file holds back into its exchange. Raises Malformed, OverBudget and their kin."""
+        self._own, self._headers = line.get("values", {}), iter(line.get("headers", ()))
+        self._lane = stored.get("lane", "main")
+        for key, value in stored.items():
+            if key in MESSAGES and isinstance(value, dict):
+                self._message(value, line, MESSAGES[key])
+            else:
+                stored[key] = self._restore(value)
+        stored |= {key: line[key] for key in OF_EXCHANGE if key in line}
+
+    def _message(self, message: Stored, line: Stored, side: str) -> None:
+        for key, value in message.items():
+            if key == "headers":
+                message[key] = self._restore(self._shared(value))
+            elif key == "body" and isinstance(value, dict) and isinstance(value.get("templates"), dict):
+                message[key] = self._fill_columns(self._restore(value))
+            else:
+                message[key] = self._restore(value)
+        if side == "response":
+            self._texts.add(self._lane, message.get("body"))
+        if side in line:
+            size, sha256 = line[side]
+            message["body"] |= {"size": size, "sha256": sha256}
+        if side == "response" and "cuts" in line:
+            message["cuts"] = line["cuts"]
+
+    def _shared(self, headers: Any) -> Any:
+        """Return a list of headers, which may stand in the file under a name."""
+        if isinstance(headers, dict):
+            ((name, headers),) = headers.items()
+            self._shared_headers[name] = headers
+        elif isinstance(headers, str):
+            if headers not in self._shared_headers:
+                raise Malformed(f"no headers are called {headers!r:.20}")
+            headers = self._shared_headers[headers]
+        return headers
+
+    def _fill_columns(self, body: Stored) -> Stored:
+        """Return a stored body with the columns of its templates, which were set apart, in its rows again."""
+        templates = {}
+        fillers: dict[str, Any] = {}
+        for name, template in body["templates"].items():
+            columns: list[Any] = []
+            templates[name] = _renumber(template, columns)
+            fillers[name] = _fill_rows(columns)
+            next(fillers[name])
+        for key in [key for key in ROWS & body.keys() if isinstance(body[key], list)]:
+            body[key] = [
+                [row[0], *map(fillers[row[0]].send, row[1:])] if isinstance(row, list) else row for row in body[key]
+            ]
+        return {**body, "templates": templates}
+
+    def _restore(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value) if "⟦" in value else value
+        if isinstance(value, dict):
+            if reply_texts.MARK in value and len(value) == 1:
+                return self._spend(self._texts.get(self._lane, value[reply_texts.MARK]))
+            return {key: self._restore(item) for key, item in value.items()}
+        return [self._restore(item) for item in value] if isinstance(value, list) else value
+
+    def _text(self, text: str) -> Any:
+        match = _NAME.fullmatch(text)
+        return self._value(match[2]) if match and match[2] else _NAME.sub(self._replace, text)
+
+    def _replace(self, match: re.Match[str]) -> str:
+        value = match[1] or self._value(match[2])
+        if not isinstance(value, str):
+            raise Malformed(f"{match[0]!r:.40} stands for no text, and stands in a longer one")
+        return value
+
+    def _value(self, name: str) -> Any:
+        values = self.ids if ":" in name else self._own
+        value = values.get(name, _MISSING) if name else next(self._headers, _MISSING)
+        if value is _MISSING:
+            raise Malformed(f"nothing is set apart under the name {name!r:.40}")
+        return self._spend(value)
+
+    def _spend(self, value: Any) -> Any:
+        """Count what stands in the place of a name, and return it. Raises OverBudget."""
+        size = self._sizes.get(id(value)) or self._sizes.setdefault(id(value), len(json.dumps(value)))
+        self._spent += size
+        if self._spent > LARGEST:
+            raise OverBudget(f"what is set apart unfolds to more than {LARGEST >> 20} MB")
+        return value
+
+
+def _renumber(value: Any, columns: list[Any]) -> Any:
+    """Return a template whose holes are numbered in their order, and add to `columns` where each gets its values from.
+
+    That is its number in the rows of the file, or the list of all its values.
+    """
+    if isinstance(value, dict):
+        if "$hole" in value:
+            columns.append(value["$hole"])
+            return {"$hole": len(columns) - 1}
+        return {key: _renumber(item, columns) for key, item in value.items()}
+    return [_renumber(item, columns) for item in value] if isinstance(value, list) else value
+
+
+def _fill_rows(columns: list[Any]) -> Any:
+    """Take the rows of a template one by one, and give each with the values of all columns."""
+    filled = None
+    for number in itertools.count():
+        row = yield filled
+        cells = row if isinstance(row, list) else [row]
+        filled = join_row([column[number] if isinstance(column, list) else cells[column] for column in columns])
