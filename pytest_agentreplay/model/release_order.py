@@ -27,15 +27,14 @@ caller's lane began below the recorded one, so that the program now does in seve
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
 from functools import lru_cache
-from itertools import count, pairwise
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.model.exchanges import FrameCall, HttpReply, ToolReply
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Exchange, JsonObject
 
@@ -393,48 +392,6 @@ class Precedence:
     def _bounds(self, x: Exchange) -> tuple[tuple[str, int], ...]:
         """Lane by lane, the moment before which its ended calls must have been answered when `x` comes."""
         return ((x.lane, x.start), *self._from_above.get(x.lane, ()))
-
-
-def late_lanes(exchanges: Iterable[Exchange], begun: Mapping[str, int]) -> dict[str, int]:
-    """Of the lanes that began at `begun`, those whose beginner had more answered until their first call.
-
-    That happened beside them, not before them. A reading of `begun` is one of the counter of starts and finishes.
-    """
-    order = Precedence(exchanges)
-    return {lane: reading for lane, reading in begun.items() if order.ran_beside(lane, reading)}
-
-
-def order_between_lanes(
-    exchanges: Iterable[Exchange], after: Mapping[int, tuple[int, ...]], now: Callable[[int], int]
-) -> JsonObject:
-    """Return, by the `start` of a call, the calls of other lanes that it was made after by the program's own doing.
-
-    `after` is what `Courses` has kept, in readings of which `now` returns those of the exchanges. What a lane's own
-    order says, or that of the lanes above it, is left out.
-    """
-    top = {x.start: x for x in exchanges if x.parent is None}
-    kept: JsonObject = {}
-    for start, before in after.items():
-        if (x := top.get(now(start))) is not None:
-            earlier = [top[now(other)] for other in before if now(other) in top]
-            if others := [y.start for y in earlier if y.lane not in {x.lane, *lanes_above(x.lane)}]:
-                kept[str(x.start)] = [*others]
-    return kept
-
-
-def separate_lanes(exchanges: Iterable[Exchange], lanes: Iterable[str]) -> tuple[Exchange, ...]:
-    """The exchanges, those of each of `lanes` in lanes of their own where any two of them ran side by side.
-
-    For whoever is seen by its calls alone (another process): one that asks one thing after the other has an order, one
-    that asks several at once has strands that nobody can tell apart.
-    """
-    separated = list(exchanges)
-    for lane in lanes:
-        ended = [x for x in separated if x.lane == lane and x.finish is not None and not x.abandoned]
-        if any(y.start < (x.finish or 0) for x, y in pairwise(sorted(ended, key=lambda x: x.start))):
-            numbers = count(1)
-            separated = [replace(x, lane=f"{lane}.{next(numbers)}") if x.lane == lane else x for x in separated]
-    return tuple(separated)
 
 
 def requests_served(kit: JsonObject) -> dict[int, int]:

@@ -26,13 +26,8 @@ from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.model.exchanges import Header, Run
-from pytest_agentreplay.model.release_order import (
-    ReleaseSchedule,
-    lanes_above,
-    late_lanes,
-    order_between_lanes,
-    separate_lanes,
-)
+from pytest_agentreplay.model.recorded_order import late_lanes, order_between_lanes, renumber, separate_lanes
+from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above
 from pytest_agentreplay.model.turns import outage, top_level
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import other_findings
@@ -41,7 +36,6 @@ from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.redact.final_scan import cut_leaks, next_step, rest, scan_run
 from pytest_agentreplay.runs.run_session import EndedRun, RunSession
 from pytest_agentreplay.snapshots.codec.v1 import bodies_of
-from pytest_agentreplay.snapshots.renumber import renumber
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 

@@ -25,7 +25,7 @@ from pytest_agentreplay.providers import READER, asks_model
 from pytest_agentreplay.redaction.placeholders import claims_in, variables_in
 from pytest_agentreplay.report.summary import FieldDrift, UnfrozenTool, VirtualClockUse
 from pytest_agentreplay.runs.offline_session import OfflineSession, make_matching, make_schedule
-from pytest_agentreplay.snapshots.kit import drift, entries, files, list_models, list_unfrozen, table, text_of, texts
+from pytest_agentreplay.snapshots.kit import entries, list_models, list_unfrozen, table, text_of, texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -315,7 +315,10 @@ class ReplaySession(OfflineSession):
         )
         if not self._complete:
             return self._report(self.replayer.find_divergence())
-        self.note(changed=(*files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
+        if "fixtures" in self.snapshot.run.header.kit:
+            from pytest_agentreplay.compare.kit_drift import list_changed_files
+
+            self.note(changed=(*list_changed_files(self.snapshot.run.header.kit, {"fixtures": dict(self.fixtures)}),))
         self.replayed.append(self.place.snapshot)
         return self._verify(self.replayer.finish(writes=self._is_writing)) or self.find_late_calls()
 
@@ -433,13 +436,14 @@ class ReplaySession(OfflineSession):
 
     def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
+        from pytest_agentreplay.compare.kit_drift import list_drift
+
         header = self.snapshot.run.header
         now = self.redaction.redact_header(Header(header.test, kit=self._collect_kit()))
-        changed = drift(header.kit, now.kit, kind)
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
-            "changed": list(changed),
+            "changed": [*list_drift(header.kit, now.kit, kind)],
             "replay_tools": self.settings.replay_tools,
             "racy": table(header.kit, "order").get("racy"),
             "guessed": self.order is not None and self.order.quiet.guessed,

@@ -1,94 +1,27 @@
 """The replay kit of a run: every field that a full replay needs, whether it is there, and what that amounts to.
 
 Computed from what was recorded, never declared. A field is captured, absent, or not applicable to this run.
-
-The drift of a kit is what around a run is not as it was recorded: kept variables, declared files, flags, locale,
-versions. It is reported beside a divergence, never compared: it says where to look. Both sides are kits as headers hold
-them, redacted.
 """
 
 from __future__ import annotations
 
 import re
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import HttpReply, ToolCall
 from pytest_agentreplay.model.turns import top_level
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
     from pytest_agentreplay.model.reading import CallReading, Reader
 
-OF_VERSIONS = frozenset({Kind.SDK, Kind.SCHEMA, Kind.REQUEST})
-"""Divergences that another version of a library may well have made."""
-
-
 RESELLERS = frozenset({"aws.bedrock", "azure.ai.inference", "azure.ai.openai"})
 """Platforms that retire the models of others by days of their own."""
-
-
-def drift(recorded: JsonObject, today: JsonObject, kind: Kind | None = None) -> tuple[str, ...]:
-    """Return a line for each thing that changed since the recording; versions only where they may explain `kind`."""
-    lines = [*environment(recorded, today), *files(recorded, today), *flags(recorded, today)]
-    lines += [f"locale {name} is not on this machine" for name in texts(today.get("missing_locale"))]
-    lines += hash_order(table(recorded, "hash"), table(today, "hash"))
-    if kind in OF_VERSIONS:
-        lines += versions(recorded, today)
-    return tuple(lines)
-
-
-def environment(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Yield variables that are kept, as far as both or one of the sides has them."""
-    old, new = table(recorded, "environment"), table(today, "environment")
-    for name in sorted({*old, *new}):
-        if old.get(name) != new.get(name):
-            yield f"environment {name}: {side(old, name)} -> {side(new, name)}"
-
-
-def files(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Yield declared files whose content is another, that went, or that came; a file of no recording is no drift."""
-    old, new = table(recorded, "fixtures"), table(today, "fixtures")
-    for name in sorted({*old, *new} if old else ()):
-        if old.get(name) == new.get(name):
-            continue
-        if name not in new:
-            yield f"kept file {name} is no longer named"
-        elif new[name] == "missing":
-            yield f"kept file {name} is gone"
-        else:
-            yield f"kept file {name} {'is new' if old.get(name, 'missing') == 'missing' else 'has another content'}"
-
-
-def flags(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Yield facts that the test has told already, and that it told otherwise."""
-    old, new = table(recorded, "annotations"), table(today, "annotations")
-    for name in sorted(new):
-        if old.get(name) != new[name]:
-            yield f"annotation {name}: {side(old, name)} -> {side(new, name)}"
-
-
-def hash_order(old: JsonObject, new: JsonObject) -> Iterator[str]:
-    """Yield whether sets came in an order that is not today's, and could come in it again."""
-    if old != new and isinstance(old.get("seed"), int):
-        now = f"PYTHONHASHSEED={new['seed']}" if "seed" in new else "random"
-        yield f"order of sets: PYTHONHASHSEED={old['seed']} -> {now}"
-
-
-def versions(recorded: JsonObject, today: JsonObject) -> Iterator[str]:
-    """Yield what differs in interpreter and libraries; one that is not loaded on one side says nothing."""
-    if recorded.get("python") not in (None, today.get("python")):
-        yield f"python {recorded['python']} -> {today.get('python')}"
-    old, new = table(recorded, "packages"), table(today, "packages")
-    for name in sorted(old.keys() & new.keys()):
-        if old[name] != new[name]:
-            yield f"{name} {old[name]} -> {new[name]}"
-    locked, locks = table(recorded, "locks"), table(today, "locks")
-    yield from (f"{name} has another content" for name in sorted(locked.keys() & locks) if locked[name] != locks[name])
 
 
 def list_models(kit: JsonObject) -> tuple[str, ...]:
@@ -114,11 +47,6 @@ def texts(value: Json) -> list[str]:
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def side(values: JsonObject, name: str) -> str:
-    """Return one side as it is shown."""
-    return canonical(values[name]) if name in values else "(not set)"
-
-
 class Status(Enum):
     """Whether a field is there. What is not applicable is missing from nothing."""
 
@@ -136,10 +64,11 @@ class KitField(NamedTuple):
     value: str = ""
 
 
-def calls(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
+def list_call_fields(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[KitField]:
     """Yield what crossed the boundaries."""
     from pytest_agentreplay.model.sizes import format_size
 
+    field, optional = _make_fields("calls")
     kit = run.header.kit
     kinds = [reading.kind for _, reading in readings]
     size = sum(len(x.call.body) for x, _ in readings if not isinstance(x.call, ToolCall))
@@ -149,143 +78,142 @@ def calls(run: Run, readings: list[tuple[Exchange, CallReading]]) -> Iterator[Ki
     lanes = {x.lane for x in top_level(run)}
     retries = sum(x.attempt > 1 for x, _ in readings)
     unfrozen = list_unfrozen(kit)
-    gaps = [gap for gap in entries(kit, "gaps") if isinstance(gap, str)]
     by_class = [f"{text_of(entry, 'tool')} {text_of(entry, 'path')}" for entry in entries(kit, "uncompared")]
-    group = "calls"
-    yield make_field(
-        group, "requests", plural(len(readings), "call") + (f", {format_size(size)}" if size else ""), readings
-    )
-    yield make_field(group, "replies", f"{ended} of {len(readings)}", ended)
-    yield make_optional_field(group, "chunk cuts", plural(streams, "reply", "replies"), streams)
-    yield make_optional_field(group, "tool schemas", plural(len(schemas), "schema"), schemas)
+    yield field("requests", plural(len(readings), "call") + (f", {format_size(size)}" if size else ""), readings)
+    yield field("replies", f"{ended} of {len(readings)}", ended)
+    yield optional("chunk cuts", plural(streams, "reply", "replies"), streams)
+    yield optional("tool schemas", plural(len(schemas), "schema"), schemas)
     if unfrozen:
-        yield KitField(group, "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unfrozen)}")
+        yield KitField("calls", "tool calls", Status.ABSENT, f"ran unseen: {', '.join(unfrozen)}")
     else:
         tools = kinds.count("tool")
-        yield make_optional_field(group, "tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
+        yield optional("tool calls", f"{plural(tools, 'call')} with arguments and result", tools)
     if by_class:
-        yield KitField(group, "arguments", Status.ABSENT, f"compared by class alone: {', '.join(by_class)}")
-    looked = sum(kind in {"retrieval", "embeddings", "rerank"} for kind in kinds)
-    yield make_optional_field(group, "retrievals", plural(looked, "call"), looked)
-    yield make_field(group, "order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
-    yield make_optional_field(group, "retries", plural(retries, "attempt"), retries)
-    yield KitField(group, "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, "; ".join(gaps))
+        yield KitField("calls", "arguments", Status.ABSENT, f"compared by class alone: {', '.join(by_class)}")
+    retrievals = sum(kind in {"retrieval", "embeddings", "rerank"} for kind in kinds)
+    yield optional("retrievals", plural(retrievals, "call"), retrievals)
+    yield field("order", f"starts and finishes, {plural(len(lanes), 'lane')}", lanes)
+    yield optional("retries", plural(retries, "attempt"), retries)
+    gaps = "; ".join(texts(entries(kit, "gaps")))
+    yield KitField("calls", "other I/O", Status.ABSENT if gaps else Status.NOT_APPLICABLE, gaps)
 
 
-def models(run: Run, readings: list[tuple[Exchange, CallReading]], reader: Reader) -> Iterator[KitField]:
+def list_model_fields(
+    readings: list[tuple[Exchange, CallReading]], kit: JsonObject, reader: Reader
+) -> Iterator[KitField]:
     """Yield which models were asked, and with what."""
-    model_calls = [(x, reading) for x, reading in readings if reading.kind == "model"]
-    group = "model"
-    if not model_calls:
-        yield KitField(group, "model", Status.NOT_APPLICABLE)
+    calls = [(x, reading) for x, reading in readings if reading.kind == "model"]
+    if not calls:
+        yield KitField("model", "model", Status.NOT_APPLICABLE)
         return
-    replies = [reader.read_reply(x.call, x.outcome) for x, _ in model_calls]
-    entries_of_models = [entry for entry in entries(run.header.kit, "models") if isinstance(entry, dict)]
-    hosts = [x.call.url for x, _ in model_calls if not isinstance(x.call, ToolCall)]
-    parameters = {f"{key} {canonical(value)}" for _, reading in model_calls for key, value in reading.knobs.items()}
-    knobs = [(key.rpartition(".")[2], value) for _, reading in model_calls for key, value in reading.knobs.items()]
-    seeds = {canonical(value) for key, value in knobs if key == "seed"}
-    versions = sorted({str(entry["version"]) for entry in entries_of_models if entry.get("version")})
-    users = (text for _, reading in model_calls for text in words(reading.messages))
-    yield join_values(group, "model asked", (reading.model or reading.name for _, reading in model_calls))
-    yield make_optional_field(group, "version", ", ".join(versions), versions)
-    yield join_values(group, "model served", (reply.model for reply in replies))
-    yield join_values(group, "provider", (reading.provider for _, reading in model_calls))
-    yield join_values(
-        group, "region", (*(text_of(entry, "region") for entry in entries_of_models), *map(find_region, hosts))
-    )
-    yield join_values(group, "fingerprint", (reply.fingerprint for reply in replies))
-    yield join_values(group, "parameters", sorted(parameters))
-    yield join_values(group, "sampling seed", sorted(seeds))
-    prompts = {canonical(list(reading.system)) for _, reading in model_calls if reading.system}
-    yield make_optional_field(group, "system prompt", plural(len(prompts), "text"), prompts)
-    yield join_values(group, "the run's input", [next(users, "")])
+    field, optional = _make_fields("model")
+    replies = [reader.read_reply(x.call, x.outcome) for x, _ in calls]
+    models = entries(kit, "models")
+    hosts = [x.call.url for x, _ in calls if not isinstance(x.call, ToolCall)]
+    knobs = [(key, canonical(value)) for _, reading in calls for key, value in reading.knobs.items()]
+    versions = join_distinct(sorted(text_of(model, "version") for model in models))
+    prompts = {canonical(list(reading.system)) for _, reading in calls if reading.system}
+    users = (text for _, reading in calls for text in list_user_texts(reading.messages))
+
+    def joined(name: str, values: Iterable[str]) -> KitField:
+        text = join_distinct(values)
+        return field(name, text, text)
+
+    yield joined("model asked", (reading.model or reading.name for _, reading in calls))
+    yield optional("version", versions, versions)
+    yield joined("model served", (reply.model for reply in replies))
+    yield joined("provider", (reading.provider for _, reading in calls))
+    yield joined("region", (*(text_of(model, "region") for model in models), *map(find_region, hosts)))
+    yield joined("fingerprint", (reply.fingerprint for reply in replies))
+    yield joined("parameters", sorted(f"{key} {value}" for key, value in knobs))
+    yield joined("sampling seed", sorted(value for key, value in knobs if key.rpartition(".")[2] == "seed"))
+    yield optional("system prompt", plural(len(prompts), "text"), prompts)
+    yield joined("the run's input", [next(users, "")])
 
 
-def run_session(run: Run) -> Iterator[KitField]:
+def list_world_fields(run: Run) -> Iterator[KitField]:
     """Yield the world that agent code sees without a call."""
-    kit, group = run.header.kit, "scene"
+    field, optional = _make_fields("scene")
+    kit = run.header.kit
     clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")
     ran = ", ran on" if clock.get("ran_on") else ""
-    yield make_field(group, "clock", f"{clock.get('mode')}{ran}, from {run.header.recorded}", clock.get("mode"))
+    yield field("clock", f"{clock.get('mode')}{ran}, from {run.header.recorded}", clock.get("mode"))
     offset = zone.get("offset")
-    yield make_field(group, "time zone", f"{zone.get('name', '')} {hours(offset)}".strip(), offset is not None)
-    locales = sorted({str(value) for value in locale.values()})
-    yield make_field(group, "locale", ", ".join(locales), locales)
+    yield field("time zone", f"{zone.get('name', '')} {format_offset(offset)}".strip(), offset is not None)
+    yield field("locale", join_distinct(sorted(map(str, locale.values()))), locale)
     generators = [str(generator) for generator in entries(kit, "generators")] or ["random"]
-    yield make_field(
-        group, "random numbers, ids", f"seed {run.header.seed}: {', '.join(generators)}, uuid", run.header.clock
-    )
+    yield field("random numbers, ids", f"seed {run.header.seed}: {', '.join(generators)}, uuid", run.header.clock)
     order = table(kit, "hash")
-    if "seed" in order:
-        yield KitField(group, "order of sets", Status.CAPTURED, f"PYTHONHASHSEED={order['seed']}")
+    if "seed" in order or not order:
+        yield field("order of sets", f"PYTHONHASHSEED={order.get('seed')}", order)
     else:
-        yield KitField(
-            group, "order of sets", Status.ABSENT, "random in each process: sort what is sent" if order else ""
-        )
-    yield make_optional_field(group, "environment", pairs(table(kit, "environment")), kit.get("environment"))
+        yield KitField("scene", "order of sets", Status.ABSENT, "random in each process: sort what is sent")
+    yield optional("environment", format_pairs(table(kit, "environment")), kit.get("environment"))
     files = table(kit, "fixtures")
-    digests = ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
-    yield make_optional_field(group, "kept files", digests, files)
+    yield optional("kept files", format_digests(files), files)
     places = table(table(kit, "redactions"), "places")
-    yield make_optional_field(group, "places", f"as marks: {', '.join(places)}", places)
+    yield optional("places", f"as marks: {', '.join(places)}", places)
 
 
-def code(run: Run) -> Iterator[KitField]:
+def list_code_fields(kit: JsonObject) -> Iterator[KitField]:
     """Yield the agent's code and what it ran on."""
-    kit, group = run.header.kit, "code"
+    field, _ = _make_fields("code")
     git = table(kit, "git")
     dirty = ", and changes that are not in it" if git.get("dirty") else ""
-    yield make_field(group, "commit", f"{str(git.get('commit'))[:12]}{dirty}", git.get("commit"))
-    yield make_field(
-        group, "python", " on ".join(str(kit[key]) for key in ("python", "platform") if kit.get(key)), kit.get("python")
-    )
+    yield field("commit", f"{str(git.get('commit'))[:12]}{dirty}", git.get("commit"))
+    machine = " on ".join(str(kit[key]) for key in ("python", "platform") if kit.get(key))
+    yield field("python", machine, kit.get("python"))
     packages = table(kit, "packages")
-    yield make_field(group, "packages", ", ".join(f"{name} {version}" for name, version in packages.items()), packages)
+    yield field("packages", ", ".join(f"{name} {version}" for name, version in packages.items()), packages)
     locks = table(kit, "locks")
-    yield make_field(
-        group, "pinned by", ", ".join(f"{file} {str(digest)[:8]}" for file, digest in locks.items()), locks
-    )
+    yield field("pinned by", format_digests(locks), locks)
 
 
-def about(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
+def list_run_fields(run: Run, digest: str, *, sealed: bool) -> Iterator[KitField]:
     """Yield whose run it was, how it ended, and what was redacted."""
-    header, group = run.header, "run"
-    kit = header.kit
-    yield make_field(group, "test", header.test, header.test)
+    field, optional = _make_fields("run")
+    header, kit = run.header, run.header.kit
+    yield field("test", header.test, header.test)
     if capture := table(kit, "capture"):
         facts = (f"{name}={capture[name]}" for name in ("reason", "service", "version", "cold") if capture.get(name))
-        yield KitField(group, "captured", Status.CAPTURED, ", ".join(facts))
+        yield field("captured", ", ".join(facts), capture)
     ended = [str(header.outcome[key]) for key in ("status", "type", "message") if header.outcome.get(key)]
-    yield make_field(group, "outcome", f"{ended[0]} {': '.join(ended[1:])}".strip() if ended else "", ended)
-    yield make_optional_field(group, "ids and flags", pairs(table(kit, "annotations")), kit.get("annotations"))
+    yield field("outcome", f"{ended[0]} {': '.join(ended[1:])}".strip() if ended else "", ended)
+    yield optional("ids and flags", format_pairs(table(kit, "annotations")), kit.get("annotations"))
     trace = table(kit, "trace")
-    yield make_optional_field(group, "trace", f"{trace.get('trace_id')}, span {trace.get('span_id')}", trace)
-    taken = table(table(kit, "redactions"), "placeholders")
-    yield make_optional_field(group, "redacted", ", ".join(f"{what} {count}" for what, count in taken.items()), taken)
+    yield optional("trace", f"{trace.get('trace_id')}, span {trace.get('span_id')}", trace)
+    placeholders = table(table(kit, "redactions"), "placeholders")
+    yield optional("redacted", ", ".join(f"{what} {count}" for what, count in placeholders.items()), placeholders)
     seal = f"sha256 {digest[:12]}" if sealed else "edited after it was recorded"
-    yield KitField(group, "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
+    yield KitField("run", "digest", Status.CAPTURED if sealed and digest else Status.ABSENT, seal if digest else "")
 
 
-def make_field(group: str, name: str, value: str, is_captured: object) -> KitField:
-    """Return a field that every run has."""
-    return KitField(group, name, Status.CAPTURED, value) if is_captured else KitField(group, name, Status.ABSENT)
+MakeField: TypeAlias = "Callable[[str, str, object], KitField]"
 
 
-def make_optional_field(group: str, name: str, value: str, is_captured: object) -> KitField:
-    """Return a field that only some runs have."""
-    return (
-        KitField(group, name, Status.CAPTURED, value) if is_captured else KitField(group, name, Status.NOT_APPLICABLE)
-    )
+def _make_fields(group: str) -> tuple[MakeField, MakeField]:
+    """Return what makes a field of a group from its name, its value and whether it is there.
+
+    The first is for fields that every run has, the second for those that only some runs have.
+    """
+
+    def make(missing: Status, name: str, value: str, is_captured: object) -> KitField:
+        return KitField(group, name, Status.CAPTURED, value) if is_captured else KitField(group, name, missing)
+
+    return partial(make, Status.ABSENT), partial(make, Status.NOT_APPLICABLE)
 
 
-def join_values(group: str, name: str, values: Iterable[str]) -> KitField:
-    """Return a field of a model, which may not say it; each value once."""
-    distinct = [value for value in dict.fromkeys(values) if value]
-    return make_field(group, name, ", ".join(distinct), distinct)
+def join_distinct(values: Iterable[str]) -> str:
+    """Return values that are not empty, each once."""
+    return ", ".join(dict.fromkeys(value for value in values if value))
 
 
-def words(messages: tuple[Json, ...]) -> Iterator[str]:
+def format_digests(files: JsonObject) -> str:
+    """Return files with the first digits of their digests."""
+    return ", ".join(f"{file} {str(digest)[:8]}" for file, digest in files.items())
+
+
+def list_user_texts(messages: tuple[Json, ...]) -> Iterator[str]:
     """Yield the texts of messages that a user wrote."""
     for message in messages:
         if not isinstance(message, dict) or message.get("role", "user") != "user":
@@ -320,7 +248,7 @@ def text_of(entry: Json, key: str) -> str:
     return str(entry.get(key) or "") if isinstance(entry, dict) else ""
 
 
-def pairs(values: JsonObject) -> str:
+def format_pairs(values: JsonObject) -> str:
     """Return names with their values."""
     return ", ".join(f"{key}={value if isinstance(value, str) else canonical(value)}" for key, value in values.items())
 
@@ -330,7 +258,7 @@ def plural(count: int, noun: str, more: str = "") -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {more or noun + 's'}"
 
 
-def hours(offset: Json) -> str:
+def format_offset(offset: Json) -> str:
     """Return seconds from UTC as people write them: "+02:00"."""
     if not isinstance(offset, int):
         return ""
@@ -364,11 +292,11 @@ def make_kit(run: Run, reader: Reader, *, digest: str = "", sealed: bool = True)
     """Return the kit of a run that lies in a file of that digest."""
     readings = [(x, reader.read_call(x.call)) for x in run.exchanges]
     fields = (
-        *calls(run, readings),
-        *models(run, readings, reader),
-        *run_session(run),
-        *code(run),
-        *about(run, digest, sealed=sealed),
+        *list_call_fields(run, readings),
+        *list_model_fields(readings, run.header.kit, reader),
+        *list_world_fields(run),
+        *list_code_fields(run.header.kit),
+        *list_run_fields(run, digest, sealed=sealed),
     )
     grade, reasons = grade_run(run, sealed=sealed)
     return Kit(fields, grade, tuple(reasons))

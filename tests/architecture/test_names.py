@@ -21,7 +21,7 @@ VAGUE_PER_10_000 = 6
 VAGUE_IN = {
     "model/": 0,
     "values/": 0,
-    "snapshots/": 13,
+    "snapshots/": 2,
     "redaction/": 0,
     "compare/": 0,
     "backends/": 0,

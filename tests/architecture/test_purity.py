@@ -8,7 +8,7 @@ from tests.support.package_sources import NAME, nodes_of, trees
 from tests.support.tables import words
 
 PURE = (
-    "model/", "values/", "snapshots/codec/", "snapshots/kit", "snapshots/renumber", "redaction/", "compare/", "backends/",
+    "model/", "values/", "snapshots/codec/", "snapshots/kit", "redaction/", "compare/", "backends/",
     "providers/",
 )  # fmt: skip
 

@@ -16,11 +16,11 @@ from tests.support.package_sources import PACKAGE, trees
 
 # By room, and by folder of a room: files, lines of code without comments and docstrings, and comments on each 100 of these lines.
 SIZES = {
-    "model/": (16, 1_806, 1.4),
+    "model/": (17, 1_844, 1.5),
     "values/": (12, 1_478, 4.3),
-    "snapshots/": (36, 5_220, 0.9),
+    "snapshots/": (35, 5_092, 0.9),
     "redaction/": (27, 4_122, 4.0),
-    "compare/": (26, 4_070, 3.4),
+    "compare/": (27, 4_115, 3.4),
     "backends/": (15, 2_045, 2.1),
     "providers/": (24, 2_550, 3.7),
     "intercept/": (103, 13_989, 3.0),
@@ -31,8 +31,8 @@ SIZES = {
     "cases/": (21, 3_181, 0.4),
     "report/": (22, 3_344, 3.3),
     "settings/": (4, 787, 0.8),
-    "runs/": (89, 12_107, 2.4),
-    "runs/capture/": (15, 1_858, 1.9),
+    "runs/": (89, 12_105, 2.4),
+    "runs/capture/": (15, 1_859, 1.9),
     "runs/cassettes/": (6, 668, 5.0),
     "runs/fuzz/": (9, 1_300, 2.2),
     "plugin/": (23, 3_879, 5.5),

@@ -73,11 +73,11 @@ def test_a_small_file_cannot_ask_for_much(name, tmp_path):
 
 
 def test_a_journal_cannot_unfold_without_end():
-    records = [journal._record({"header": {"test": "t.py::t"}})]
+    records = [journal.write_record({"header": {"test": "t.py::t"}})]
     for n in range(DOUBLINGS):
         body = {"parts": [[0, 10**12], [0, 10**12]] if n else ["xx"]}
         request = {"method": "GET", "url": "http://x/", "body": body}
-        records.append(journal._record({"exchange": {"order": [2 * n, None], "request": request}}))
+        records.append(journal.write_record({"exchange": {"order": [2 * n, None], "request": request}}))
     run, torn = journal.read_journal(b"".join(records))
     assert torn
     assert sum(len(x.call.body) for x in run.exchanges) <= 8 * LARGEST

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from pytest_agentreplay.backends.backend import Moment, Replayed
 from pytest_agentreplay.model.exchanges import Exchange, Failure, ToolCall, ToolReply
-from pytest_agentreplay.model.release_order import Label, Precedence, Started, lanes_above, late_lanes
+from pytest_agentreplay.model.recorded_order import late_lanes
+from pytest_agentreplay.model.release_order import Label, Precedence, Started, lanes_above
 from tests.support import backends
 
 DONE = ToolReply()

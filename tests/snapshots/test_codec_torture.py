@@ -94,6 +94,6 @@ def test_a_body_that_would_not_come_back_is_stored_plain(monkeypatch):
 
 
 def test_a_body_that_does_not_even_come_back_plain_is_refused(monkeypatch):
-    monkeypatch.setattr(BodyReader, "reply", lambda self, stored: b"other")
+    monkeypatch.setattr(BodyReader, "read_content", lambda self, stored, number: b"other")
     with pytest.raises(CannotWrite, match="response of exchange 1"):
         codec.dumps(exchanged(b"", b"abc"))

@@ -46,7 +46,8 @@ class LaneFacts:
             exchanges: The exchanges with their real calls and outcomes, as `thinned` returns them.
             now: What `thinned` returns beside them.
         """
-        from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above, late_lanes, order_between_lanes
+        from pytest_agentreplay.model.recorded_order import late_lanes, order_between_lanes
+        from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above
 
         exchanges = tuple(exchanges)
         schedule = ReleaseSchedule(exchanges, ())

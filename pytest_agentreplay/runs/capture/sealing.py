@@ -30,6 +30,7 @@ from pytest_agentreplay.model.exchanges import (
     RawValue,
     Run,
 )
+from pytest_agentreplay.model.recorded_order import renumber
 from pytest_agentreplay.model.turns import tool_of
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.rules import is_declared
@@ -40,7 +41,6 @@ from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.redact.final_scan import rest, scan_run
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.renumber import renumber
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -22,6 +22,7 @@ from pytest_agentreplay.backends.budget import UNPRICED, list_asking_turns, obse
 from pytest_agentreplay.backends.case_backend import AnswerPolicy
 from pytest_agentreplay.backends.live_backend import LiveBackend, layer_of
 from pytest_agentreplay.backends.request_changes import prompt_of
+from pytest_agentreplay.compare.kit_drift import list_versions
 from pytest_agentreplay.compare.live_result import WRITES, Drift, LiveResult
 from pytest_agentreplay.compare.tolerance import find_reach, is_named
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
@@ -39,7 +40,6 @@ from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.session_tools import resolve_tools
 from pytest_agentreplay.runs.snapshot_selection import read_changes
 from pytest_agentreplay.settings.parsers import nearest
-from pytest_agentreplay.snapshots.kit import versions
 from pytest_agentreplay.snapshots.store import locks, reading
 
 if TYPE_CHECKING:
@@ -165,7 +165,8 @@ class LiveSession(ReplaySession):
             **(usage := sum_usage(self.run(), live=self.settings.model == "live")),  # judges have asked since
             served_otherwise=self._describe_served(usage),
             packages=dict(
-                line.split(" ", 1) for line in versions(self._kit, replay_kit.describe_interpreter(self.place.root))
+                line.split(" ", 1)
+                for line in list_versions(self._kit, replay_kit.describe_interpreter(self.place.root))
             ),
             changed=dict(text.split("=", 1) for text in self.settings.changes),
             released=" + ".join(sorted(self.settings.released or ())).replace(":", " "),

@@ -116,67 +116,6 @@ def _with_style(content: Stored, manner: Style) -> Stored:
     return content if manner == Style() else {"style": manner.code, **content}
 
 
-@dataclass(slots=True)
-class BodyReader:
-    """Restores the bodies of one file. `requests` are the stored bodies by number of the exchange, in order."""
-
-    requests: Mapping[int, Stored]
-    blobs: BlobReader
-    _items: Items | None = None
-    _before: dict[int, int] = field(default_factory=dict)
-
-    def request(self, number: int) -> bytes:
-        """Return the bytes of the request of exchange `number`, unproven. Raises Malformed and its kin."""
-        return self._content(self.requests[number], number)
-
-    def reply(self, stored: Stored) -> bytes:
-        """Return the bytes of a stored response body, unproven. Raises Malformed and its kin."""
-        return self._content(stored, 0)
-
-    def _content(self, stored: Stored, number: int) -> bytes:
-        """Return the bytes of a body; `number` says of which request, 0 of none."""
-        self.blobs.spent = 0
-        match stored:
-            case {"json": content}:
-                manner = parse_style(stored.get("style", "c"))
-                if number:
-                    return join_pieces(self._all_items().pieces(content, manner, self._before[number])).encode()
-                return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
-            case {"events": list()}:
-                return streams.read_events(stored, self.blobs).encode()
-            case {"lines": list()}:
-                return streams.read_lines(stored, self.blobs).encode()
-            case {"text": text}:
-                return reveal_text(text, self.blobs).encode()
-            case {"base64": list(rows)}:
-                return unbase64("".join(rows))
-            case {"base64": blob}:
-                return unbase64(reveal_text(blob, self.blobs))
-            case _:
-                raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
-
-    def tree(self, number: int) -> dict[str, Any]:
-        """Return the value of the request of exchange `number`. Raises Unshared, Malformed and their kin."""
-        self.blobs.spent = 0
-        return self._all_items().tree(self.requests[number]["json"], self._before[number])
-
-    def pieces(self, number: int) -> list[str | JoinedTexts]:
-        """Return the text of the request of exchange `number`. Raises Malformed and its kin."""
-        self.blobs.spent = 0
-        stored = self.requests[number]
-        return self._all_items().pieces(stored["json"], parse_style(stored.get("style", "c")), self._before[number])
-
-    def _all_items(self) -> Items:
-        if self._items is None:
-            items = Items(self.blobs)
-            for number, stored in self.requests.items():
-                content = stored.get("json")
-                if isinstance(content, dict):
-                    self._before[number] = items.define(content)
-            self._items = items
-        return self._items
-
-
 SMALL = 512
 """Bytes of a reply that is restored together with its exchange, whose parts are at hand then."""
 
@@ -184,16 +123,18 @@ DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Recursion
 """What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
 
 
-class LazyBody(NamedTuple):
-    """The bodies of `file`. A message is the stored request or response that holds the body."""
+@dataclass(slots=True)
+class BodyReader:
+    """Restores the bodies of `file`. `requests` are the stored bodies by number of the exchange, in order.
+
+    A message is the stored request or response that holds a body.
+    """
 
     file: str
-    reader: BodyReader
-
-    @property
-    def blobs(self) -> BlobReader:
-        """The blobs that bodies name."""
-        return self.reader.blobs
+    requests: Mapping[int, Stored]
+    blobs: BlobReader
+    _items: Items | None = None
+    _before: dict[int, int] = field(default_factory=dict)
 
     def body(self, number: int, place: str, message: Stored) -> Body:
         """Return a body; a small reply awake, since it costs less now than at the moment when it is served."""
@@ -225,7 +166,7 @@ class LazyBody(NamedTuple):
     def restore(self, number: int, place: str, message: Stored) -> bytes:
         """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
-            data = self.reader.request(number) if place == "request" else self.reader.reply(message["body"])
+            data = self.read_content(message["body"], number if place == "request" else 0)
             for name, value in headers_in(message, self.blobs) if may_be_coded(message) else ():
                 if name.lower() == "content-encoding" and bomb(value, data):
                     what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
@@ -234,31 +175,73 @@ class LazyBody(NamedTuple):
             raise make_unreadable(self.file, explain(error), f"exchange {number}, {place}") from None
         return data
 
+    def read_content(self, stored: Stored, number: int) -> bytes:
+        """Return the bytes of a body; `number` says of which request, 0 of none. Raises Malformed and its kin."""
+        self.blobs.spent = 0
+        match stored:
+            case {"json": _} if number:
+                return join_pieces(self.pieces(number)).encode()
+            case {"json": content}:
+                manner = parse_style(stored.get("style", "c"))
+                return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
+            case {"events": list()}:
+                return streams.read_events(stored, self.blobs).encode()
+            case {"lines": list()}:
+                return streams.read_lines(stored, self.blobs).encode()
+            case {"text": text}:
+                return reveal_text(text, self.blobs).encode()
+            case {"base64": list(rows)}:
+                return unbase64("".join(rows))
+            case {"base64": blob}:
+                return unbase64(reveal_text(blob, self.blobs))
+            case _:
+                raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
+
+    def tree(self, number: int) -> dict[str, Any]:
+        """Return the value of the request of exchange `number`. Raises Unshared, Malformed and their kin."""
+        self.blobs.spent = 0
+        return self._all_items().tree(self.requests[number]["json"], self._before[number])
+
+    def pieces(self, number: int) -> list[str | JoinedTexts]:
+        """Return the text of the request of exchange `number`. Raises Malformed and its kin."""
+        self.blobs.spent = 0
+        stored = self.requests[number]
+        return self._all_items().pieces(stored["json"], parse_style(stored.get("style", "c")), self._before[number])
+
+    def _all_items(self) -> Items:
+        if self._items is None:
+            items = Items(self.blobs)
+            for number, stored in self.requests.items():
+                if isinstance(content := stored.get("json"), dict):
+                    self._before[number] = items.define(content)
+            self._items = items
+        return self._items
+
 
 class SharedRequest(NamedTuple):
     """The body of a request that names its messages, tools and texts."""
 
-    bodies: LazyBody
+    reader: BodyReader
     number: int
     message: Stored
 
     def tree(self) -> dict[str, Any]:
         """Return the JSON value. Raises SnapshotUnreadable."""
         try:
-            return self.bodies.reader.tree(self.number)
+            return self.reader.tree(self.number)
         except Unshared:
-            value = parse(self.bodies.restore_proven(self.number, "request", self.message), exact=True)
+            value = parse(self.reader.restore_proven(self.number, "request", self.message), exact=True)
             assert isinstance(value, dict)
             return value
         except DAMAGE as error:
-            raise make_unreadable(self.bodies.file, explain(error), f"exchange {self.number}, request") from None
+            raise make_unreadable(self.reader.file, explain(error), f"exchange {self.number}, request") from None
 
     def pieces(self) -> list[str | JoinedTexts]:
         """Return the text in pieces. Raises SnapshotUnreadable."""
         try:
-            return self.bodies.reader.pieces(self.number)
+            return self.reader.pieces(self.number)
         except DAMAGE as error:
-            raise make_unreadable(self.bodies.file, explain(error), f"exchange {self.number}, request") from None
+            raise make_unreadable(self.reader.file, explain(error), f"exchange {self.number}, request") from None
 
 
 def read_sha256(message: Stored) -> str:

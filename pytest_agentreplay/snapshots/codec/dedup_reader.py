@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, reveal, reveal_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import JoinedTexts
     from pytest_agentreplay.snapshots.codec.styles import BlobReader, Style
@@ -208,31 +208,23 @@ class Items:
         Raises Malformed and its kin.
         """
         fields: list[tuple[str, str | list[str]]] = []
-        for key, stored in body.items():
-            name = key[1:] if key[:1] == "$" else key
-            if isinstance(stored, list):
-                texts = self._list(stored, before, self._shelf(style, 2))
-                self.blobs.spend(sum(map(len, texts)) + _NAMING * len(texts))
-                fields.append((name, texts))
-                before += sum(isinstance(entry, dict) for entry in stored)
-            else:
-                fields.append((name, self._write_value(stored, style)))
-                before += isinstance(stored, dict) and isinstance(stored.get("$item"), dict)
+        for name, stored, elements in self._fields(body, before, self._shelf(style, 2)):
+            self.blobs.spend(sum(map(len, elements or ())))
+            fields.append((name, self._write_value(stored, style) if elements is None else elements))
         return list(style.pieces(fields))
 
     def tree(self, body: dict[str, Any], before: int) -> dict[str, Any]:
         """Return the value of a stored body; its items are shared. Raises Unshared, Malformed and their kin."""
-        fields: dict[str, Any] = {}
+        fields = self._fields(body, before, self._trees)
+        return {name: self._read_value(stored) if elements is None else elements for name, stored, elements in fields}
+
+    def _fields(self, body: dict[str, Any], before: int, shelf: _Shelf[T]) -> Iterator[tuple[str, Any, list[T] | None]]:
+        """Yield the name of each field, what is stored, and what the shelf has for it where it is an array of items."""
         for key, stored in body.items():
-            name = key[1:] if key[:1] == "$" else key
-            if isinstance(stored, list):
-                fields[name] = self._list(stored, before, self._trees)
-                self.blobs.spend(_NAMING * len(fields[name]))
-                before += sum(isinstance(entry, dict) for entry in stored)
-            else:
-                fields[name] = self._read_value(stored)
-                before += isinstance(stored, dict) and isinstance(stored.get("$item"), dict)
-        return fields
+            elements = self._list(stored, before, shelf) if isinstance(stored, list) else None
+            self.blobs.spend(_NAMING * len(elements or ()))
+            yield key[1:] if key[:1] == "$" else key, stored, elements
+            before += sum(isinstance(entry, dict) for entry in _entries({key: stored}))
 
     def _write_value(self, stored: Any, style: Style) -> str:
         match stored:
@@ -242,10 +234,8 @@ class Items:
                 return text
             case {"$raw": raw}:
                 return reveal_text(raw, self.blobs)
-            case {"$list": list(items)}:
-                return style.dumps(reveal(items, self.blobs), 1)
             case _:
-                return style.dumps(reveal(stored, self.blobs), 1)
+                return style.dumps(self._read_value(stored), 1)
 
     def _read_value(self, stored: Any) -> Any:
         match stored:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.snapshots.codec.dedup_reader import apply_edits, base
 from pytest_agentreplay.snapshots.codec.differences import list_edits
-from pytest_agentreplay.snapshots.codec.json_pieces import KnownElements, cut_object
+from pytest_agentreplay.snapshots.codec.json_pieces import ElementIndex, cut_object
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
 from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, protect_text, write_value
 
@@ -43,12 +43,12 @@ class Interner:
     same: dict[str, str] = field(default_factory=dict)
     _versions: dict[str, int] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
-    _known: dict[tuple[str, bool, int], KnownElements] = field(default_factory=dict)
+    _indexes: dict[tuple[str, bool, int], ElementIndex] = field(default_factory=dict)
 
     def write_body(self, text: str) -> tuple[dict[str, Any], Style] | None:
         """Return a request body that is a JSON object, as stored, with its style; None for any other text."""
         style = guess(text)
-        fields = cut_object(text, self.get_known(style, depth=2))
+        fields = cut_object(text, self.get_index(style, depth=2))
         if fields is None:
             return None
         as_written = [(f.key, f.value.raw if f.value else [piece.raw for piece in f.elements]) for f in fields]
@@ -62,9 +62,9 @@ class Interner:
         writer = _MessageWriter(self, style)
         return {"$" + f.key if f.key[:1] == "$" else f.key: writer.write_field(f) for f in fields}, style
 
-    def get_known(self, style: Style, depth: int) -> KnownElements:
+    def get_index(self, style: Style, depth: int) -> ElementIndex:
         """Return what is known of values that are written in `style`, `depth` levels down: their text depends on it."""
-        return self._known.setdefault((style.layout, style.escape, depth if style.indent else 0), KnownElements())
+        return self._indexes.setdefault((style.layout, style.escape, depth if style.indent else 0), ElementIndex())
 
     def make_id(self, key: str, model: str) -> str:
         """Return the id of a new version of `model`, or of a new item under `key`."""
@@ -112,8 +112,8 @@ class _MessageWriter:
     def _write_value(self, key: str, piece: JsonPiece) -> Any:
         """Return a value that is no array of objects: in place when short, else as an item."""
         if len(piece.raw) >= LONG and isinstance(piece.value, str | list | dict):
-            known = self.interner.get_known(self.style, depth=1)
-            ident, definition = self._write_item(key, piece, known, "=" + key, depth=1)
+            index = self.interner.get_index(self.style, depth=1)
+            ident, definition = self._write_item(key, piece, index, "=" + key, depth=1)
             return {"$item": ident if definition is _MISSING else {ident: definition}}
         stored = self._write_exact(piece, depth=1)
         if stored is _MISSING:
@@ -122,10 +122,10 @@ class _MessageWriter:
 
     def _write_array(self, f: JsonField) -> Iterator[Any]:
         waiting: list[str] = []
-        known = self.interner.get_known(self.style, depth=2)
+        index = self.interner.get_index(self.style, depth=2)
         previous = "^" + f.key
         for piece in f.elements:
-            previous, definition = self._write_item(f.key, piece, known, previous, depth=2)
+            previous, definition = self._write_item(f.key, piece, index, previous, depth=2)
             if definition is _MISSING:
                 waiting.append(previous)
             else:
@@ -142,18 +142,18 @@ class _MessageWriter:
         return {**self.interner.newest, first: f"{first}.{int(version) - 1}" if version != "2" else first}
 
     def _write_item(
-        self, key: str, piece: JsonPiece, known: KnownElements, previous: str, depth: int
+        self, key: str, piece: JsonPiece, index: ElementIndex, previous: str, depth: int
     ) -> tuple[str, Any]:
         """Return the id of what stands after `previous` and, when it is new, its definition."""
-        ident, definition = piece.id or known.ids.get(piece.raw, ""), _MISSING
+        ident, definition = piece.id or index.ids.get(piece.raw, ""), _MISSING
         if not ident:
-            ident, definition = self._define_item(key, piece, known, previous, depth)
-            known.ids[piece.raw] = ident
-        known.follow(previous, ident, piece.raw)
+            ident, definition = self._define_item(key, piece, index, previous, depth)
+            index.ids[piece.raw] = ident
+        index.follow(previous, ident, piece.raw)
         return ident, definition
 
     def _define_item(
-        self, key: str, piece: JsonPiece, known: KnownElements, previous: str, depth: int
+        self, key: str, piece: JsonPiece, index: ElementIndex, previous: str, depth: int
     ) -> tuple[str, Any]:
         interner = self.interner
         stored = self._write_exact(piece, depth)
@@ -162,7 +162,7 @@ class _MessageWriter:
         text = json.dumps(piece.value)
         if text in interner.same:
             return interner.same[text], _MISSING
-        followers = known.list_followers(previous) or known.list_followers(base(previous))
+        followers = index.list_followers(previous) or index.list_followers(base(previous))
         neighbours = [name for name, _ in followers if name in interner.values]
         definition, model = interner.define(piece.value, stored, len(piece.raw), neighbours)
         ident = interner.same[text] = interner.make_id(key, model)

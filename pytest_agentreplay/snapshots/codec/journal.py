@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.exchanges import Body, Run
+from pytest_agentreplay.snapshots.codec.bodies import DAMAGE
 from pytest_agentreplay.snapshots.codec.decode import exchange_in, header_in
 from pytest_agentreplay.snapshots.codec.differences import list_parts
 from pytest_agentreplay.snapshots.codec.encode import exchange_out, header_out
@@ -28,56 +29,49 @@ if TYPE_CHECKING:
 _MARK = b"},"
 _RECORD = re.compile(rb"([0-9]{1,10}) ([0-9a-f]{8}) ")
 _compact = json.JSONEncoder(separators=(",", ":")).encode
-_DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
-
-
-@dataclass(slots=True)
-class _Written:
-    """Bodies as a journal holds them, and the blobs that it holds already."""
-
-    blobs: BlobWriter = field(default_factory=BlobWriter)
-    _last: dict[str, list[bytes]] = field(default_factory=dict)
-    _blobs_written: int = 0
-
-    def request(self, number: int, lane: str, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
-        """Return the body of a request, as what it keeps of the one before it in its lane."""
-        old, new = self._last.get(lane, []), body.data.split(_MARK)
-        self._last[lane] = new
-        parts = list_parts(old, new)
-        return {"parts": [[i, j] if is_kept else _bytes_out(_MARK.join(new[i:j])) for is_kept, i, j in parts]}
-
-    def reply(self, number: int, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
-        """Return the body of a reply, whole."""
-        return {"size": len(body.data), "parts": [_bytes_out(body.data)]}
-
-    def new_blobs(self) -> dict[str, Any]:
-        """Return the blobs that no record holds yet."""
-        names = list(self.blobs.table)[self._blobs_written :]
-        self._blobs_written += len(names)
-        return {"blobs": {name: self.blobs.table[name] for name in names}} if names else {}
 
 
 @dataclass(slots=True)
 class JournalWriter:
     """Turns a header and settled exchanges into the bytes to append, in any order; keeps the last body of each lane."""
 
-    _bodies: _Written = field(default_factory=_Written)
+    blobs: BlobWriter = field(default_factory=BlobWriter)
+    _last: dict[str, list[bytes]] = field(default_factory=dict)
+    _blobs_written: int = 0
 
     def begin(self, header: Header) -> bytes:
         """Return the record of a header; a later one counts."""
-        return _record({"header": header_out(header, self._bodies.blobs), **self._bodies.new_blobs()})
+        return self._write_record({"header": header_out(header, self.blobs)})
 
     def exchange(self, exchange: Exchange) -> bytes:
         """Return the record of an exchange; a later one with the same `start` counts."""
-        stored = exchange_out(exchange, 0, self._bodies)
-        return _record({"exchange": stored, **self._bodies.new_blobs()})
+        return self._write_record({"exchange": exchange_out(exchange, 0, self)})
+
+    def request(self, number: int, lane: str, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
+        """Return the body of a request, as what it keeps of the one before it in its lane."""
+        old, new = self._last.get(lane, []), body.data.split(_MARK)
+        self._last[lane] = new
+        parts = list_parts(old, new)
+        return {"parts": [[i, j] if is_kept else _write_bytes(_MARK.join(new[i:j])) for is_kept, i, j in parts]}
+
+    def reply(self, number: int, body: Body) -> dict[str, Any]:  # noqa: ARG002  a journal numbers nothing
+        """Return the body of a reply, whole."""
+        return {"size": len(body.data), "parts": [_write_bytes(body.data)]}
+
+    def _write_record(self, record: dict[str, Any]) -> bytes:
+        """Return the bytes of a record, with the blobs that no record holds yet."""
+        names = list(self.blobs.table)[self._blobs_written :]
+        self._blobs_written += len(names)
+        if names:
+            record["blobs"] = {name: self.blobs.table[name] for name in names}
+        return write_record(record)
 
 
 def read_journal(data: bytes) -> tuple[Run | None, int]:
     """Return the run that a journal holds, None without a header, and how many bytes of a torn tail were dropped."""
     header: Header | None = None
     exchanges: dict[int, Exchange] = {}
-    bodies = _Read()
+    blobs, last = BlobReader(), dict[str, list[bytes]]()
     at = 0
     while (record_head := _RECORD.match(data, at)) is not None:
         end = record_head.end() + int(record_head[1])
@@ -86,21 +80,40 @@ def read_journal(data: bytes) -> tuple[Run | None, int]:
             break
         try:
             record = json.loads(payload)
-            bodies.blobs.table |= record.get("blobs", {})
+            blobs.table |= record.get("blobs", {})
             if "header" in record:
-                header = header_in(record["header"], bodies.blobs)
+                header = header_in(record["header"], blobs)
             else:
-                exchange = bodies.exchange(record["exchange"])
+                exchange = _read_exchange(record["exchange"], blobs, last)
                 exchanges[exchange.start] = exchange
-        except _DAMAGE:
+        except DAMAGE:
             break
         at = end + 1
     run = None if header is None else Run(header, tuple(exchanges[start] for start in sorted(exchanges)))
     return run, len(data) - at
 
 
-def _record(value: dict[str, Any]) -> bytes:
-    payload = _compact(value).encode()
+def _read_exchange(stored: dict[str, Any], blobs: BlobReader, last: dict[str, list[bytes]]) -> Exchange:
+    """Return an exchange of a record; `last` has the pieces of the last request of each lane. Raises Malformed etc."""
+    blobs.spent = 0
+    lane = reveal_text(stored.get("lane", "main"), blobs)
+
+    def read_body(place: str, message: dict[str, Any]) -> Body:
+        parts = []
+        for part in message["body"]["parts"]:
+            parts.append(_read_bytes(part, last.get(lane, [])))
+            blobs.spend(len(parts[-1]))
+        data = _MARK.join(parts)
+        if place == "request":
+            last[lane] = data.split(_MARK)
+        return Body(data)
+
+    return exchange_in(stored, read_body, blobs)
+
+
+def write_record(record: dict[str, Any]) -> bytes:
+    """Return the bytes of a record."""
+    payload = _compact(record).encode()
     return b"%d %s %s\n" % (len(payload), _sum(payload), payload)
 
 
@@ -108,37 +121,14 @@ def _sum(payload: bytes) -> bytes:
     return hashlib.sha256(payload).hexdigest()[:8].encode()
 
 
-@dataclass(slots=True)
-class _Read:
-    """The other way round."""
-
-    blobs: BlobReader = field(default_factory=BlobReader)
-    _last: dict[str, list[bytes]] = field(default_factory=dict)
-
-    def exchange(self, stored: dict[str, Any]) -> Exchange:
-        """Return an exchange of a record. Raises Malformed and its kin."""
-        self.blobs.spent = 0
-        lane = reveal_text(stored.get("lane", "main"), self.blobs)
-
-        def body(place: str, message: dict[str, Any]) -> Body:
-            old = self._last.get(lane, [])
-            data = _MARK.join([_bytes_in(part, old) for part in message["body"]["parts"]])
-            self.blobs.spend(len(data))
-            if place == "request":
-                self._last[lane] = data.split(_MARK)
-            return Body(data)
-
-        return exchange_in(stored, body, self.blobs)
-
-
-def _bytes_out(data: bytes) -> str | dict[str, str]:
+def _write_bytes(data: bytes) -> str | dict[str, str]:
     try:
         return data.decode()
     except UnicodeDecodeError:
         return {"base64": base64.b64encode(data).decode()}
 
 
-def _bytes_in(part: Any, old: list[bytes]) -> bytes:
+def _read_bytes(part: Any, old: list[bytes]) -> bytes:
     match part:
         case str():
             return part.encode()

@@ -39,7 +39,7 @@ class JsonField:
 
 
 @dataclass(slots=True)
-class KnownElements:
+class ElementIndex:
     """The elements that were written in one style, and which stood after which: a history is resent in its order."""
 
     ids: dict[str, str] = field(default_factory=dict)
@@ -71,18 +71,18 @@ def _refuse(name: str) -> NoReturn:
 _scan = json.JSONDecoder(parse_constant=_refuse).raw_decode
 
 
-def cut_object(text: str, known: KnownElements) -> list[JsonField] | None:
+def cut_object(text: str, index: ElementIndex) -> list[JsonField] | None:
     """Return the fields of the JSON object that `text` is, in order; None when it is anything else.
 
     White space is left out: whoever needs the bytes composes the object again and compares.
     """
     try:
-        return _cut_fields(text, known)
+        return _cut_fields(text, index)
     except (ValueError, RecursionError):
         return None
 
 
-def _cut_fields(text: str, known: KnownElements) -> list[JsonField]:
+def _cut_fields(text: str, index: ElementIndex) -> list[JsonField]:
     fields: list[JsonField] = []
     at = _skip_mark(text, 0, "{")
     mark = ","
@@ -92,7 +92,7 @@ def _cut_fields(text: str, known: KnownElements) -> list[JsonField]:
         if text[at : at + 1] != '"':
             raise ValueError(text[at : at + 10])
         key, at = _scan(text, at)
-        field, at = _cut_field(key, text, _skip_mark(text, at, ":"), known)
+        field, at = _cut_field(key, text, _skip_mark(text, at, ":"), index)
         fields.append(field)
         mark, at = _skip_end(text, at)
     if mark != "}" or at != len(text) or len({field.key for field in fields}) != len(fields):
@@ -100,16 +100,16 @@ def _cut_fields(text: str, known: KnownElements) -> list[JsonField]:
     return fields
 
 
-def _cut_field(key: str, text: str, at: int, known: KnownElements) -> tuple[JsonField, int]:
+def _cut_field(key: str, text: str, at: int, index: ElementIndex) -> tuple[JsonField, int]:
     if text[at : at + 1] == "[":
-        elements, end = _cut_elements(key, text, _skip_mark(text, at, "["), known)
+        elements, end = _cut_elements(key, text, _skip_mark(text, at, "["), index)
         if elements:
             return JsonField(key, None, elements), end
     value, end = _scan(text, at)
     return JsonField(key, JsonPiece(text[at:end], value)), end
 
 
-def _cut_elements(key: str, text: str, at: int, known: KnownElements) -> tuple[list[JsonPiece], int]:
+def _cut_elements(key: str, text: str, at: int, index: ElementIndex) -> tuple[list[JsonPiece], int]:
     """Return the objects of an array and where it ends; none when one of its elements is not an object."""
     elements: list[JsonPiece] = []
     previous = "^" + key
@@ -118,7 +118,7 @@ def _cut_elements(key: str, text: str, at: int, known: KnownElements) -> tuple[l
         if text[at : at + 1] != "{":
             return [], at
         # An object's text is never the beginning of another one's, so equal characters are the same element.
-        element = known.find_next(previous, text, at)
+        element = index.find_next(previous, text, at)
         if element is not None:
             previous, raw = element
             elements.append(JsonPiece(raw, None, previous))
@@ -126,7 +126,7 @@ def _cut_elements(key: str, text: str, at: int, known: KnownElements) -> tuple[l
         else:
             value, end = _scan(text, at)
             raw, at = text[at:end], end
-            ident = known.ids.get(raw, "")
+            ident = index.ids.get(raw, "")
             elements.append(JsonPiece(raw, value, ident))
             previous = ident or "?"
         mark, at = _skip_end(text, at)

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import re
-from dataclasses import dataclass, field
+from contextlib import suppress
 from itertools import islice
 from typing import Any, NoReturn
 
@@ -180,59 +180,43 @@ def canonical_digest(value: Any) -> str:
     return hashlib.sha256(b"agentreplay/snapshot/v1\0" + _canonical(value).encode("ascii")).hexdigest()
 
 
-@dataclass(slots=True)
-class _Level:
-    keys: set[str] | None
-    expects_key: bool = field(default=True)
-
-
 def strict(data: bytes, file: str) -> None:
     """Look at every token: refuse doubled keys, half characters, bad numbers and depth, with their place."""
     text = data.decode("utf-8", "surrogatepass")
-    levels: list[_Level] = []
+    levels: list[set[str] | None] = []  # the keys of each open object, None for a list
+    mark = ""
     for token in islice(_TOKEN.finditer(text), _TOKENS):
+        word = token.group()
         match token.lastgroup:
             case "mark":
-                _nest(levels, token.group())
+                mark = word
+                if mark in "{[":
+                    levels.append(set() if mark == "{" else None)
+                elif mark in "}]" and levels:
+                    levels.pop()
                 if len(levels) > DEEPEST:
                     _refuse(text, token, "nested too deep", file)
             case "text":
-                value = _string(token.group())
+                value = word
+                with suppress(ValueError):
+                    value = str(json.loads(word))
                 if not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value):
                     _refuse(text, token, "half of a surrogate pair is no text", file)
-                level = levels[-1] if levels else None
-                if level is not None and level.keys is not None and level.expects_key:
-                    if value in level.keys:
+                keys = levels[-1] if levels and mark != ":" else None
+                if keys is not None:
+                    if value in keys:
                         _refuse(text, token, f"the key {value[:40]!r} stands twice in one object", file)
-                    level.keys.add(value)
-            case "number" if len(token.group()) > _DIGITS or not _finite(token.group()):
+                    keys.add(value)
+            case "number" if len(word) > _DIGITS or _is_infinite(word):
                 _refuse(text, token, "no such number: too many digits, or beyond all bounds", file)
-            case "word" if token.group() not in {"true", "false", "null"}:
-                _refuse(text, token, f"{token.group()[:20]} is not a JSON value", file)
+            case "word" if word not in {"true", "false", "null"}:
+                _refuse(text, token, f"{word[:20]} is not a JSON value", file)
 
 
-def _nest(levels: list[_Level], mark: str) -> None:
-    if mark in "{[":
-        levels.append(_Level(set() if mark == "{" else None))
-    elif mark in "}]":
-        if levels:
-            levels.pop()
-    elif levels:
-        levels[-1].expects_key = mark == ","
-
-
-def _string(token: str) -> str:
-    try:
-        return str(json.loads(token))
-    except ValueError:
-        return token
-
-
-def _finite(token: str) -> bool:
-    try:
-        return math.isfinite(float(token))
-    except ValueError:
-        return True
+def _is_infinite(number: str) -> bool:
+    with suppress(ValueError):
+        return math.isinf(float(number))
+    return False
 
 
 def _refuse(text: str, token: re.Match[str], message: str, file: str) -> NoReturn:

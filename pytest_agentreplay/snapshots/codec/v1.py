@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest, volatile_reader
-from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, LazyBody, explain, make_unreadable
+from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, explain, make_unreadable
 from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, find_too_deep, header_in
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 
@@ -132,7 +132,7 @@ class SnapshotReader:
     doc: Stored
     file: str
     numbers: Sequence[int] = ()
-    _bodies: LazyBody | None = None
+    _bodies: BodyReader | None = None
 
     @property
     def exchanges(self) -> list[Any]:
@@ -143,7 +143,7 @@ class SnapshotReader:
         return exchanges
 
     @property
-    def bodies(self) -> LazyBody:
+    def bodies(self) -> BodyReader:
         """The bodies, asleep."""
         if self._bodies is None:
             requests = {
@@ -155,7 +155,7 @@ class SnapshotReader:
             blobs = self.doc.get("blobs", {})
             if not isinstance(blobs, dict):
                 raise make_unreadable(self.file, "`blobs` must be an object", "blobs")
-            self._bodies = LazyBody(self.file, BodyReader(requests, BlobReader(blobs)))
+            self._bodies = BodyReader(self.file, requests, BlobReader(blobs))
         return self._bodies
 
     def run(self, *, sealed: bool) -> Run:

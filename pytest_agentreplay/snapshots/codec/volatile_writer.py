@@ -105,7 +105,7 @@ class _Ids:
         name = self.headers[text] = f"h{len(self.headers) + 1}"
         return {name: headers}
 
-    def rename(self, text: str) -> str:
+    def name_ids(self, text: str) -> str:
         """Return `text` with the names of ids in place of the ids."""
         if "⟦" in text:
             text = text.replace("⟦", "⟦⟦")
@@ -235,7 +235,7 @@ class _Exchange:
         if reply_texts.is_text(value) and (number := self.ids.texts.find(self.stored.get("lane", "main"), value)):
             return {reply_texts.MARK: number}
         if isinstance(value, str):
-            return self.ids.rename(value)
+            return self.ids.name_ids(value)
         if isinstance(value, dict):
             return {key: self._rename(item) for key, item in value.items()}
         return [self._rename(item) for item in value] if isinstance(value, list) else value

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.model.exchanges import Exchange, FrameCall, ToolCall, ToolReply
+from pytest_agentreplay.model.recorded_order import renumber
 from pytest_agentreplay.model.release_order import ReleaseSchedule
-from pytest_agentreplay.snapshots.renumber import renumber
 
 
 @st.composite
