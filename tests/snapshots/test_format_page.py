@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec import decode, dedup_writer, reply_texts, seal_digest, volatile_reader
+from pytest_agentreplay.snapshots.codec import decode, dedup_writer, seal_digest, volatile_reader
 from pytest_agentreplay.snapshots.codec.styles import COLUMNS, LARGEST
 from tests.support.tables import words
 
@@ -51,7 +51,7 @@ def test_the_figures_on_the_page_are_those_of_the_code():
     assert f"lines of {COLUMNS} columns" in PAGE
     assert f"{LARGEST >> 20} MB" in PAGE
     assert f"{dedup_writer.LONG} characters" in PAGE
-    assert f"{reply_texts.LONG} characters" in PAGE
+    assert f"{volatile_reader.LONG} characters" in PAGE
     assert seal_digest.FORM in PAGE
 
 

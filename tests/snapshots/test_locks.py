@@ -45,7 +45,7 @@ def test_a_line_is_the_seal_the_path_and_the_number_of_exchanges_sorted_by_path(
         ["b/x/two.snapshot.json", "1"],
     ]
     for digest, path, _ in lines:
-        assert json.loads((folder / path).read_text("utf-8"))["integrity"]["self"] == digest
+        assert json.loads((folder / path).read_text("utf-8"))["integrity"]["self"] == digest[:16]
     assert b"\r" not in data
     assert data.endswith(b"\n")
     assert told(folder) == []

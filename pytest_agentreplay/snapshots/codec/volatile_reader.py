@@ -1,6 +1,14 @@
-"""Puts what stands apart in a file back where it belongs: `volatile_writer` says what that is.
+"""Puts what stands elsewhere in a file back where it belongs: `volatile_writer` says what that is.
 
 Ids are those of the whole file; all other names are of their exchange alone.
+
+A text of a reply that the agent sends back in its next request stands once in the file, in the reply:
+
+    {"role": "assistant", "content": {"$reply": 1}}
+
+The number counts the long texts of the replies of the lane, from the last one back. So it is the same in each recording
+of a conversation, and a changed answer is one change of the file. Of a stream a text is what the rows of a template say
+one after the other.
 """
 
 from __future__ import annotations
@@ -11,10 +19,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.snapshots.codec import reply_texts
-from pytest_agentreplay.snapshots.codec.reply_texts import ReplyTexts
 from pytest_agentreplay.snapshots.codec.styles import LARGEST, OverBudget
-from pytest_agentreplay.snapshots.codec.values import Malformed
+from pytest_agentreplay.snapshots.codec.values import Malformed, lines_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,6 +38,12 @@ ROWS = frozenset({"events", "lines"})
 """The keys of a stored body that may hold rows of templates."""
 
 _NAME = re.compile("⟦(?:(⟦)|([^⟦⟧]*)⟧)")
+
+REPLY = "$reply"
+LONG = 60
+"""Characters of a text that is worth a reference, which takes some twenty and a look upwards."""
+_REACH = 8
+"""So many texts back a reference goes: an agent sends the last reply back, with its reasoning and its tool calls."""
 
 
 def take_lines(doc: Stored) -> list[Stored]:
@@ -60,6 +72,57 @@ def join_row(cells: list[Any]) -> Any:
     return cells[0] if len(cells) == 1 else cells
 
 
+@dataclass(slots=True)
+class ReplyTexts:
+    """The last texts of the replies of each lane, as they are stored, newest first."""
+
+    _lanes: dict[str, list[Any]] = field(default_factory=dict)
+
+    def add(self, lane: str, body: Any) -> None:
+        """Remember the long texts of a stored reply."""
+        if isinstance(body, dict):
+            texts = [*_list_texts(body.get("json")), *_join_rows(body)]
+            self._lanes[lane] = [*reversed(texts), *self._lanes.get(lane, ())][:_REACH]
+
+    def find(self, lane: str, stored: Any) -> int:
+        """Return the number of a stored text among those of the lane; 0 for any other value."""
+        texts = self._lanes.get(lane, ())
+        return texts.index(stored) + 1 if stored in texts else 0
+
+    def get(self, lane: str, number: Any) -> Any:
+        """Return the stored text with this number. Raises Malformed."""
+        texts = self._lanes.get(lane, ())
+        if type(number) is not int or not 0 < number <= len(texts):
+            raise Malformed(f"no text of a reply has the number {number!r:.20}")
+        return texts[number - 1]
+
+
+def is_text(stored: Any) -> bool:
+    """Return whether a stored value is a text that is long enough."""
+    return len(stored) >= LONG if isinstance(stored, str) else isinstance(stored, dict) and stored.keys() == {"$text"}
+
+
+def _list_texts(stored: Any) -> Iterator[Any]:
+    """Yield the long texts of a stored value, in order."""
+    if is_text(stored):
+        yield stored
+    elif isinstance(stored, dict | list):
+        for item in stored.values() if isinstance(stored, dict) else stored:
+            yield from _list_texts(item)
+
+
+def _join_rows(body: dict[str, Any]) -> Iterator[Any]:
+    """Yield what the rows of each template say, hole by hole; values that are no texts say nothing."""
+    columns: dict[tuple[str, int], list[str]] = {}
+    for key in ("events", "lines"):
+        for name, *rows in (row for row in body.get(key) or () if isinstance(row, list)):
+            for row in rows:
+                for hole, cell in enumerate(row if isinstance(row, list) else [row]):
+                    if isinstance(cell, str):
+                        columns.setdefault((name, hole), []).append(cell)
+    yield from filter(is_text, (lines_of("".join(cells)) for cells in columns.values()))
+
+
 _MISSING = object()
 
 
@@ -74,7 +137,7 @@ class LineReader:
     ids: Stored
     _shared_headers: dict[str, list[Any]] = field(default_factory=dict)
     _texts: ReplyTexts = field(default_factory=ReplyTexts)
-    _lane: str = "main"
+    _lane: str = ""
     _own: Stored = field(default_factory=dict)
     _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
     _sizes: dict[int, int] = field(default_factory=dict)
@@ -83,7 +146,7 @@ class LineReader:
     def put_back(self, stored: Stored, line: Stored) -> None:
         """Put what a line of the file holds back into its exchange. Raises Malformed, OverBudget and their kin."""
         self._own, self._headers = line.get("values", {}), iter(line.get("headers", ()))
-        self._lane = stored.get("lane", "main")
+        self._lane = str(stored.get("lane"))
         for key, value in stored.items():
             if key in MESSAGES and isinstance(value, dict):
                 self._message(value, line, MESSAGES[key])
@@ -137,8 +200,8 @@ class LineReader:
         if isinstance(value, str):
             return self._text(value) if "⟦" in value else value
         if isinstance(value, dict):
-            if reply_texts.MARK in value and len(value) == 1:
-                return self._spend(self._texts.get(self._lane, value[reply_texts.MARK]))
+            if REPLY in value and len(value) == 1:
+                return self._spend(self._texts.get(self._lane, value[REPLY]))
             return {key: self._restore(item) for key, item in value.items()}
         return [self._restore(item) for item in value] if isinstance(value, list) else value
 

@@ -22,15 +22,16 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.snapshots.codec import reply_texts
-from pytest_agentreplay.snapshots.codec.reply_texts import ReplyTexts
 from pytest_agentreplay.snapshots.codec.volatile_reader import (
     LINES,
     MESSAGES,
     OF_EXCHANGE,
     OF_KIT,
+    REPLY,
     ROWS,
     RUN,
+    ReplyTexts,
+    is_text,
     join_row,
 )
 
@@ -150,7 +151,7 @@ class _Exchange:
                 line[side] = [value.pop("size"), value.pop("sha256")]
                 message[key] = self._reply_body(value) if is_model and side == "response" else self._rename(value)
                 if side == "response":
-                    self.ids.texts.add(self.stored.get("lane", "main"), value)
+                    self.ids.texts.add(str(self.stored.get("lane")), value)
             elif key == "headers":
                 message[key] = self.ids.share_headers([self._header(header, side) for header in value])
             elif key == "url":
@@ -232,8 +233,8 @@ class _Exchange:
 
     def _rename(self, value: Any) -> Any:
         """Return a stored value with the names of ids in place of the ids, and references to texts of replies."""
-        if reply_texts.is_text(value) and (number := self.ids.texts.find(self.stored.get("lane", "main"), value)):
-            return {reply_texts.MARK: number}
+        if is_text(value) and (number := self.ids.texts.find(str(self.stored.get("lane")), value)):
+            return {REPLY: number}
         if isinstance(value, str):
             return self.ids.name_ids(value)
         if isinstance(value, dict):
