@@ -106,7 +106,8 @@ def rendered(results: dict[str, dict[str, object]], rows: tuple[Row, ...]) -> st
             failed = [step for step in STEPS if not found[step]]
             result = f"FAILED ({', '.join(failed)}): " if failed else ""
             place = f"Python {found['python']}, {found['system']}"
-            tested = result + ", ".join([found["with"], *([place] if place != USUAL else []), found["on"]])
+            versions = found["with"].removeprefix(f"{row.name} ")
+            tested = result + (versions if place == USUAL else f"{versions}, {place}")
         note = f"; {row.note}" if row.note else ""
         lines.append(f"| {row.name} | {tested}{note} |")
     return "\n".join(lines)
