@@ -1,6 +1,7 @@
 """What the site does beyond the pages of docs/: mkdocs runs this module (`hooks` in mkdocs.yml).
 
-`<!-- api: name -->`, which GitHub does not show, becomes the documentation of that Python name.
+Below `<!-- api: module -->`, which GitHub does not show, stands a paragraph of names of that module: the documentation of each
+follows it.
 
 The pages are read on GitHub too, where a link may lead to any file of the repository: the README, a case, an example.
 Here each file that a page links to outside of the site becomes a page of its own below `project/`: Markdown as it is, and
@@ -23,7 +24,7 @@ from pymdownx.slugs import slugify
 ROOT = Path(__file__).parents[1]
 LINK = re.compile(r"(!?)\[([^\]]+)\]\(([^)\s]+)\)")
 FENCE = re.compile(r"(^ *```.*?^ *```$)", re.MULTILINE | re.DOTALL)
-API = re.compile(r"^<!-- api: (\S+) -->$", re.MULTILINE)
+API = re.compile(r"^<!-- api: (\S+) -->\n((?:.+\n)+)", re.MULTILINE)
 LANGUAGES = {".jsonl": "json", ".json": "json", ".py": "python", ".toml": "toml", ".yaml": "yaml", ".yml": "yaml"}
 
 NOT_SEARCHED = ("decisions", "project/CHANGELOG", "project/cases/")
@@ -80,6 +81,12 @@ def show_file(path: str) -> str:
     return f'{head}\n````{language} title="{path}"\n{text.rstrip()}\n````\n'
 
 
+def document_names(match: re.Match[str]) -> str:
+    """Return a paragraph of names and what has the documentation of each written."""
+    module, paragraph = match.groups()
+    return paragraph + "".join(f"\n::: {module}.{name}\n" for name in re.findall(r"`(\w+)`", paragraph))
+
+
 def on_page_markdown(markdown, page, **_):
     """Lead links of a page to where the site has their target, and have the API of the names on it written there."""
     here = page.file.src_uri
@@ -98,6 +105,6 @@ def on_page_markdown(markdown, page, **_):
         anchor = target.partition("#")[2]
         return f"{mark}[{text}]({uri}{'#' if anchor else ''}{anchor})"
 
-    markdown = API.sub(r"::: \1", markdown)
+    markdown = API.sub(document_names, markdown)
     parts = FENCE.split(markdown)
     return "".join(part if FENCE.fullmatch(part) else LINK.sub(replace, part) for part in parts)

@@ -61,9 +61,7 @@ PLUGINS = (
     plugin("pytest-trio", "-p pytest_trio.plugin", test="trio"),
     Row("unittest.TestCase", test="unittest", shown=("pytest",)),
     Row("subtests", test="subtests", shown=("pytest",)),
-    plugin(
-        "hypothesis", "-p _hypothesis_pytestplugin", note="plain tests; a test under `@given` is refused, with advice"
-    ),
+    plugin("hypothesis", "-p _hypothesis_pytestplugin", note="not under `@given`"),
     plugin("pytest-icdiff", "-p pytest_icdiff"),
     plugin("pytest-clarity", "-p pytest_clarity.plugin"),
     plugin("pytest-recording", "-p pytest_recording.plugin", offline=("--block-network",)),
@@ -72,22 +70,20 @@ PLUGINS = (
     plugin("inline-snapshot", "-p inline_snapshot.pytest_plugin", test="inline"),
     plugin("syrupy", "-p syrupy", test="transcript"),
     Row("without syrupy and time-machine", words="-p no:syrupy -p no:time_machine", shown=("pytest",)),
-    plugin(
-        "pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="with `-p no:syrupy`, because the two clash"
-    ),
+    plugin("pytest-snapshot", "-p pytest_snapshot.plugin -p no:syrupy", note="clashes: `-p no:syrupy`"),
     Row("blockbuster", ("blockbuster", "pytest-asyncio", "trio"), LOOP, "blockbuster", shown=("blockbuster",)),
     Row("freezegun", ("freezegun",), test="freezegun", shown=("freezegun",)),
     Row("time-machine, in the test", ("time-machine",), test="time_machine", shown=("time-machine",)),
     Row("pyinstrument", ("pyinstrument",), test="pyinstrument", shown=("pyinstrument",)),
     plugin("pytest-github-actions-annotate-failures", "-p pytest_github_actions_annotate_failures.plugin"),
     plugin("langsmith", "-p langsmith.pytest_plugin"),
-    plugin("pytest-replay", "-p pytest_replay", note="it owns `--replay`: type `--agentreplay-mode=model`"),
-    plugin("cassetteai", "-p cassetteai.plugin", note="it owns `--replay`: type `--agentreplay-mode=model`"),
+    plugin("pytest-replay", "-p pytest_replay", note="owns `--replay`: `--agentreplay-mode=model`"),
+    plugin("cassetteai", "-p cassetteai.plugin", note="owns `--replay`: `--agentreplay-mode=model`"),
     plugin(
         "pytest-agentreplay",
         "-p no:agentreplay",
         python="3.12",
-        note="an unrelated project that owns the fixture `agentreplay`: with `-p no:agentreplay -p pytest_agentreplay`",
+        note="owns the fixture `agentreplay`: `-p no:agentreplay -p pytest_agentreplay`",
     ),
 )
 

@@ -27,6 +27,8 @@ RESULTS = Path(__file__).with_name("results.json")
 PAGE = ROOT / "docs" / "reference" / "works-with.md"
 CHECK = Path(__file__).with_name("check.py")
 STEPS = ("record", "replay", "divergence")
+USUAL = "Python 3.11.7, Linux"
+"""Where a row was tested that names no other place; the page says so above its tables."""
 BEGINS, ENDS = "<!-- {} begins -->", "<!-- {} ends -->"
 
 
@@ -95,16 +97,19 @@ def tried(row: Row, folder: Path) -> dict[str, object]:
 
 def rendered(results: dict[str, dict[str, object]], rows: tuple[Row, ...]) -> str:
     """A table in Markdown; no cell is empty."""
-    lines = ["| with | record | replay | divergence report | tested versions |", "| --- | --- | --- | --- | --- |"]
+    lines = ["| with | tested versions |", "| --- | --- |"]
     for row in rows:
         found = results.get(row.name)
         if found is None:
-            marks, told = ["not yet"] * 3, f"only in {row.elsewhere}"
+            tested = f"not yet: only in {row.elsewhere}"
         else:
-            marks = ["yes" if found[step] else "NO" for step in STEPS]
-            told = f"{found['with']}, Python {found['python']}, {found['system']}, {found['on']}"
+            failed = [step for step in STEPS if not found[step]]
+            result = f"FAILED ({', '.join(failed)}): " if failed else ""
+            place = f"Python {found['python']}, {found['system']}"
+            versions = found["with"].removeprefix(f"{row.name} ")
+            tested = result + (versions if place == USUAL else f"{versions}, {place}")
         note = f"; {row.note}" if row.note else ""
-        lines.append(f"| {row.name} | {' | '.join(marks)} | {told}{note} |")
+        lines.append(f"| {row.name} | {tested}{note} |")
     return "\n".join(lines)
 
 

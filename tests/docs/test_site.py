@@ -13,6 +13,7 @@ from markdown_it import MarkdownIt
 
 from tests.support.browser import Browser
 from tests.support.package_sources import ROOT
+from tests.support.pages import list_api_names
 
 pytestmark = [pytest.mark.env("docs"), pytest.mark.process]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
@@ -94,9 +95,7 @@ def test_links_out_of_the_folder_of_pages_lead_to_pages_of_the_site(site):
 
 
 def test_every_name_of_the_api_has_its_documentation(site):
-    names = re.findall(
-        r"^<!-- api: (\S+) -->$", (ROOT / "docs/reference/api.md").read_text(encoding="utf-8"), re.MULTILINE
-    )
+    names = list_api_names()
     html = article(site, ROOT / "docs/reference/api.md")
     documented = set(re.findall(r'<h3 id="([\w.]+)"', html))
     assert documented >= set(names)

@@ -106,6 +106,13 @@ def blocks_of(page):
     return found
 
 
+def list_api_names():
+    """Return the full names on the page of the Python API."""
+    text = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    paragraphs = re.findall(r"^<!-- api: (\S+) -->\n((?:.+\n)+)", text, re.MULTILINE)
+    return [f"{module}.{name}" for module, paragraph in paragraphs for name in re.findall(r"`(\w+)`", paragraph)]
+
+
 def pages_of(environment):
     """The pages that are run in an environment: those that name it, and in main all that name none."""
     pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
