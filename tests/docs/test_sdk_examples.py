@@ -13,15 +13,16 @@ from tests.support.small_projects import edited, furnished, passed, recorded, su
 pytestmark = pytest.mark.env("examples")
 PAGE = ROOT / "docs" / "how-to" / "sdks-and-frameworks.md"
 EXAMPLES = {  # section -> the file that has its prompt, whether a tool runs
+    "openai": ("clerk.py", True),
     "instructor": ("test_instructor.py", False),
-    "agno": ("test_agno.py", True),
-    "Haystack": ("test_haystack.py", True),
+    "agno": ("clerk.py", True),
+    "Haystack": ("clerk.py", True),
     "Semantic Kernel": ("clerk.py", True),
-    "DSPy": ("test_dspy.py", True),
-    "Mirascope": ("test_mirascope.py", True),
-    "Celery": ("tasks.py", True),
-    "Temporal": ("activities.py", False),
-    "Playwright": ("test_playwright.py", True),
+    "DSPy": ("clerk.py", True),
+    "Mirascope": ("clerk.py", True),
+    "Celery": ("clerk.py", True),
+    "Temporal": ("clerk.py", True),
+    "Playwright": ("clerk.py", True),
 }
 PROMPTS = ("You help", "You serve"), ("You read", "You scan"), ('"question -> answer"', '"question -> answer, apology"')
 DSPY = "[[ ## next_thought ## ]]\nthought\n\n[[ ## next_tool_name ## ]]\n{}\n\n[[ ## next_tool_args ## ]]\n{}\n\n"
@@ -44,14 +45,31 @@ def model(body, number):
     return f"[[ ## reasoning ## ]]\nSo.\n\n[[ ## answer ## ]]\n{answer}\n" if "[[ ##" in said else answer
 
 
-def files_of(section):
-    """Return the files of a section and the lines that it adds to the settings; its tools note each of their runs."""
+def blocks_below(section):
+    """Return the blocks of a section of the page."""
     text = PAGE.read_text(encoding="utf-8")
     first = text[: text.index(f"\n## {section}\n")].count("\n") + 2
     last = first + text[text.index(f"\n## {section}\n") + 1 :].partition("\n## ")[0].count("\n")
-    blocks = [block for block in blocks_of(PAGE) if first < int(block.where.rpartition(":")[2]) <= last]
+    return [block for block in blocks_of(PAGE) if first < int(block.where.rpartition(":")[2]) <= last]
+
+
+def files_of(section):
+    """Return the files of an example and the lines that it adds to the settings; its tools note each of their runs.
+
+    `shop.py` and `test_clerk.py` stand once on the page, and the agent of openai is also that of the workers.
+    """
+    blocks = blocks_below(section)
     note = r'\g<0>\n\1with open("ledger.txt", "a") as ledger:\n\1    ledger.write("ran\\n")'
-    texts = {block.title: block.text for block in [*blocks_of(PAGE)[:3], *blocks] if block.title.endswith(".py")}
+    shared = [*blocks_below("The example"), *blocks_below("openai")]
+    texts = {block.title: block.text for block in [*shared, *blocks] if block.title.endswith(".py")}
+    if any(block.title.startswith("test_") for block in blocks):
+        del texts["test_clerk.py"]
+    if section == "Playwright":
+        agent = (
+            texts["clerk.py"].replace("import shop", "import browser").replace("shop.lookup_order", "browser.read_page")
+        )
+        texts["clerk.py"] = agent.replace("lookup_order", "read_page").replace("order_id", "url")
+        texts["test_clerk.py"] = texts["test_clerk.py"].replace("lookup_order", "read_page")
     texts = {name: re.sub(r'(?m)^( +)"""(?:Find|Read) .*"""$', note, text) for name, text in texts.items()}
     settings = [block.text.partition("agentreplay_tools =\n")[2] for block in blocks if block.language == "ini"]
     return texts, "".join(settings)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 HIDDEN = (
     "a filter of the suite hides a value of {} that the snapshot would show: name its field, or its form, in "
-    "agentreplay-policy.yaml (docs/how-to/redact.md)"
+    "agentreplay-policy.yaml (docs/how-to/secrets.md)"
 )
 WORD = re.compile(r"""[\w.@-]{4,}(?![\w.@-]|":|=[^=&\s"])""")  # no name of a field, which a filter drops with its value
 _PLAYING = threading.Lock()  # between the question whether there is a reply and the reply
