@@ -213,6 +213,24 @@ def test_calls_that_do_not_overlap_share_a_row(browser, trip_page, tmp_path):
     assert browser.value(rows) == 1
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "first"),
+    [(3, "0 ms,1 ms,2 ms"), (400, "0 ms,50 ms,100 ms"), (9_000, "0 ms,1 s,2 s"), (240_000, "0 ms,30 s,60 s")],
+)
+def test_no_label_of_the_time_line_stands_twice(browser, tmp_path, milliseconds, first):
+    builder = RunBuilder()
+    builder.model(0, milliseconds, [{"role": "user", "content": "?"}], "yes")
+    page = tmp_path / "page.html"
+    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", builder.run())), encoding="utf-8")
+    browser.open(page)
+    labels = "[...document.querySelectorAll('.time text')].map((label) => label.textContent)"
+    assert browser.value(labels)[:3] == first.split(",")
+    for _ in range(6):
+        browser.press("+")
+        seen = browser.value(labels)
+        assert len(seen) == len(set(seen))
+
+
 def test_lanes_are_named_after_what_they_were_asked_for_and_stand_below_the_turn_that_began_them(browser, trip_page):
     browser.open(trip_page)
     names = [name.strip(" \xa0▾") for name in texts_of(browser, ".names .name")]
@@ -468,6 +486,15 @@ def test_keys_keep_the_chosen_row_in_sight_and_a_page_without_a_link_opens_at_it
         assert seen == [True] * 8
 
 
+def test_the_row_of_a_link_is_in_sight_at_the_end_of_a_list_that_reaches_below_the_window(browser, trip_page):
+    browser.resize(1100)
+    browser.open(trip_page, "#turn-12")
+    row = "document.querySelector('.turn.chosen').getBoundingClientRect().bottom <= innerHeight"
+    assert browser.value(
+        f"new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done({row}))))"
+    )
+
+
 def test_characters_stay_whole_in_a_comparison(browser, tmp_path):
     lines = "\n".join(f"line {number}" for number in range(60))
     files = [
@@ -560,6 +587,7 @@ def test_two_runs_stand_beside_each_other_at_the_first_divergence(browser, pair_
     assert marks[:1] == ["kind"]
     assert "cheerful" in marks
     assert browser.text("header .badge") == "5 differences"
+    assert texts_of(browser, ".names b") == ["recorded", "now"]
     boxes = browser.value(
         "[...document.querySelectorAll('article .sides section')].map((s) => s.getBoundingClientRect().x)"
     )

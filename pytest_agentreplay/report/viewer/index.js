@@ -116,8 +116,8 @@ function showFailure() {
   const [finding] = data.findings;
   state.keys = { t: switchTheme };
   fill(main, null, [
-    make("p", null, make("a", { href: "index.html" }, "All tests")),
-    make("header", null, make("h1", null, finding.test), make("p", { class: "muted" }, "There is no recorded run to show.")),
+    drawBack(),
+    make("header", null, make("h1", null, breakable(finding.test)), make("p", { class: "muted" }, "There is no recorded run to show.")),
     drawFinding(finding),
   ]);
 }
