@@ -18,14 +18,14 @@ function drawBadge() {
 function drawFacts(run) {
   const total = sumTurns(run, run.turns);
   const facts = [
-    ...(data.kind === "pair" ? [["test", run.outcome]] : [["", data.now && run.outcome ? `recorded: ${run.outcome}` : ""]]),
+    ["test", data.kind === "pair" ? run.outcome : ""],
     ["", plural(total.turns, "turn")],
     ["", plural(run.calls.length, "call")],
     ["", tokensText(total.tokens)],
     ["", sumCosts(run)],
     ["", run.calls.length ? duration(measureRun(run.calls)) : ""],
     ["", [...new Set(run.turns.map((turn) => turn.model).filter(Boolean))].join(", ")],
-    ["recorded", (run.recorded || "").slice(0, 16).replace("T", " ")],
+    ["recorded", [(run.recorded || "").slice(0, 16).replace("T", " "), data.now && run.outcome].filter(Boolean).join(", ")],
   ];
   return make("div", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) => make("span", null, name ? `${name} ` : "", make("b", null, value))));
 }

@@ -19,6 +19,7 @@ function listTurnFacts(run, turn, strand) {
     turn.model, strand, duration(turn.end - turn.start),
     turn.first === undefined ? "" : `first token after ${duration(turn.first)}`,
     tokensText(tokens(turn)), cost ? dollars(cost) : "", turn.stops ? `stops: ${turn.stops}` : "",
+    `began at ${duration(turn.start - Math.min(...run.calls.map((call) => call.start)))}`,
   ].filter(Boolean);
 }
 
