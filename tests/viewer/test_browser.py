@@ -609,6 +609,8 @@ def test_the_index_lists_what_is_recorded_sorts_it_and_plots_live_runs(browser, 
     assert browser.value("document.querySelectorAll('.plot svg').length") == 4
     label = browser.value("document.querySelector('.plot svg').getAttribute('aria-label')")
     assert label == "pass rate: small 0.33 on 2026-11-15; a-model-with-a-long-name-20260801 0.90 on 2026-11-01"
+    labels = "[...document.querySelectorAll('.plot:nth-child(4) text')].map((label) => label.textContent)"
+    assert browser.value(labels)[:3] == ["0.0 s", "2.0 s", "4.0 s"]
     first = "document.querySelector('tbody tr').innerText"
     before = browser.value(first)
     browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').click()")
