@@ -215,8 +215,10 @@ def take_screenshots(html: Path, pictures: dict[Path, Screenshot]) -> None:
 def photograph(picture: Screenshot, pictures: dict[Path, Screenshot]) -> None:
     """Run the commands of a screenshot in a project with recorded runs, and write its file in these ways."""
     with tempfile.TemporaryDirectory() as folder, ModelServer(model) as server:
-        project = Project(Path(folder), server.url)
-        write_project(project.folder)
+        shop = Path(folder, "shop")  # the index has the name of its project
+        shop.mkdir()
+        project = Project(shop, server.url)
+        write_project(shop)
         texts = [project.run(command) for command in picture.commands]
         assert (project.folder / picture.html).is_file(), "\n".join(texts)
         take_screenshots(project.folder / picture.html, pictures)

@@ -71,6 +71,11 @@ def on_files(files, config):
     return files
 
 
+def on_post_page(output, **_):
+    """Give the dialog of the search a name."""
+    return output.replace('role="dialog"', 'role="dialog" aria-label="Search"')
+
+
 def show_file(path: str) -> str:
     """Return the Markdown of a file: its own, or a page with a block of code."""
     text = (ROOT / path).read_text(encoding="utf-8")

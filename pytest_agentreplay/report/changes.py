@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.compare.diff import read_json, texts
@@ -48,6 +48,10 @@ INVERSE = "7"
 
 _TOKEN = re.compile(r"\w+(?:[-.:/@]+\w+)*|\s+|[^\w\s]")  # a date or a price is one word
 _WORD = re.compile(r"\w+")
+# Two code points of one character, as a reader sees it: with a joiner, a skin tone or a tag, or the halves of a flag.
+_JOINED = re.compile(
+    "[\u200c\u200d].|.[\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|[\U0001f1e6-\U0001f1ff]{2}"
+)
 
 
 class Row(NamedTuple):
@@ -245,7 +249,7 @@ def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
     """Return the pieces of two forms of a line."""
     if len(old) + len(new) > WORDS:
         return _mark_span(old, new)
-    words, others = _TOKEN.findall(old), _TOKEN.findall(new)
+    words, others = _split_words(old), _split_words(new)
     before_pieces: list[tuple[str, bool]] = []
     after_pieces: list[tuple[str, bool]] = []
     i = 0
@@ -262,10 +266,30 @@ def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
     return _join_pieces(before_pieces), _join_pieces(after_pieces)
 
 
+def _split_words(line: str) -> list[str]:
+    """Return the words, blanks and signs of a line, none of them cut inside of what a reader sees as one character."""
+    starts = (match.start() for match in _TOKEN.finditer(line))
+    cuts = [at for at in starts if at == 0 or not _is_inside_character(line, at)]
+    return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
+
+
+def _is_inside_character(text: str, at: int) -> bool:
+    """Return whether position `at` is inside of what a reader sees as one character, or behind a mark within a word."""
+    pair = text[at - 1 : at + 1]
+    if len(pair) < 2 or pair.isascii():
+        return False
+    marks = [unicodedata.category(char)[0] == "M" for char in pair]
+    return marks[1] or (marks[0] and pair[1].isalnum()) or _JOINED.match(pair) is not None
+
+
 def _mark_span(old: str, new: str) -> tuple[Pieces, Pieces]:
     """Return the pieces of two forms of a line with all between the first change and the last as one."""
     start = texts.common_prefix(old, new)
     end = texts.common_suffix(old, new, min(len(old), len(new)) - start)
+    while start and any(_is_inside_character(side, start) for side in (old, new)):
+        start -= 1
+    while end and any(_is_inside_character(side, len(side) - end) for side in (old, new)):
+        end -= 1
     before, after = (
         ((side[:start], False), (side[start : len(side) - end], True), (side[len(side) - end :], False))
         for side in (old, new)

@@ -229,7 +229,7 @@ def format_outcome(result: Outcome | None, error: str = "") -> Iterator[str]:
         case HttpReply():
             status = f"{result.status} {result.reason}".rstrip()
             is_said = error in {"", status, result.reason}
-            yield f"status {status}" if is_said else f"status {status}: {error}"
+            yield f"status {status}" if is_said else f"status {status}: {error.removeprefix(f'{result.status} ')}"
             yield from format_raised(result.failure) if result.failure else ()
         case FramesReply():
             for frame in result.frames():

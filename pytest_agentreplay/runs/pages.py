@@ -15,13 +15,14 @@ from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.compare.align import divergences, pair_exchanges
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
+from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import findings, live_reports, page_data
 from pytest_agentreplay.report.change_blocks import share_changes
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.report.viewer import FOLDER, GENERATOR, digest_page, render_page
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.runs.inventory import read_inventory, read_prices, read_use
+from pytest_agentreplay.runs.inventory import Entry, read_inventory, read_prices, read_use
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots import codec
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.inventory import Entry
     from pytest_agentreplay.snapshots.codec import Snapshot
 
     ModelPrices = list[tuple[str, tuple[float, float]]]
@@ -149,13 +149,20 @@ def render_index(
         live, notes = [], [str(error)]
     now = {each.file: each.status for each in outcomes or () if each.file is not None}
     absent = "" if outcomes is None else "not run"
+    described: list[Json] = [
+        _describe_entry(row, today, pages.get(row.path, ""), now.get(row.path, absent)) for row in rows
+    ]
+    for each in outcomes or ():
+        if each.finding is not None and each.finding.code == Kind.NEW.code:
+            row = Entry(Path(), "no snapshot", each.test)
+            described.append(_describe_entry(row, today, pages.get(each.test, ""), each.status))
     data: JsonObject = {
         "kind": "index",
         "title": title,
         "about": f"What agentreplay has recorded here, as of {today}",
         "notes": notes,
         "statuses": dict(Counter(each.status for each in outcomes or ())),
-        "entries": [_describe_entry(row, today, pages.get(row.path, ""), now.get(row.path, absent)) for row in rows],
+        "entries": described,
         "live": live,
         "cold": [list(pair) for pair in lacking.most_common()],
         "failures": list(_describe_failures(outcomes or (), pages)),

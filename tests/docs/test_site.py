@@ -1,12 +1,7 @@
 """The site builds without a warning, shows of each page what GitHub shows, and finds the right page first."""
 
 import re
-import subprocess
-import sys
-import threading
 from collections import Counter
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from markdown_it import MarkdownIt
@@ -52,16 +47,6 @@ new Promise((resolve, reject) => {
 TAGS = {"list_item_open": "li", "tr_open": "tr", "heading_open": "h", "fence": "pre", "code_block": "pre"}
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    """Return the folder of the built site."""
-    folder = tmp_path_factory.mktemp("site")
-    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return folder
-
-
 def article(site, page):
     """Return the part of a built page that comes from its Markdown."""
     path = page.relative_to(ROOT / "docs").with_suffix("")
@@ -100,20 +85,6 @@ def test_every_name_of_the_api_has_its_documentation(site):
     documented = set(re.findall(r'<h3 id="([\w.]+)"', html))
     assert documented >= set(names)
     assert len(re.findall(r'<div class="doc doc-contents', html)) >= len(names)
-
-
-@pytest.fixture(scope="module")
-def address(site):
-    """Serve the site: a browser loads no search index from a file."""
-
-    class Handler(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/"
-        server.shutdown()
 
 
 def test_a_search_finds_the_right_page_first(address):

@@ -80,6 +80,23 @@ def test_two_words_beside_each_other_are_one_mark_and_unlike_lines_have_none() -
     ]
 
 
+def test_a_mark_does_not_cut_what_is_read_as_one_character_and_so_no_joiner_is_escaped() -> None:
+    characters = [
+        ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👦"),
+        ("👍🏻", "👍🏿"),
+        ("🇩🇪", "🇩🇰"),
+        ("e\u0301", "e\u0300"),
+    ]
+    words = [("می\u200cشود", "می\u200cروند"), ("क्या", "क्यों")]
+    # In a line that is so long, its words are not compared.
+    for before, pairs in (("say ", characters + words), ("long " * 6_000, characters)):
+        for recorded, now in pairs:
+            rows = compare_texts(f"{before}{recorded} now", f"{before}{now} now")
+            assert [text for row in rows for text, changed in row.pieces if changed] == [recorded, now]
+            assert "\\u" not in "".join(format_rows(rows))
+    assert format_rows(compare_texts("pay\u200cpal a", "pay\u200cpal b"))[0] == "- pay\\u200cpal a"
+
+
 def test_a_changed_line_is_marked_against_its_new_form_though_a_line_came_before_it() -> None:
     rows = compare_texts("answer in dollars of today", "be kind\nanswer in euros of today")
     assert [(row.sign, text) for row in rows for text, changed in row.pieces if changed] == [

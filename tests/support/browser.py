@@ -22,6 +22,7 @@ NAMES = "chromium", "chromium-browser", "google-chrome"
 FLAGS = (
     "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--remote-debugging-pipe",
+    "--blink-settings=availableHoverTypes=2,primaryHoverType=2,availablePointerTypes=4,primaryPointerType=4",  # a mouse
 )  # fmt: skip
 LAUNCH = """
 import fcntl, os, sys

@@ -138,7 +138,7 @@ def test_the_badge_says_what_happened_now(browser, diverged_page):
     browser.open(diverged_page)
     assert browser.text("header .badge") == "diverged now"
     assert browser.value("document.querySelectorAll('.passed, .same').length") == 0
-    assert "recorded: passed" in browser.text(".facts")
+    assert browser.text(".facts").endswith("recorded 2026-11-20 10:00, passed")
 
 
 def test_a_test_that_failed_by_its_own_assertion_says_so(browser, tmp_path):
@@ -213,6 +213,24 @@ def test_calls_that_do_not_overlap_share_a_row(browser, trip_page, tmp_path):
     assert browser.value(rows) == 1
 
 
+@pytest.mark.parametrize(
+    ("milliseconds", "first"),
+    [(3, "0 ms,1 ms,2 ms"), (400, "0 ms,50 ms,100 ms"), (9_000, "0 ms,1 s,2 s"), (240_000, "0 ms,30 s,60 s")],
+)
+def test_no_label_of_the_time_line_stands_twice(browser, tmp_path, milliseconds, first):
+    builder = RunBuilder()
+    builder.model(0, milliseconds, [{"role": "user", "content": "?"}], "yes")
+    page = tmp_path / "page.html"
+    page.write_text(pages.render_run(write_run(tmp_path / "a.snapshot.json", builder.run())), encoding="utf-8")
+    browser.open(page)
+    labels = "[...document.querySelectorAll('.time text')].map((label) => label.textContent)"
+    assert browser.value(labels)[:3] == first.split(",")
+    for _ in range(6):
+        browser.press("+")
+        seen = browser.value(labels)
+        assert len(seen) == len(set(seen))
+
+
 def test_lanes_are_named_after_what_they_were_asked_for_and_stand_below_the_turn_that_began_them(browser, trip_page):
     browser.open(trip_page)
     names = [name.strip(" \xa0▾") for name in texts_of(browser, ".names .name")]
@@ -249,6 +267,7 @@ def test_a_turn_says_its_tokens_cost_and_the_time_to_its_first_token(browser, tr
     browser.open(trip_page, "#turn-12")
     facts = browser.text("article .muted").split(" · ")
     assert facts[2:4] == ["900 ms", "first token after 225 ms"]
+    assert facts[-1] == "began at 6.9 s"
     read, written = map(int, re.findall(r"\d+", facts[4]))
     assert float(facts[5][1:]) == pytest.approx((read * 1.25 + written * 10) / 1e6, rel=0.05)
 
@@ -468,16 +487,27 @@ def test_keys_keep_the_chosen_row_in_sight_and_a_page_without_a_link_opens_at_it
         assert seen == [True] * 8
 
 
+def test_the_row_of_a_link_is_in_sight_at_the_end_of_a_list_that_reaches_below_the_window(browser, trip_page):
+    browser.resize(1100)
+    browser.open(trip_page, "#turn-12")
+    row = "document.querySelector('.turn.chosen').getBoundingClientRect().bottom <= innerHeight"
+    assert browser.value(
+        f"new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done({row}))))"
+    )
+
+
 def test_characters_stay_whole_in_a_comparison(browser, tmp_path):
+    faces = "👨\u200d👩\u200d👧", "👨\u200d👩\u200d👦"
     lines = "\n".join(f"line {number}" for number in range(60))
     files = [
-        write_run(tmp_path / f"{at}.snapshot.json", bookshop_run(f"{lines}\n{face}")) for at, face in enumerate("😀😁")
+        write_run(tmp_path / f"{at}.snapshot.json", bookshop_run(f"{lines}\nlook: {face}"))
+        for at, face in enumerate(faces)
     ]
     page = tmp_path / "pair.html"
     page.write_text(pages.render_pair(*files), encoding="utf-8")
     browser.open(page)
     marks = set(texts_of(browser, "mark"))
-    assert {mark.rstrip(".") for mark in marks} == {"😀", "😁"}
+    assert {mark.rstrip(".") for mark in marks} == {*faces}
 
 
 def test_a_long_difference_is_folded_and_its_button_shows_all_lines(browser, tmp_path):
@@ -560,6 +590,7 @@ def test_two_runs_stand_beside_each_other_at_the_first_divergence(browser, pair_
     assert marks[:1] == ["kind"]
     assert "cheerful" in marks
     assert browser.text("header .badge") == "5 differences"
+    assert texts_of(browser, ".names b") == ["recorded", "now"]
     boxes = browser.value(
         "[...document.querySelectorAll('article .sides section')].map((s) => s.getBoundingClientRect().x)"
     )
@@ -578,6 +609,8 @@ def test_the_index_lists_what_is_recorded_sorts_it_and_plots_live_runs(browser, 
     assert browser.value("document.querySelectorAll('.plot svg').length") == 4
     label = browser.value("document.querySelector('.plot svg').getAttribute('aria-label')")
     assert label == "pass rate: small 0.33 on 2026-11-15; a-model-with-a-long-name-20260801 0.90 on 2026-11-01"
+    labels = "[...document.querySelectorAll('.plot:nth-child(4) text')].map((label) => label.textContent)"
+    assert browser.value(labels)[:3] == ["0.0 s", "2.0 s", "4.0 s"]
     first = "document.querySelector('tbody tr').innerText"
     before = browser.value(first)
     browser.value("[...document.querySelectorAll('th button')].find((b) => b.textContent === 'calls').click()")

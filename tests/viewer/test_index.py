@@ -61,9 +61,10 @@ def test_what_failed_comes_first_and_each_link_opens_its_page(browser, index):
         "FAILED assert 1 == 2\n\ntest_shop.py::test_returned_parcel_of_a_long_name",
     ]
     rows = browser.value(
-        "[...document.querySelectorAll('tbody tr')].map((row) => row.innerText.split('\\t').slice(0, 3))"
+        "[...document.querySelectorAll('tbody tr')].map((row) => row.innerText.split('\\t').slice(0, 4))"
     )
-    assert [row[1] for row in rows] == ["diverged", "diverged", "failed", "passed"]
+    assert [row[1] for row in rows] == ["diverged", "diverged", "diverged", "failed", "passed"]
+    assert rows[2] == ["test_shop.py::test_new", "diverged", "", "no snapshot"]
     assert (
         browser.value("getComputedStyle(document.querySelector('tbody tr td:nth-child(3)')).color") == "rgb(27, 31, 36)"
     )
@@ -72,13 +73,39 @@ def test_what_failed_comes_first_and_each_link_opens_its_page(browser, index):
         (".failures li:nth-child(1) details li:nth-child(2) a", "run", "[AR-PROMPT] turn 2/7: prompt changed"),
         (".failures li:nth-child(2) p a", "failure", "[AR-NEW] there is no snapshot"),
         (".failures li:nth-child(3) p a", "run", "def test():\n    ..."),
-        ("tbody tr:nth-child(4) a", "run", "test_shop.py::test_gift"),
+        ("tbody tr:nth-child(3) a", "failure", "[AR-NEW] there is no snapshot"),
+        ("tbody tr:nth-child(5) a", "run", "test_shop.py::test_gift"),
     ):
         assert follow(browser, selector) != "index.html"
         assert browser.value("data.kind") == kind
         assert shown in browser.text("main")
         leave(browser, "history.back()")
     assert (browser.value("location.pathname.split('/').pop()"), browser.errors) == ("index.html", [])
+
+
+def test_a_page_of_an_index_leads_back_to_it_and_a_page_made_alone_does_not(browser, index, tmp_path):
+    browser.open(index)
+    page = follow(browser, "tbody tr:nth-child(5) a")
+    browser.open(index.with_name(page), "#turn-2")
+    assert follow(browser, ".back a") == "index.html"
+    leave(browser, "history.back()")
+    assert browser.value("location.hash") == "#turn-2"
+    assert browser.text("article h2") == "turn 2 of lane main"
+    alone = tmp_path / "alone.html"
+    alone.write_text(pages.render_run(tmp_path / FOLDER / "test_gift.snapshot.json"), encoding="utf-8")
+    browser.open(alone)
+    assert browser.value("document.querySelectorAll('a[href*=index]').length") == 0
+
+
+def test_headlines_show_every_blank(browser, tmp_path):
+    (tmp_path / "pytest.ini").write_text("[pytest]\n")
+    file = write_run(tmp_path / FOLDER / "test_gift.snapshot.json", bookshop_run())
+    finding = Finding("test_gift", "AR-PROMPT", "[AR-PROMPT] be  brief -> be brief", (), {"turn": "1"})
+    outcome = pages.TestOutcome("test_gift", "diverged", file, finding)
+    browser.open(pages.write_folder(tmp_path / "pages", tmp_path, outcomes=[outcome]))
+    assert browser.text(".failures p a") == "be  brief -> be brief"
+    follow(browser, ".failures p a")
+    assert browser.text(".finding h2") == finding.headline
 
 
 @pytest.mark.parametrize("width", [400, 1100, 1600])

@@ -75,6 +75,8 @@ def test_a_call_says_what_went_wrong_and_a_streamed_turn_when_its_first_chunk_ca
     described = describe_run(stored(trip_run()))
     errors = [call["error"] for call in described["calls"] if "error" in call]
     assert errors == ["LookupError", "429 Too Many Requests", "ReadTimeout"]
+    problems = [turn["problem"] for turn in described["turns"] if turn.get("problem", "").startswith("status")]
+    assert problems == ["status 429 Too Many Requests: requests: Rate limit reached"]
     assert [turn["first"] for turn in described["turns"] if "first" in turn] == [225]
 
 

@@ -52,11 +52,11 @@ const sum = (numbers) => numbers.reduce((total, number) => total + (number || 0)
 const NUMBERS = new Intl.NumberFormat("en");
 const plural = (count, noun) => `${NUMBERS.format(count)} ${noun}${count === 1 ? "" : "s"}`;
 
-function duration(ms) {
+function duration(ms, digits = ms < 120000 ? 1 : 0) {
   if (ms === null || ms === undefined) return "no end";
   if (ms < 1000) return `${Math.round(ms)} ms`;
-  if (ms < 120000) return `${(ms / 1000).toFixed(1)} s`;
-  return `${Math.floor(ms / 60000)} min ${Math.round((ms % 60000) / 1000)} s`;
+  const seconds = (ms / 1000).toFixed(digits);
+  return ms < 120000 ? `${seconds} s` : `${Math.floor(seconds / 60)} min ${(seconds % 60).toFixed(digits)} s`;
 }
 
 function size(bytes) {
@@ -71,7 +71,7 @@ const tokens = (turn) => [turn.tokens?.input_tokens, turn.tokens?.output_tokens]
 
 function tokensText([read, written]) {
   if (!read && !written) return "";
-  return `${NUMBERS.format(read || 0)} + ${NUMBERS.format(written || 0)} tokens`;
+  return `${NUMBERS.format(read || 0)} tokens in, ${NUMBERS.format(written || 0)} out`;
 }
 
 // Texts in data ----------------------------------------------------------------------------------------------------

@@ -21,7 +21,10 @@ function plot(title, series, format, band) {
   const width = 440, height = 190, left = 56, bottom = 24, top = 10;
   const points = series.flatMap(([, rows]) => rows);
   const dates = [...new Set(points.map((point) => point.date))].sort();
-  const most = band ? 1 : Math.max(1e-9, ...points.map((point) => point.value)) * 1.1;
+  // The line in the middle stands at a round number.
+  const middle = Math.max(1e-9, ...points.map((point) => point.value)) / 2;
+  const unit = 10 ** Math.floor(Math.log10(middle)) / 2;
+  const most = band ? 1 : 2 * unit * Math.ceil(middle / unit);
   const x = (date) => left + (dates.length > 1 ? dates.indexOf(date) / (dates.length - 1) : 0.5) * (width - left - 12);
   const y = (value) => top + (1 - value / most) * (height - top - bottom);
   const colours = ["var(--model)", "var(--tool)", "var(--other)", "var(--differs)"];
@@ -116,8 +119,8 @@ function showFailure() {
   const [finding] = data.findings;
   state.keys = { t: switchTheme };
   fill(main, null, [
-    make("p", null, make("a", { href: "index.html" }, "All tests")),
-    make("header", null, make("h1", null, finding.test), make("p", { class: "muted" }, "There is no recorded run to show.")),
+    drawBack(),
+    make("header", null, make("h1", null, breakable(finding.test)), make("p", { class: "muted" }, "There is no recorded run to show.")),
     drawFinding(finding),
   ]);
 }

@@ -18,14 +18,14 @@ function drawBadge() {
 function drawFacts(run) {
   const total = sumTurns(run, run.turns);
   const facts = [
-    ...(data.kind === "pair" ? [["test", run.outcome]] : [["", data.now && run.outcome ? `recorded: ${run.outcome}` : ""]]),
+    ["test", data.kind === "pair" ? run.outcome : ""],
     ["", plural(total.turns, "turn")],
     ["", plural(run.calls.length, "call")],
     ["", tokensText(total.tokens)],
     ["", sumCosts(run)],
     ["", run.calls.length ? duration(measureRun(run.calls)) : ""],
     ["", [...new Set(run.turns.map((turn) => turn.model).filter(Boolean))].join(", ")],
-    ["recorded", (run.recorded || "").slice(0, 16).replace("T", " ")],
+    ["recorded", [(run.recorded || "").slice(0, 16).replace("T", " "), data.now && run.outcome].filter(Boolean).join(", ")],
   ];
   return make("div", { class: "facts" }, facts.filter(([, value]) => value).map(([name, value]) => make("span", null, name ? `${name} ` : "", make("b", null, value))));
 }
@@ -38,7 +38,7 @@ function sumCosts(run) {
 function drawMore(run) {
   const file = data.files?.[data.runs.indexOf(run)] || "About this run";
   const facts = run.facts.map(([name, text]) => make("span", null, `${name} `, make("b", null, text)));
-  return make("details", null, make("summary", null, file), make("div", { class: "facts" }, facts));
+  return make("details", null, make("summary", null, breakable(file)), make("div", { class: "facts" }, facts));
 }
 
 function drawTotals(run, strands) {
@@ -93,15 +93,23 @@ function searchedTexts(run, turn) {
   return turn ? [turn, turn.calls.map((call) => run.calls[call])] : [];
 }
 
+function drawBack() {
+  // Only the pages of a folder have an index beside them.
+  const { content } = document.querySelector("meta[name=agentreplay-origin]");
+  return content.startsWith("folder") ? make("p", { class: "back" }, make("a", { href: "index.html" }, "Back to the index")) : null;
+}
+
 function begin(head, times) {
   // Draws all of a page but the entries of its list; returns the list.
   const list = make("div");
   state.pane = make("article", { "aria-label": "The chosen turn" });
   state.nav = make("nav", { class: "turns", "aria-label": "Turns", tabindex: "-1", onclick: chooseRow }, list);
   const [help, bar] = drawToolbar();
-  const legend = make("div", { class: "legend" }, LEGEND.map(([kind, name]) => make("span", { class: kind }, make("i"), name)));
+  const zooms = [["Zoom in", "+"], ["Zoom out", "-"]].map(([name, key]) => make("button", { class: "small", onclick: state.keys[key] }, name));
+  const legend = make("div", { class: "legend" }, LEGEND.map(([kind, name]) => make("span", { class: kind }, make("i"), name)), zooms);
   fill(main, null, [
-    make("header", null, make("div", { class: "title" }, make("h1", null, data.runs[0].test), drawBadge()), head),
+    drawBack(),
+    make("header", null, make("div", { class: "title" }, make("h1", null, breakable(data.runs[0].test)), drawBadge()), head),
     help, make("div", { class: times.length > 1 ? "desk two" : "desk" }, bar, times, legend),
     make("div", { class: "panes" }, state.nav, state.pane),
   ]);

@@ -7,6 +7,9 @@ const HEIGHT_OF_AXIS = 18;
 const CHARACTER = 5.6;
 // How far from a bar a click still means it, in pixels: the bars of a long run are thinner than a pointer.
 const REACH = 8;
+// What the labels of the axis count by, in milliseconds, and the room of one, in pixels.
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 10e3, 30e3, 60e3, 120e3, 300e3, 600e3, 1800e3, 3600e3];
+const LABEL = 80;
 
 function packSpans(spans) {
   // Returns the row of each span, in the order of their starts: the first in which it overlaps nothing.
@@ -66,7 +69,7 @@ function drawTimeLine(run, roots, callsOf, name) {
   let zoom = 1;
 
   const render = () => {
-    const margin = lanes > 1 ? Math.min(150, Math.max(92, holder.clientWidth * 0.14)) : 12;
+    const margin = lanes > 1 || name ? Math.min(150, Math.max(92, holder.clientWidth * 0.14)) : 12;
     const width = Math.max(220, (holder.clientWidth || 900) - margin - 2) * zoom;
     const scale = (width - 12) / end;
     const x = (time) => (time - origin) * scale;
@@ -100,6 +103,7 @@ function drawTimeLine(run, roots, callsOf, name) {
       return make("button", attributes, `${indent}${open ? "▾" : "▸"} ${short}`);
     };
 
+    if (name) names.push(make("b", { class: "name" }, name));
     let top = HEIGHT_OF_AXIS;
     const placed = roots.map((strand) => placeStrand(strand, callsOf, closed)).sort((a, b) => a.start - b.start);
     const rows = packSpans(placed);
@@ -153,13 +157,14 @@ function addTitle(event) {
 }
 
 function drawAxis(width, end, scale, height) {
-  const count = Math.max(2, Math.floor(width / 140));
-  return Array.from({ length: count + 1 }, (_, number) => {
-    const x = (number / count) * end * scale;
-    const anchor = number === count ? "end" : number ? "middle" : "start";
+  const step = STEPS.find((each) => each * scale >= LABEL) || end;
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / 1000)));
+  return Array.from({ length: Math.floor(end / step) + 1 }, (_, number) => {
+    const time = number * step, x = time * scale;
+    const anchor = x > width - LABEL / 2 ? "end" : number ? "middle" : "start";
     return [
       draw("line", { class: "axis", x1: x, x2: x, y1: 14, y2: height }),
-      draw("text", { x, y: 11, "text-anchor": anchor }, duration((end * number) / count)),
+      draw("text", { x, y: 11, "text-anchor": anchor }, duration(time, digits)),
     ];
   });
 }

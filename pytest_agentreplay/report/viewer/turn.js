@@ -18,7 +18,8 @@ function listTurnFacts(run, turn, strand) {
   return [
     turn.model, strand, duration(turn.end - turn.start),
     turn.first === undefined ? "" : `first token after ${duration(turn.first)}`,
-    tokensText(tokens(turn)), cost ? dollars(cost) : "", turn.stops,
+    tokensText(tokens(turn)), cost ? dollars(cost) : "", turn.stops ? `stops: ${turn.stops}` : "",
+    `began at ${duration(turn.start - Math.min(...run.calls.map((call) => call.start)))}`,
   ].filter(Boolean);
 }
 

@@ -57,7 +57,12 @@ function choose(at, { focus = false, remember = true, scroll = true } = {}) {
   if (scroll) showPane();
   reveal(entry.row, state.nav);
   // The rows around it have their true heights only once they are drawn.
-  requestAnimationFrame(() => reveal(state.entries[state.chosen].row, state.nav));
+  requestAnimationFrame(() => {
+    const { row } = state.entries[state.chosen];
+    reveal(row, state.nav);
+    // The end of the list may lie below the window.
+    if (scroll) scrollBy(0, Math.max(0, row.getBoundingClientRect().bottom + 8 - innerHeight));
+  });
   if (focus) entry.button.focus({ preventScroll: true });
 }
 
@@ -227,8 +232,6 @@ function drawToolbar() {
   for (const [key, [, act]] of Object.entries(KEYS)) if (act) state.keys[key] = act;
   state.keys["?"] = () => { help.hidden = !help.hidden; };
   const buttons = [
-    make("button", { onclick: KEYS["+"][1], "aria-label": "Zoom into the time line" }, "+"),
-    make("button", { onclick: KEYS["-"][1], "aria-label": "Zoom out of the time line" }, "−"),
     make("button", { onclick: switchTheme }, "Light or dark"),
     make("button", { onclick: state.keys["?"] }, "Keys ?"),
   ];

@@ -98,7 +98,7 @@ def test_each_test_that_fails_without_a_divergence_has_a_line_and_a_page(project
     page = read_data(project.root / "pages" / lines["order"][1])
     assert "'lost' in" in page["findings"][0]["headline"]
     assert "test_shop.py:5: AssertionError" in page["findings"][0]["lines"][0]["text"]
-    assert states(index) == {"order": "failed", "third_order": "passed"}
+    assert states(index) == {"order": "failed", "third_order": "passed", "other_order": "diverged"}
 
 
 def test_a_page_that_shows_the_same_is_not_written_again(project):
