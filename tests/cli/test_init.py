@@ -392,7 +392,7 @@ def test_git_files_are_extended_and_work(root, in_git, typed):
     assert typed("init", "--yes").code == DONE
     assert (root / ".gitignore").read_bytes() == b"*.pyc\r\nnotes\r\n.pytest_agentreplay/\r\n"
     lines = (root / ".gitattributes").read_text(encoding="utf-8").splitlines()
-    assert lines[2:] == ["*.snapshot.json diff=agentreplay"]
+    assert lines[2:] == ["*.snapshot.json diff=agentreplay -merge"]
     assert in_git("check-ignore", ".pytest_agentreplay/pending/x").returncode == 0
     attribute = in_git("check-attr", "diff", "eol", "--", "tests/__agent_snapshots__/a.snapshot.json").stdout
     assert "diff: agentreplay" in attribute

@@ -12,7 +12,6 @@ Who may sign is named by the caller, who has it from the command line: nothing i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 LARGEST = 10_000_000
 LONGEST = 4096
-TRIES = 9
-"""How often the folder is looked at, while others lock it too."""
 
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
@@ -109,63 +106,57 @@ def content(lock: Path) -> bytes:
 def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
     """Return the entries that `data` holds. Raises SnapshotUnreadable with the line."""
     try:
-        lines = data.decode().split("\n")
+        lines = data.decode().removesuffix("\n").split("\n") if data else []
     except UnicodeDecodeError as error:
         raise SnapshotUnreadable("this byte is not UTF-8", file=file, place=f"offset {error.start}") from None
     entries: dict[str, LockEntry] = {}
     for number, line in enumerate(lines, 1):
-        if not line and number == len(lines):
-            break
-        if line.startswith(_CONFLICT):
-            raise _make_error(
-                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock", file, number
+        path, entry = parse_line(line)
+        if entry is None or path in entries:
+            message = (
+                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
+                if line.startswith(_CONFLICT)
+                else "no line of a lock: sha256, path below this folder, exchanges"
+                if entry is None
+                else "the path of an earlier line; type: agentreplay verify --lock"
             )
-        match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
-        if match is None or not is_lockable(match[2]):
-            raise _make_error("no line of a lock: sha256, path below this folder, exchanges", file, number)
-        if match[2] in entries:
-            raise _make_error("the path of an earlier line; type: agentreplay verify --lock", file, number)
-        entries[match[2]] = LockEntry(match[1], int(match[3]))
+            raise SnapshotUnreadable(message, file=file, place=f"line {number}")
+        entries[path] = entry
     return entries
 
 
-def _make_error(message: str, file: str, line: int) -> SnapshotUnreadable:
-    return SnapshotUnreadable(message, file=file, place=f"line {line}")
+def parse_line(line: str) -> tuple[str, LockEntry | None]:
+    """Return path and entry of a line. No entry for a path that is not the same on every system, from the folder down.
 
-
-def is_lockable(path: str) -> bool:
-    """Return whether `path` is one that a lock may hold: from its folder down, the same on every system."""
+    A lock may be a stranger's. Its paths are only compared, but people read them, and other tools may open them.
+    """
+    match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
+    path = match[2] if match else ""
     pure_path = PurePosixPath(path)
-    is_relative = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
-    return is_relative and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
+    is_below = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
+    if match is None or not is_below or not path.endswith(layout.SUFFIX) or {"\\", ":"} & {*path}:
+        return path, None
+    return path, LockEntry(match[1], int(match[3]))
 
 
 def text(entries: dict[str, LockEntry]) -> str:
     """Return the text of a lock. Raises CannotWrite for a path that not every system can hold."""
-    lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
-    for path, line in zip(sorted(entries), lines, strict=True):
-        if not is_lockable(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
+    lines = []
+    for path, entry in sorted(entries.items()):
+        lines.append(f"{entry.digest}  {path}  {entry.exchanges}")
+        if parse_line(lines[-1]) != (path, entry):
             raise CannotWrite(f"{ascii(path)[:200]}: no path that a lock can hold; rename its folder")
-    return "".join(lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def write(folder: Path) -> list[str] | int:
-    """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite."""
-    lock = folder / LOCK
-    for _ in range(TRIES):
-        before = files.sha256_of(lock)
-        contents = read_folder(folder)
-        if contents.refusals:
-            return contents.refusals
-        new = text(contents.entries)
-        if hashlib.sha256(new.encode()).hexdigest() == before:
-            break
-        try:
-            files.write_if_unchanged(lock, new, before)
-            break
-        except CannotWrite:
-            if files.sha256_of(lock) == before:
-                raise
+    """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite and SnapshotError."""
+    lock, contents = folder / LOCK, read_folder(folder)
+    if contents.refusals:
+        return contents.refusals
+    new = text(contents.entries).encode()
+    if files.read_if_there(lock, LARGEST) != new:
+        files.write_whole(lock, new)
     return len(contents.entries)
 
 
