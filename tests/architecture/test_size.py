@@ -18,7 +18,7 @@ from tests.support.package_sources import PACKAGE, trees
 SIZES = {
     "model/": (16, 1_806, 1.4),
     "values/": (12, 1_478, 4.3),
-    "snapshots/": (31, 4_776, 1.1),
+    "snapshots/": (31, 4_756, 2.7),
     "redaction/": (27, 4_122, 4.0),
     "compare/": (26, 4_070, 3.4),
     "backends/": (15, 2_045, 2.1),

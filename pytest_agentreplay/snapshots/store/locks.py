@@ -40,8 +40,11 @@ if TYPE_CHECKING:
 LARGEST = 10_000_000
 LONGEST = 4096
 
+# No control characters: a line break in the name of a file would be a line of the lock.
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
+# https://git-scm.com/docs/git-merge#_how_conflicts_are_presented
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+# Installed packages may bring snapshots of their own, and what is pending is no snapshot yet.
 _FOREIGN = frozenset({layout.PRIVATE, ".git", "node_modules"})
 
 
@@ -165,6 +168,7 @@ def differences(locked: dict[str, LockEntry], contents: FolderContents) -> list[
     now = contents.entries
     homes = {entry.digest: path for path, entry in locked.items()}
     missing = [path for path in locked if path not in now and path not in contents.unreadable]
+    # A file that was renamed by hand has the digest that it had; `mv` writes another test into it, so that it is new.
     moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in missing}
     lines = list(contents.unreadable.values())
     lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in missing]
@@ -208,6 +212,7 @@ def list_faults(lock: Path) -> list[str]:
         return [str(error)]
 
 
+# A signature for another purpose, as of a commit, does not fit: https://man.openbsd.org/ssh-keygen
 NAMESPACE = "agentreplay"
 SIGNATURE_SUFFIX = ".sig"
 BEGINS = b"-----BEGIN SSH SIGNATURE-----"
@@ -236,6 +241,7 @@ def find_signer(lock: Path, signers: Path) -> str:
     signature = get_signature_path(lock)
     if not signers.is_file():
         raise CannotSign(f"{format_path(signers)}: there is no such file of allowed signers")
+    # Who can change the lock could change the list of those who may sign it.
     if signers.resolve().is_relative_to(lock.parent.resolve()):
         raise CannotSign(
             f"{format_path(signers)}: lies below {format_path(lock.parent)}, which it is to vouch for; "
@@ -254,6 +260,7 @@ def find_signer(lock: Path, signers: Path) -> str:
         copy = Path(folder, signature.name)
         files.write_whole(copy, signed.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
         words = ["-f", str(signers.absolute()), "-s", str(copy)]
+        # `-Y verify` wants a name, and says of that one alone whether the key is theirs.
         principals = run_ssh_keygen(["-Y", "find-principals", *words], b"")
         name = principals.stdout.decode(errors="replace").partition("\n")[0].strip()
         if principals.returncode or not name:

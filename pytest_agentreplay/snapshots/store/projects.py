@@ -26,20 +26,22 @@ from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+# Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it.
+# In the order of https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
 TABLES = {
     **dict.fromkeys(("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"), ("pytest",)),
     "pyproject.toml": ("tool.pytest.ini_options", "tool.pytest"),
     "tox.ini": ("pytest",),
     "setup.cfg": ("tool:pytest",),
 }
-"""Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it."""
+# What makes a folder the root where nothing configures pytest.
 BEGINS = ("pyproject.toml", "setup.py", ".git")
-"""What makes a folder the root where nothing configures pytest."""
 
 
 def root_above(folder: Path) -> Path:
     """Return the folder that pytest takes for its root when it is started in `folder` (absolute), as far as known."""
     above = (folder, *folder.parents)
+    # Our own folder says where a recording was made, whatever was typed then.
     ours = next((up for up in above if (up / PRIVATE).is_dir() or configures(up)), None)
     return ours or next((up for up in above if any((up / name).exists() for name in BEGINS)), folder)
 
@@ -189,6 +191,7 @@ def accepted_ids(root: Path, nodeid: str) -> tuple[str, ...]:
     Folders above `root` are asked, too: they may be the root of another run.
     """
     file, mark, rest = nodeid.partition("::")
+    # No folder is looked for on the word of an id that leads out of the project.
     if not layout.names_test(nodeid):
         return (nodeid,)
     return tuple(f"{(root / file).relative_to(up).as_posix()}{mark}{rest}" for up in _roots((root / file).parent, root))
@@ -223,6 +226,7 @@ def test_to_run(snapshot: Path, stated: str) -> tuple[Path, Path, str]:
     return project_of(above, stated), module, snapshot_id(above, stated)
 
 
+# Each test asks for the folders above it, and no configuration comes or goes in a session.
 @functools.cache
 def _configures(folder: Path) -> bool:
     """Return whether `folder` configures pytest."""
@@ -253,8 +257,8 @@ def _folder(nodeid: str) -> str:
     return nodeid.partition("::")[0].rpartition("/")[0]
 
 
+# The lock of a folder, which `locks` reads and writes.
 LOCK = "agentreplay.lock"
-"""The lock of a folder, which `locks` reads and writes."""
 
 
 def locks_over(snapshot: Path, root: Path) -> list[Path]:
@@ -282,8 +286,8 @@ def list_tests(file: Path, module: str) -> list[str] | None:
     return [f"{module}::{name}" for name in names_in(tree.body)]
 
 
+# Classes from which no test is inherited.
 ROOTS = {"object", "TestCase", "unittest.TestCase", "IsolatedAsyncioTestCase", "unittest.IsolatedAsyncioTestCase"}
-"""Classes from which no test is inherited."""
 
 
 def names_in(body: list[ast.stmt]) -> Iterator[str]:
@@ -311,6 +315,7 @@ def hash_files(root: Path, patterns: Iterable[str]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for pattern in patterns:
         if any(sign in pattern for sign in "*?["):
+            # `Path.glob` takes no absolute pattern.
             base = Path(Path(pattern).anchor) if Path(pattern).is_absolute() else root
             matches = base.glob(str(Path(pattern).relative_to(base)) if base is not root else pattern)
             digests |= {format_from_root(file, root): hash_file(file) for file in matches if file.is_file()}
@@ -340,6 +345,7 @@ def hash_file(file: Path) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _hash_version(file: Path, changed: int, size: int) -> str:
+    # They are only part of the key: another time or size is another version of the file.
     del changed, size
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
