@@ -195,11 +195,8 @@ def check(lock: Path) -> list[str]:
 
 
 def find_locks(folder: Path) -> list[Path]:
-    """Return the locks in `folder` and below it."""
-    locks = [folder / LOCK] if files.exists(folder / LOCK) else []
-    for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
-        locks += [up / LOCK] if files.exists(up / LOCK) else []
-    return locks
+    """Return the locks in `folder` and below it, also those whose snapshots are all gone."""
+    return [file for file in snapshots(folder, LOCK) if file.name == LOCK]
 
 
 def list_faults(lock: Path) -> list[str]:
