@@ -94,6 +94,7 @@ def _format_end(before: str) -> str:
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
+# Events, and no nodes: of a node nobody can tell whether its tag stood in the file, and whether an alias named it.
 class _Parser:
     """One pass over the events of one file: nothing is built that would be refused."""
 
@@ -111,6 +112,7 @@ class _Parser:
     def parse(self, text: str) -> Json:
         """Return the value of the document that `text` holds."""
         try:
+            # Where PyYAML has libyaml, which reads some hundred times as fast: a foreign file may have 64 MB.
             self._events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
             next(self._events)  # the stream begins
             first: Any = next(self._events)

@@ -24,7 +24,7 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 # Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it.
 # In the order of https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
@@ -68,28 +68,30 @@ def ini_value(root: Path, key: str) -> str | None:
 
     None where it is silent, or pytest cannot read it.
     """
-    value = values_of(root).get(key)
+    value = read_settings(root)[0].get(key)
     return value if isinstance(value, str) else None
 
 
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
     """Return the lines of a key that takes several, and the file in which they stand."""
-    name, _ = configuration(root) or ("", "")
-    return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
+    values, file = read_settings(root)
+    return lines_of(values.get(key), key), file
 
 
 def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
     """Return the values of keys by their types in pytest (linelist, bool or string), and the file that has them."""
-    name, _ = configuration(root) or ("", "")
-    read: dict[str, Callable[[Any, str], Any]] = {"linelist": lines_of, "bool": truth}
-    table = {}
-    for key, value in values_of(root).items():
-        if key in types:
-            table[key] = read[types[key]](value, key) if types[key] in read else str(value)
-    return table, str(root / name) if name else ""
+    values, file = read_settings(root)
+    return {key: convert_value(value, types[key], key) for key, value in values.items() if key in types}, file
 
 
-def truth(value: object, _: str) -> bool:
+def convert_value(value: object, kind: str, key: str) -> list[str] | bool | str:
+    """Return what a file says under `key` as pytest would, for a key of that type."""
+    if kind == "linelist":
+        return lines_of(value, key)
+    return is_true(value) if kind == "bool" else str(value)
+
+
+def is_true(value: object) -> bool:
     """Return a yes or no of an ini file, as pytest reads one."""
     return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
 
@@ -102,14 +104,15 @@ def lines_of(value: object, key: str) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def values_of(root: Path) -> dict[str, Any]:
-    """Return what pytest's configuration in `root` says; nothing where pytest cannot read it."""
+def read_settings(root: Path) -> tuple[dict[str, Any], str]:
+    """Return what pytest's configuration in `root` says, and its file; no values where pytest cannot read it."""
     name, text = configuration(root) or ("", "")
+    file = root / name
     try:
-        tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
+        tables = [read_table(file, text, table) or {} for table in TABLES.get(name, ())]
     except SettingsError:
-        return {}
-    return {key: value for values in reversed(tables) for key, value in values.items()}
+        tables = []
+    return {key: value for values in reversed(tables) for key, value in values.items()}, str(file) if name else ""
 
 
 def read_table(file: Path, text: str, table: str) -> dict[str, Any] | None:
