@@ -14,10 +14,17 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import SnapshotEdited, SnapshotError, SnapshotMisplaced, SnapshotMissing
+from pytest_agentreplay.errors import (
+    SnapshotEdited,
+    SnapshotError,
+    SnapshotMisplaced,
+    SnapshotMissing,
+    SnapshotUnreadable,
+)
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.runs import pause_garbage_collection
+from pytest_agentreplay.snapshots.codec import parsing
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -143,6 +150,10 @@ def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite
                 f"if the edit is meant: agentreplay verify {file} --accept-edit --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
+        case SnapshotUnreadable() if reason.startswith(f"{error.place}: {parsing.CONFLICT}"):
+            # `git restore` refuses a file that is not merged yet, and so does a recording: one side has to be there.
+            side = f"git checkout --ours {file} && pytest --snapshot-record {selecting(test)}"
+            hints = (f"take one side whole, and record it again: {side}",)
         case SnapshotMisplaced() if not suite().has(error.test):
             from pytest_agentreplay.runs.unused_snapshots import move_command
 

@@ -186,15 +186,15 @@ def test_pytest_is_imported_by_the_plugin_only():
 
 
 def test_a_third_party_library_is_imported_where_it_is_used():
-    """At the top of a module it costs everyone who loads that module; its own patch module is loaded for it alone."""
+    """At the top of a module it costs everyone who loads that module; a module named for it is loaded for it alone."""
     wrong = []
     for statement in package_imports():
         library, room = room_of(statement.of), room_of(statement.by)
         known = library in {NAME, "__future__"} or library in sys.stdlib_module_names
         if known or statement.local or statement.typing or statement.by.startswith(EXAMPLE):
             continue
-        patch = room == "intercept" and library.rstrip("0123456789") in re.split(r"[._]", statement.by)
-        if not patch and not (room in PYTEST_MODULES and library in HOST_LIBRARIES):
+        named_for_it = library.rstrip("0123456789") in re.split(r"[._]", statement.by)
+        if not named_for_it and not (room in PYTEST_MODULES and library in HOST_LIBRARIES):
             wrong.append(f"{statement}: import it inside the function that needs it")
     assert not wrong, "\n".join(wrong)
 

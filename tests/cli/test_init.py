@@ -83,7 +83,9 @@ EDITED = [
     ("setup.cfg", "[metadata]\nname = shop\n[tool:pytest]\npythonpath = .\nagentreplay_tools =\n  agent.refund\n«  agent.lookup_order\n»\n[x]\ny = 1\n"),
     ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = «[»"lib"«, "."]»  # ours\nagentreplay_tools = [\n  "agent.refund"«,» # money\n  # b\n«  "agent.lookup_order",\n»]\n\n[tool.x]\ny = [\n  ["[tool.pytest]"],\n]\n'),
     ("pyproject.toml", f'[project]\nname = "shop"«\n\n[tool.pytest.ini_options]\npythonpath = ["."]\n»{TOML_LINES}'),
-    ("pyproject.toml", f'[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = """\n-q\n[tool.y]\n"""\n{TOML_LINES}[tool.x]\n'),
+    ("pyproject.toml", f'[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = """\n-q\n"""\n{TOML_LINES}[tool.x]\n'),
+    ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["]", "."]\nagentreplay_tools = [\n\t"agent.refund",\n«\t"agent.lookup_order",\n»]\n'),
+    ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["."]\nagentreplay_tools = [\n    "agent.refund"«,\n    "agent.lookup_order",\n»]\n'),
 ]  # fmt: skip
 """What is inserted stands in «»."""
 
@@ -392,7 +394,7 @@ def test_git_files_are_extended_and_work(root, in_git, typed):
     assert typed("init", "--yes").code == DONE
     assert (root / ".gitignore").read_bytes() == b"*.pyc\r\nnotes\r\n.pytest_agentreplay/\r\n"
     lines = (root / ".gitattributes").read_text(encoding="utf-8").splitlines()
-    assert lines[2:] == ["*.snapshot.json diff=agentreplay"]
+    assert lines[2:] == ["*.snapshot.json diff=agentreplay -merge"]
     assert in_git("check-ignore", ".pytest_agentreplay/pending/x").returncode == 0
     attribute = in_git("check-attr", "diff", "eol", "--", "tests/__agent_snapshots__/a.snapshot.json").stdout
     assert "diff: agentreplay" in attribute
@@ -638,6 +640,7 @@ def test_a_file_that_cannot_be_edited_is_named_and_nothing_written(root, typed):
         ("tox.ini", b"[pytest]\nno value\n", "tox.ini: line 2: "),
         ("pyproject.toml", b"[tool]\npytest.ini_options.addopts = '-q'\n", inline),
         ("pyproject.toml", b"[tool.pytest]\nini_options = {addopts = '-q'}\n", inline),
+        ("pyproject.toml", b'[tool.pytest.ini_options]\naddopts = """\n-q\n[tool.y]\n"""\n', inline),
         (".gitignore", b"\xff", ".gitignore: offset 0: is not UTF-8"),
     ):
         file = put(root, name, text)

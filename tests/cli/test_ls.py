@@ -134,9 +134,9 @@ def test_a_thousand_snapshots_take_seconds(typed, root, monkeypatch):
     for number in range(50):
         put(root, f"{FOLDER}/{number}.snapshot.json", refund(), f"tests/test_shop.py::test_{number}")
     opened = []
-    read, configured = inventory.files.read_file, inventory.projects.values_of
+    read, configured = inventory.files.read_file, inventory.projects.read_settings
     monkeypatch.setattr(inventory.files, "read_file", lambda *words: opened.append("file") or read(*words))
-    monkeypatch.setattr(inventory.projects, "values_of", lambda *words: opened.append("ini") or configured(*words))
+    monkeypatch.setattr(inventory.projects, "read_settings", lambda *words: opened.append("ini") or configured(*words))
     assert typed("ls").code == SAME
     assert (opened.count("file"), opened.count("ini") <= 3) == (50, True)
     lines = typed("ls", "--totals").out.splitlines()

@@ -229,3 +229,5 @@ def test_the_locks_over_a_snapshot_and_within_a_folder(folder):
     assert projects.locks_over(one, folder / "b") == [folder / "b" / projects.LOCK]
     assert locks.find_locks(folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK]
     assert locks.list_faults(folder / "a" / projects.LOCK) == []
+    shutil.rmtree(folder / "b/x")
+    assert locks.find_locks(folder) == [folder / projects.LOCK, folder / "b" / projects.LOCK], "all below it are gone"

@@ -7,7 +7,7 @@ from unittest import mock
 
 import pytest
 import yaml
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import PolicyError, TraceError
@@ -167,9 +167,11 @@ WRITTEN = (
 
 
 @given(trees(WRITTEN, WRITTEN))
+@example([1e16, 1e-7, -0.0, 1e300, 10**30])
+@example({"x" * 2000: 1, "two\nlines": 2, "": {"": ODD}})
+@example([*ODD, {text: text for text in ODD}, {"\x85\U00010000": None}])
 def test_what_is_written_is_read_back(value):
     assert repr(load(yaml_text.dump(value)).value) == repr(value)
-    assert repr(load(f"a: {yaml_text.format_inline(value)}").value["a"]) == repr(value)
     with mock.patch.object(yaml, "CSafeLoader", yaml.SafeLoader):  # where there is no C
         assert repr(load(yaml_text.dump(value)).value) == repr(value)
 
@@ -186,7 +188,8 @@ items:
       y
   - word: 1
 sentences:
-  - "this one is a whole sentence, and stands alone"
+  - this one is a whole sentence, and stands alone
+  - '"quoted", as JSON is, without a backslash'
   - short
 empty: [{}, []]
 """
@@ -198,9 +201,9 @@ def test_what_is_written_is_made_to_be_read():
     assert yaml_text.dump(value) == MADE_TO_BE_READ
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\0", "\ud800", {"x" * 501: 1}])
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "\0", "\ud800"])
 def test_what_yaml_cannot_say_is_refused(value):
-    with pytest.raises(ValueError, match=r"no|so many"):
+    with pytest.raises(ValueError, match="no"):
         yaml_text.dump({"a": value})
 
 

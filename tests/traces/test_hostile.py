@@ -180,7 +180,7 @@ REFUSED = {
     ),
     "an alias in itself": (b"interactions: &a [*a]", r"\*a names nothing before it"),
     "an alias of nothing": (b"interactions: [*nobody]", r"\*nobody names nothing"),
-    "a billion aliases": ("\n".join(LAUGHS).encode(), "more than 500,000 values, its aliases spelled out"),
+    "a billion aliases": ("\n".join(LAUGHS).encode(), "more than 500,000 values, aliases spelled out"),
     "binary": (b"a: !!binary '%%%%%'", "no base64"),
     "a time": (b"a: !!timestamp 2026-11-20", "only !!binary and !!str"),
     "a bare text": (b"hello", "is a bare text"),

@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 
 
 IGNORED = f"{PRIVATE}/"
-ATTRIBUTES = "*.snapshot.json text eol=lf diff=agentreplay"
+# A merge line by line would mix two recordings, and leave marks in the file. `-merge` keeps this branch's file whole,
+# and has git report a conflict; unlike a driver of our own it needs no configuration, which each clone would lack.
+# https://git-scm.com/docs/gitattributes#_performing_a_three_way_merge
+ATTRIBUTES = "*.snapshot.json text eol=lf diff=agentreplay -merge"
 WORKFLOW = Path(".github", "workflows", "agentreplay.yml")
 OTHER_SERVICES = (
     ".gitlab-ci.yml",
@@ -47,17 +50,17 @@ def with_ignored(text: str) -> str:
 
 
 def with_attributes(text: str) -> str:
-    """Return a .gitattributes that shows snapshots as transcripts and keeps their line ends."""
-    present = [line.split() for line in text.splitlines()]
-    present_names = {
-        word.lstrip("-!").partition("=")[0]
-        for words in present
-        if words[:1] == ["*.snapshot.json"]
-        for word in words[1:]
-    }
+    """Return a .gitattributes that shows snapshots as transcripts, keeps their line ends and merges none by lines."""
     pattern, *attributes = ATTRIBUTES.split()
-    missing = [word for word in attributes if word.partition("=")[0] not in present_names]
+    present = [words[1:] for line in text.splitlines() if (words := line.split())[:1] == [pattern]]
+    names = {name_attribute(word) for words in present for word in words}
+    missing = [word for word in attributes if name_attribute(word) not in names]
     return with_line(text, " ".join([pattern, *missing])) if missing else text
+
+
+def name_attribute(word: str) -> str:
+    """Return the name of an attribute that is set, unset (`-merge`) or given a value (`eol=lf`)."""
+    return word.lstrip("-!").partition("=")[0]
 
 
 def with_line(text: str, line: str) -> str:

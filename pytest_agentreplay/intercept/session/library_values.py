@@ -103,6 +103,7 @@ def _make_row_codecs(row: Any) -> tuple[Codec, ...]:
     def of_mapping(value: Any) -> Any:
         return [list(value.keys()), list(value.values())]
 
+    # `_mapping` is documented: https://docs.sqlalchemy.org/en/20/core/connections.html#sqlalchemy.engine.Row._mapping
     return Codec(row.Row, freeze, thaw), Codec(row.RowMapping, of_mapping, lambda data: thaw(data)._mapping)
 
 

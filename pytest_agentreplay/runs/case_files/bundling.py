@@ -29,7 +29,7 @@ from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, clea
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.runs.redact.rule_review import Review, reseal
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.strict_yaml import values_of
+from pytest_agentreplay.snapshots.codec.strict_yaml import find_scalars
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import RESERVED
@@ -227,7 +227,7 @@ def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapp
 def text_copy(name: str, text: str, redaction: Redaction) -> str:
     """Return a text file without what the rules find; of YAML value by value, so that it stays YAML."""
     if name.endswith(".yaml"):
-        for start, end, value in reversed(values_of(text)):
+        for start, end, value in reversed(find_scalars(text)):
             if (stored := redaction.redact_text(value)) != value:
                 newline = "\n" if text[start:end].endswith("\n") else ""  # a block scalar ends behind its last line
                 text = f"{text[:start]}{json.dumps(stored, ensure_ascii=False)}{newline}{text[end:]}"

@@ -65,6 +65,7 @@ def explain_excess(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLES
     return DEEP if b"()" in brackets or brackets.count(b"(") > deepest else ""
 
 
+CONFLICT = "unresolved merge conflict"
 LFS = "version https://git-lfs.github.com/spec/"
 
 _CONFLICT = re.compile(r"^(<<<<<<<|=======|>>>>>>>|\|\|\|\|\|\|\|)( |$)", re.MULTILINE)
@@ -135,7 +136,7 @@ def _decode(data: bytes, file: str) -> str:
 
 def _refuse_conflict(text: str, file: str) -> None:
     if mark := _CONFLICT.search(text):
-        msg = "unresolved merge conflict; take one side (git checkout --ours or --theirs), or record again"
+        msg = f"{CONFLICT}; take one side whole, and record again: git checkout --ours {quote_word(file)}"
         raise SnapshotUnreadable(msg, file=file, place=_place(text, mark.start()))
 
 

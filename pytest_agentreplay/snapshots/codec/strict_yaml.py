@@ -2,8 +2,7 @@
 
 No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of bounded size, depth and number of
 values; no key twice. Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is
-text: `no`, `1_000` and `12:30:45` stay as written. The parser's events are read one by one, so that nothing is built
-that would be refused.
+text: `no`, `1_000` and `12:30:45` stay as written.
 
 `load_foreign` reads YAML as other tools write it. There an alias stands for what it names, `!!binary` for its bytes,
 `!!str` for a text; all else is refused as well. The bounds are wider, and hold for what the aliases amount to, so that
@@ -18,6 +17,8 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+import yaml
+
 from pytest_agentreplay.model.paths import quote_word
 
 if TYPE_CHECKING:
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.json_paths import Place
 
 LARGEST = 1 << 20
-DEEPEST = 32
-MOST = 100_000
 LONGEST_NUMBER = 40
 NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<fraction>\.[0-9]+)?(?P<exponent>[eE][+-]?[0-9]+)?")
 FORBIDDEN = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
@@ -38,6 +37,7 @@ HINTS = {
     "found character '\\t' that cannot start any token": "; indent with spaces",  # in the words of the pure parser
     "did not find expected key": "; lines of one list or mapping begin in one column",
 }
+NO_TEXT = re.compile("[\0\ud800-\udfff]")
 EMPTY = "is empty"
 DAMAGES = (EMPTY, "is no YAML", "is not UTF-8")
 """How a refusal begins of a file that something has happened to; others say what to write instead."""
@@ -68,10 +68,11 @@ def load(data: bytes, *, file: str, error: Refusal) -> Document:
             message += f"; {repair}restore the file: git restore {quote_word(file)}"
         return error(message, file=file, place=place)
 
-    return YamlParser(file, refuse).document(decode(data, file, refuse))
+    parser = _Parser(file, refuse)
+    return Document(parser.parse(_decode(data, file, refuse)), parser.places)
 
 
-def decode(data: bytes, file: str, error: Refusal) -> str:
+def _decode(data: bytes, file: str, error: Refusal) -> str:
     """Return the text of a file. Raises `error`."""
     if len(data) > LARGEST:
         raise error(f"is larger than {LARGEST:,} bytes", file=file)
@@ -80,51 +81,48 @@ def decode(data: bytes, file: str, error: Refusal) -> str:
     try:
         text = data.decode()
     except UnicodeDecodeError as wrong:
-        place = place_of(data[: wrong.start].decode(), wrong.start)
-        raise error("is not UTF-8", file=file, place=place) from None
+        raise error("is not UTF-8", file=file, place=_format_end(data[: wrong.start].decode())) from None
+    # PyYAML refuses most of these itself, and gives no line and column.
     if (hit := FORBIDDEN.search(text)) is not None:
         what = f"U+{ord(hit[0]):04X} is no character of a text; write it as an escape in quotes, or not at all"
-        raise error(what, file=file, place=place_of(text, hit.start()))
+        raise error(what, file=file, place=_format_end(text[: hit.start()]))
     return text
 
 
-def place_of(text: str, offset: int) -> str:
-    """Return line:column of an offset."""
-    before = text[:offset]
+def _format_end(before: str) -> str:
+    """Return line:column of what follows a text."""
     return f"{before.count(chr(10)) + 1}:{len(before) - before.rfind(chr(10))}"
 
 
-def _events(text: str) -> Iterator[Any]:
-    import yaml
+# Events, and no nodes: of a node nobody can tell whether its tag stood in the file, and whether an alias named it.
+class _Parser:
+    """One pass over the events of one file: nothing is built that would be refused."""
 
-    loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    return iter(yaml.parse(text, Loader=loader))
-
-
-class YamlParser:
-    """One pass over the events of one file."""
+    deepest = 32
+    most = 100_000
 
     def __init__(self, file: str, error: Refusal) -> None:
         """`file` as errors show it."""
         self._file = file
         self._error = error
-        self._places: dict[Place, str] = {}
+        self._events: Iterator[Any] = iter(())
+        self._count = 0
+        self.places: dict[Place, str] = {}
 
-    def document(self, text: str) -> Document:
-        """Return the document that `text` holds."""
-        import yaml
-
+    def parse(self, text: str) -> Json:
+        """Return the value of the document that `text` holds."""
         try:
-            events = _events(text)
-            next(events)  # the stream begins
-            first = next(events)
+            # Where PyYAML has libyaml, which reads some hundred times as fast: a foreign file may have 64 MB.
+            self._events = yaml.parse(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
+            next(self._events)  # the stream begins
+            first: Any = next(self._events)
             if isinstance(first, yaml.StreamEndEvent):
                 raise self._make_error(EMPTY, first)
             if first.version or first.tags:
                 raise self._make_error("directives (%YAML, %TAG) are not taken", first)
-            value = self._value(next(events), events, ())
-            next(events)  # the document ends
-            if not isinstance(after := next(events), yaml.StreamEndEvent):
+            value = self._read_value(next(self._events), ())
+            next(self._events)  # the document ends
+            if not isinstance(after := next(self._events), yaml.StreamEndEvent):
                 raise self._make_error("holds more than one document", after)
         except yaml.MarkedYAMLError as wrong:
             mark = wrong.problem_mark or wrong.context_mark
@@ -134,64 +132,66 @@ class YamlParser:
         # A reader's error, or an escape beyond Unicode.
         except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
             raise self._error("is no YAML that can be read", file=self._file) from None
-        return Document(value, self._places)
+        return value
 
-    def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
-        self._check(event, path)
-        self._note(path, event)
-        match type(event).__name__:
-            case "MappingStartEvent":
-                return self._mapping(events, path)
-            case "SequenceStartEvent":
-                items: list[Json] = []
-                while type(inner := next(events)).__name__ != "SequenceEndEvent":
-                    items.append(self._value(inner, events, (*path, len(items))))
-                return items
-            case _:
-                return self._scalar(event)
+    def _read_value(self, event: Any, path: Place) -> Json:
+        self._check(event)
+        if len(path) >= self.deepest:
+            raise self._make_error(f"is nested deeper than {self.deepest}", event)
+        self._add_values(1, event)
+        self._keep_place(path, event)
+        if isinstance(event, yaml.MappingStartEvent):
+            return self._read_mapping(path)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Json] = []
+            while not isinstance(inner := next(self._events), yaml.SequenceEndEvent):
+                items.append(self._read_value(inner, (*path, len(items))))
+            return items
+        return self._read_scalar(event, self._read_text(event))
 
-    def _mapping(self, events: Iterator[Any], path: Place) -> dict[str, Json]:
+    def _read_mapping(self, path: Place) -> dict[str, Json]:
         mapping: dict[str, Json] = {}
-        while type(event := next(events)).__name__ != "MappingEndEvent":
-            self._check(event, path)
-            if type(event).__name__ != "ScalarEvent":
+        while not isinstance(event := next(self._events), yaml.MappingEndEvent):
+            if isinstance(event, yaml.CollectionStartEvent):
                 raise self._make_error("a key must be text", event)
-            key = self._text(event)
+            self._check(event)
+            key = self._read_text(event)
             if not event.style and key == "<<":
                 raise self._make_error("merge keys (<<) are not taken; write what is meant", event)
             if not event.style and key == "":
                 raise self._make_error("a key is missing", event)
             if key in mapping:
                 raise self._make_error(f"the key {key!r:.60} stands here twice", event)
-            self._note((*path, key), event)
-            mapping[key] = self._value(next(events), events, (*path, key))
+            self._keep_place((*path, key), event)
+            mapping[key] = self._read_value(next(self._events), (*path, key))
         return mapping
 
-    def _note(self, path: Place, event: Any) -> None:
+    def _keep_place(self, path: Place, event: Any) -> None:
         """Keep where a key or an item stands; of an entry that is where its key stands, which comes first."""
-        self._places.setdefault(path, place_at(event))
+        self.places.setdefault(path, _format_place(event))
 
-    def _check(self, event: Any, path: Place) -> None:
-        if type(event).__name__ == "AliasEvent":
+    def _check(self, event: Any) -> None:
+        """Refuse what gives a value another meaning than its text has."""
+        if isinstance(event, yaml.AliasEvent):
             raise self._make_error("aliases (*name) are not taken; write what is meant", event)
         if event.anchor is not None:
             raise self._make_error("anchors (&name) are not taken; write what is meant where it is meant", event)
         if event.tag is not None:
             raise self._make_error(f"tags are not taken, and {event.tag!r:.60} is one", event)
-        if len(path) >= DEEPEST:
-            raise self._make_error(f"is nested deeper than {DEEPEST}", event)
-        if len(self._places) >= MOST:
-            raise self._make_error(f"holds more than {MOST:,} values", event)
 
-    def _scalar(self, event: Any) -> Json:
-        text = self._text(event)
+    def _add_values(self, size: int, event: Any) -> None:
+        self._count += size
+        if self._count > self.most:
+            raise self._make_error(f"holds more than {self.most:,} values, aliases spelled out", event)
+
+    def _read_scalar(self, event: Any, text: str) -> Json:
         if event.style:
             return text
         if text in WORDS:
             return WORDS[text]
         if (number := NUMBER.fullmatch(text)) is None:
             return text
-        if len(text) > LONGEST_NUMBER:
+        if len(text) > LONGEST_NUMBER:  # the time that `int` takes grows with the square of the digits
             raise self._make_error("a number of so many digits is not taken; write it in quotes", event)
         if number["fraction"] is None and number["exponent"] is None:
             return int(text)
@@ -199,58 +199,41 @@ class YamlParser:
             raise self._make_error(f"{text} is beyond any number; write it in quotes", event)
         return value
 
-    def _text(self, event: Any) -> str:
+    def _read_text(self, event: Any) -> str:
         text = str(event.value)
-        if (wrong := next((char for char in text if char == "\0" or "\ud800" <= char <= "\udfff"), None)) is not None:
-            raise self._make_error(f"U+{ord(wrong):04X} is no character of a text", event)
+        # An escape in quotes may name them; no file that we write can hold them.
+        if (wrong := NO_TEXT.search(text)) is not None:
+            raise self._make_error(f"U+{ord(wrong[0]):04X} is no character of a text", event)
         return text
 
     def _make_error(self, message: str, event: Any) -> Exception:
-        return self._error(message, file=self._file, place=place_at(event))
+        return self._error(message, file=self._file, place=_format_place(event))
 
 
-def place_at(event: Any) -> str:
+def _format_place(event: Any) -> str:
     """Return line:column of an event."""
     return f"{event.start_mark.line + 1}:{event.start_mark.column + 1}"
 
 
-def values_of(text: str) -> list[tuple[int, int, str]]:
+def find_scalars(text: str) -> list[tuple[int, int, str]]:
     """Return start, end and value of each scalar in a YAML text, in its order; none where it is no YAML."""
-    import yaml
-
     try:
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-        scalars = [*scalars_below(root, set())] if root is not None else []
-    except (yaml.YAMLError, RecursionError):
+        scalars: list[Any] = [e for e in yaml.parse(text, Loader=yaml.SafeLoader) if isinstance(e, yaml.ScalarEvent)]
+    except yaml.YAMLError:
         return []
-    return [(node.start_mark.index, node.end_mark.index, node.value) for node in scalars]
-
-
-def scalars_below(node: Any, seen: set[int]) -> Iterator[Any]:
-    """Return the scalars at and below `node`, each once: aliases name nodes that stand elsewhere."""
-    if id(node) in seen:
-        return
-    seen.add(id(node))
-    if node.id == "scalar":
-        yield node
-        return
-    for child in [each for pair in node.value for each in pair] if node.id == "mapping" else node.value:
-        yield from scalars_below(child, seen)
+    return [(scalar.start_mark.index, scalar.end_mark.index, scalar.value) for scalar in scalars]
 
 
 FOREIGN_LARGEST = 64 << 20
 """Characters of a file; a recording of a day of calls has a tenth of it."""
-FOREIGN_MOST = 500_000
-FOREIGN_DEEPEST = 64
-UNSIGNED = re.compile("[eE][0-9]+")
+_UNSIGNED = re.compile("-?[0-9.]+[eE][0-9]+")
 """Every writer signs the exponent of a number; PyYAML (6.0, `resolver.py`) writes the text "1e5" without quotes."""
 
 _TAG = "tag:yaml.org,2002:"
-_TEXT_TAGS = frozenset({f"{_TAG}str", f"{_TAG}python/unicode", f"{_TAG}python/str"})
-_PLAIN_TAGS = frozenset(
-    {f"{_TAG}map", f"{_TAG}seq", "!", f"{_TAG}python/tuple", f"{_TAG}python/object/new:_io.BytesIO"}
-)
-"""vcrpy writes the body of a request that was an open file as a BytesIO, with its bytes in a tuple, `state`."""
+_BINARY = f"{_TAG}binary"
+_TEXT_TAGS = {f"{_TAG}str", f"{_TAG}python/unicode", f"{_TAG}python/str"}
+# vcrpy writes the body of a request that was an open file as a BytesIO, with its bytes in a tuple, `state`.
+_PLAIN_TAGS = {None, f"{_TAG}map", f"{_TAG}seq", "!", f"{_TAG}python/tuple", f"{_TAG}python/object/new:_io.BytesIO"}
 
 
 def load_foreign(text: str, *, file: str, error: Refusal) -> Json:
@@ -261,66 +244,47 @@ def load_foreign(text: str, *, file: str, error: Refusal) -> Json:
     """
     if len(text) > FOREIGN_LARGEST:
         raise error(f"is larger than {FOREIGN_LARGEST:,} characters", file=file)
-    return _ForeignParser(file, error).document(text).value
+    return _ForeignParser(file, error).parse(text)
 
 
-class _ForeignParser(YamlParser):
+class _ForeignParser(_Parser):
     """One pass over the events of a file that another tool wrote."""
+
+    deepest = 64
+    most = 500_000
 
     def __init__(self, file: str, error: Refusal) -> None:
         super().__init__(file, error)
-        self._count = 0
         self._anchors: dict[str, tuple[Json, int]] = {}
 
-    def _value(self, event: Any, events: Iterator[Any], path: Place) -> Json:
-        if type(event).__name__ == "AliasEvent":
-            return self._alias(event)
+    def _read_value(self, event: Any, path: Place) -> Json:
+        if isinstance(event, yaml.AliasEvent):
+            if event.anchor not in self._anchors:
+                raise self._make_error(f"*{event.anchor:.60} names nothing before it", event)
+            value, size = self._anchors[event.anchor]
+            self._add_values(size, event)
+            return value
         before = self._count
-        value = super()._value(event, events, path)
+        value = super()._read_value(event, path)
         if event.anchor is not None:
             self._anchors[event.anchor] = value, self._count - before
         return value
 
-    def _alias(self, event: Any) -> Json:
-        if event.anchor not in self._anchors:
-            raise self._make_error(f"*{event.anchor:.60} names nothing before it", event)
-        value, size = self._anchors[event.anchor]
-        self._add_values(size, event)
-        return value
-
-    def _check(self, event: Any, path: Place) -> None:
-        if event.anchor is not None and type(event).__name__ == "AliasEvent":
+    def _check(self, event: Any) -> None:
+        if isinstance(event, yaml.AliasEvent):
             raise self._make_error("an alias is no key", event)
-        if event.tag is not None and event.tag not in _TEXT_TAGS | _PLAIN_TAGS | {f"{_TAG}binary"}:
+        if event.tag not in _TEXT_TAGS | _PLAIN_TAGS | {_BINARY}:
             raise self._make_error(f"holds the tag {event.tag!r:.60}, and only !!binary and !!str are taken", event)
-        if len(path) >= FOREIGN_DEEPEST:
-            raise self._make_error(f"is nested deeper than {FOREIGN_DEEPEST}", event)
-        self._add_values(1, event)
 
-    def _add_values(self, size: int, event: Any) -> None:
-        self._count += size
-        if self._count > FOREIGN_MOST:
-            raise self._make_error(f"holds more than {FOREIGN_MOST:,} values, its aliases spelled out", event)
-
-    def _note(self, path: Place, event: Any) -> None:
+    def _keep_place(self, path: Place, event: Any) -> None:
         """Keep nothing: no error names the place of a value in a file that another tool wrote."""
 
-    def _scalar(self, event: Any) -> Json:
-        if event.tag == f"{_TAG}binary":
+    def _read_scalar(self, event: Any, text: str) -> Json:
+        if event.tag == _BINARY:
             try:
-                return base64.b64decode("".join(self._text(event).split()), validate=True).decode(
-                    "utf-8", "surrogateescape"
-                )
+                return base64.b64decode("".join(text.split()), validate=True).decode("utf-8", "surrogateescape")
             except (binascii.Error, ValueError):
                 raise self._make_error("this !!binary is no base64", event) from None
-        if event.tag in _TEXT_TAGS:
-            return self._text(event)
-        if not event.style and event.value == "~":
-            return None
-        if (
-            not event.style
-            and (number := NUMBER.fullmatch(event.value))
-            and UNSIGNED.fullmatch(number["exponent"] or "")
-        ):
-            return self._text(event)
-        return super()._scalar(event)
+        if event.tag in _TEXT_TAGS or (not event.style and _UNSIGNED.fullmatch(text)):
+            return text
+        return None if text == "~" and not event.style else super()._read_scalar(event, text)

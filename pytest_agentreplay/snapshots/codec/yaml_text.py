@@ -1,7 +1,6 @@
-"""JSON values as YAML that people read and `strict_yaml` reads back, equal.
+"""JSON values as YAML that people read and `strict_yaml` reads back, equal: PyYAML's safe dumper, set up for that.
 
-Short containers of plain values stand on one line, texts of several lines as they are, under `|`. A text that could be
-taken for anything else stands in quotes.
+Containers that fit on a line stand on one, texts of several lines as they are, under `|`.
 """
 
 from __future__ import annotations
@@ -9,141 +8,91 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.snapshots.codec.strict_yaml import FORBIDDEN, NUMBER, WORDS
+import yaml
+
+from pytest_agentreplay.snapshots.codec.strict_yaml import FORBIDDEN, NO_TEXT, NUMBER, WORDS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from pytest_agentreplay.model.exchanges import Json
 
-WIDTH = 110
+WIDTH = 100
 SENTENCE = 40
 """A text in a list that is longer has a line of its own."""
-LONGEST_KEY = 500
-"""Readers of YAML look so far for the colon, and a bit further."""
-_PLAIN = re.compile(r"[A-Za-z_$/][\w $./()+'-]*(?<! )", re.ASCII)
-_TAKEN = re.compile(r"(?:true|false|null|yes|no|on|off|y|n|~)", re.IGNORECASE)
-"""What readers of other versions of YAML take for something else than text."""
-_BREAKS = re.compile("[\x85\u2028\u2029\ufeff]")
-_BLOCK = re.compile(r"[^\n\x85\u2028\u2029\t]*\S[^\n\x85\u2028\u2029\t]*")
+_BREAKS = re.compile("[\n\r\x85\u2028\u2029]")
+_NO_BLOCK = re.compile(f"{FORBIDDEN.pattern}|[\t\r\x85\u2028\u2029]")
+"""What a reader refuses, folds or takes for a line break where it is not escaped."""
+_ESCAPED = re.compile(r'["\\\U00010000-\U0010ffff]')
 
 
 def dump(value: Json) -> str:
-    """Return the text of a value, ending in a newline. Raises ValueError for what cannot be said so: nan, U+0000."""
-    return "".join(f"{line}\n" for line in _lines(value, 0))
+    """Return the text of a value, ending in a newline. Raises ValueError for what YAML cannot say: nan, U+0000."""
+    # PyYAML would fold long lines, and continue a folded one in double quotes behind a backslash.
+    return str(yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=1 << 40))
 
 
-def format_inline(value: Json) -> str:
-    """Return the text of a value on one line, for flow style. Raises ValueError."""
-    match value:
-        case dict():
-            return f"{{{', '.join(f'{_key(name)}: {format_inline(item)}' for name, item in value.items())}}}"
-        case list():
-            return f"[{', '.join(map(format_inline, value))}]"
-        case str():
-            return format_scalar(value)
-        case None:
-            return "null"
-        case _:
-            return _number(value)
+class _Dumper(yaml.SafeDumper):
+    """Writes what `strict_yaml` reads."""
+
+    def ignore_aliases(self, *_: object) -> bool:
+        return True  # the reader takes none
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:  # noqa: ARG002
+        super().increase_indent(flow)  # PyYAML would not indent a list below its key
+
+    def serialize(self, node: Any) -> None:
+        node.flow_style = False  # of a whole text, however short
+        super().serialize(node)
+
+    def represent_data(self, data: Any) -> Any:
+        node: Any = super().represent_data(data)
+        if isinstance(data, str):
+            node.style = _choose_style(data)
+        elif isinstance(data, float) and not math.isfinite(data):
+            raise ValueError("nan and infinity are no JSON")
+        elif isinstance(data, dict | list):
+            node.flow_style = _fits_on_line(data)
+        for item in node.value if isinstance(data, list) else ():
+            if item.id == "mapping" and len(item.value) == 1:
+                item.flow_style = False  # `- word: value`, as people write the checks of a case
+        return node
+
+    def analyze_scalar(self, scalar: str) -> Any:
+        analysis = super().analyze_scalar(scalar)
+        # PyYAML puts a text with spaces before a line's end, which Markdown has, in quotes. `|` keeps them, too.
+        analysis.allow_block = _is_block(scalar)
+        return analysis
+
+    def choose_scalar_style(self) -> str:
+        event: Any = self.event
+        style: str = super().choose_scalar_style()
+        # Between '' nothing is escaped: JSON, paths of Windows and, as PyYAML writes it, an emoji stay as they are.
+        return '"' if style == "'" and not _ESCAPED.search(event.value) else style
 
 
-def format_scalar(text: str) -> str:
-    """Return a text, plain where nothing else can be meant."""
-    if _PLAIN.fullmatch(text) and not (text in WORDS or NUMBER.fullmatch(text) or _TAKEN.fullmatch(text)):
-        return text
-    return quote(text)
-
-
-def quote(text: str) -> str:
-    """Return a text in double quotes. Raises ValueError for U+0000 and lone surrogates."""
-    if any(char == "\0" or "\ud800" <= char <= "\udfff" for char in text):
+def _choose_style(text: str) -> str | None:
+    """Return the style of a text that PyYAML would write in a way that is not read back. Raises ValueError."""
+    if NO_TEXT.search(text):
         raise ValueError("U+0000 and lone surrogates are no characters of a text")
-    text_in_json = json.dumps(text, ensure_ascii=False)
-    return _BREAKS.sub(_escape, FORBIDDEN.sub(_escape, text_in_json))
+    if _is_block(text):
+        return "|"
+    # What else some reader takes for no text, as `yes` or `12:30`, PyYAML quotes by itself.
+    is_taken = text in WORDS or NUMBER.fullmatch(text) or text in {"y", "n", "Y", "N"}
+    return '"' if is_taken or _BREAKS.search(text) else None
 
 
-def _escape(match: re.Match[str]) -> str:
-    code = ord(match[0])
-    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+def _is_block(text: str) -> bool:
+    """Return whether `|` says a text of several lines exactly, without digits that say how far it is indented."""
+    lines = text.removesuffix("\n").split("\n")
+    edges = len(lines) > 1 and lines[-1] and lines[0] and not lines[0][0].isspace()
+    return bool(edges) and not any(map(str.isspace, lines)) and not _NO_BLOCK.search(text)
 
 
-def _number(value: bool | float) -> str:
-    if not math.isfinite(value):
-        raise ValueError("nan and infinity are no JSON")
-    return json.dumps(value)
-
-
-def _key(name: str) -> str:
-    if len(name) > LONGEST_KEY:
-        raise ValueError("a name of so many characters is no key")
-    return format_scalar(name)
-
-
-def _lines(value: Json, indent: int) -> Iterator[str]:
-    """Yield the lines of a value that stands on lines of its own."""
-    pad = " " * indent
-    if isinstance(value, dict) and value:
-        for name, item in value.items():
-            yield from _entry(f"{pad}{_key(name)}:", item, indent)
-    elif isinstance(value, list) and value:
-        for item in value:
-            yield from _item(pad, item, indent)
-    else:
-        yield f"{pad}{format_inline(value)}"
-
-
-def _entry(head: str, item: Json, indent: int) -> Iterator[str]:
-    if (block := _block(item, indent + 2)) is not None:
-        yield f"{head} {block[0]}"
-        yield from block[1:]
-    elif _is_one_line(item, len(head) + 1):
-        yield f"{head} {format_inline(item)}"
-    else:
-        yield head
-        yield from _lines(item, indent + 2)
-
-
-def _item(pad: str, item: Json, indent: int) -> Iterator[str]:
-    if (block := _block(item, indent + 2)) is not None:
-        yield f"{pad}- {block[0]}"
-        yield from block[1:]
-        return
-    if _is_one_line(item, len(pad) + 2) and not (isinstance(item, dict) and len(item) == 1):
-        yield f"{pad}- {format_inline(item)}"
-        return
-    first, *others = _lines(item, indent + 2)
-    yield f"{pad}- {first.lstrip()}"
-    yield from others
-
-
-def _is_one_line(value: Json, used: int) -> bool:
-    """Return whether a value stands on one line: a scalar, or a container of few plain values."""
-    if not isinstance(value, dict | list) or not value:
-        return True
-    items = value.values() if isinstance(value, dict) else value
-    if isinstance(value, list) and any(isinstance(item, str) and len(item) > SENTENCE for item in items):
-        return False
-    flat = all(_is_flat(item) if isinstance(item, dict | list) else _block(item, 0) is None for item in items)
-    return flat and used + len(format_inline(value)) <= WIDTH
-
-
-def _is_flat(value: dict[str, Json] | list[Json]) -> bool:
-    items = value.values() if isinstance(value, dict) else value
-    return not any((isinstance(item, dict | list) and item) or _block(item, 0) is not None for item in items)
-
-
-def _block(value: Json, indent: int) -> list[str] | None:
-    """Return a text of several lines under `|`, where that says it exactly."""
-    if not isinstance(value, str) or "\n" not in value.strip("\n") or value.startswith((" ", "\n")):
-        return None
-    body = value.rstrip("\n")
-    lines = body.split("\n")
-    if FORBIDDEN.search(value) or "\r" in value or not all(not line or _BLOCK.fullmatch(line) for line in lines):
-        return None
-    chomping = {0: "-", 1: ""}.get(len(value) - len(body))
-    if chomping is None:
-        return None
-    return [f"|{chomping}", *(f"{' ' * indent}{line}" if line else "" for line in lines)]
+def _fits_on_line(value: dict[str, Any] | list[Any]) -> bool:
+    """Return whether a container stands on one line, about as long as JSON without its quotes."""
+    for item in value if isinstance(value, list) else ():
+        if (isinstance(item, str) and len(item) > SENTENCE) or (isinstance(item, dict) and len(item) == 1):
+            return False
+    text = json.dumps(value, ensure_ascii=False)
+    return len(text.replace('"', "")) <= WIDTH and "\\n" not in text

@@ -9,8 +9,8 @@ from pathlib import Path
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.model.paths import relative_path
 
+# Folders that hold copies of what lies behind a URL, which is shown in their place.
 FETCHED: dict[Path, str] = {}
-"""Folders that hold copies of what lies behind a URL, which is shown in their place."""
 
 
 def format_path(path: Path | str) -> str:
@@ -25,6 +25,7 @@ def format_path(path: Path | str) -> str:
         return absolute.as_posix()
 
 
+# What the system says names no way out. These are the cases that people meet.
 ADVICE = {
     errno.ENOSPC: "free some space and record again",
     errno.EDQUOT: "your quota is used up: free some space and record again",

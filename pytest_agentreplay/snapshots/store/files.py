@@ -35,14 +35,19 @@ T = TypeVar("T")
 LARGEST = 32 * 1024 * 1024
 TEMPORARY = ".ar-"
 STALE = 3600.0
+# ERROR_ACCESS_DENIED and ERROR_SHARING_VIOLATION: a scanner or an editor has the file open.
+# https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499-
 SHARING_VIOLATIONS = (5, 32)
 TRIES = 5
+# Five seconds: a snapshot is written in milliseconds, so whoever holds its lock longer hangs.
 LOCK_TRIES, LOCK_PAUSE = 250, 0.02
+# How a file system says that a file has only one name there, as on FAT.
 LINKLESS = {errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
-"""How a file system says that a file has only one name there, as on FAT."""
+# What a folder's sync says where the rename may be lost; others say that this folder cannot be synced.
 UNCONFIRMED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
-"""What a folder's sync says where the rename may be lost; others say that this folder cannot be synced."""
 
+# Without O_NONBLOCK the open of a pipe waits for a writer, without end: https://man7.org/linux/man-pages/man7/fifo.7.html
+# Without O_BINARY the C library of Windows writes CRLF for LF.
 NOFOLLOW = getattr(os, "O_NOFOLLOW", 0)
 NONBLOCK = getattr(os, "O_NONBLOCK", 0)
 BINARY = getattr(os, "O_BINARY", 0)
@@ -100,6 +105,7 @@ def open_plain(path: Path) -> Iterator[int]:
                 "is not a plain file; links, folders and pipes are not followed", file=format_path(path)
             )
         handle = insist(lambda: os.open(to_system_path(path), os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY))
+        # Something else may have been put there between the look and the open.
         try:
             if not stat.S_ISREG(os.fstat(handle).st_mode):
                 raise SnapshotUnreadable("is not a plain file", file=format_path(path))
@@ -114,6 +120,7 @@ def open_plain(path: Path) -> Iterator[int]:
 
 def read_bounded(handle: int, path: Path, largest: int) -> bytes:
     """Return everything, as long as it is not more than `largest`, whatever size the file claims to have."""
+    # The size that a file states says nothing: those in /proc state 0, and others grow while they are read.
     parts = []
     size = 0
     while part := os.read(handle, 1 << 20):
@@ -163,6 +170,7 @@ def write_if_unchanged(path: Path, text: str | bytes, expected: str | None) -> N
     Raises CannotWrite when another process has written it meanwhile; nothing is written then.
     """
     with refusals(path), hold_lock(path) as token:
+        # Under the lock, so that nobody writes it between this look and the rename.
         if sha256_of(path) != expected:
             raise CannotWrite(
                 f"{format_path(path)}: changed underneath this recording, so nothing was written. "
@@ -196,6 +204,7 @@ def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = Tr
     try:
         write_new(temporary, data, mode, synced=synced)
         insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
+    # Ctrl-C too: what is left would wait for the next writer of this file.
     except BaseException:
         remove(temporary)
         raise
@@ -241,6 +250,7 @@ def check_writable(folder: Path) -> None:
 
 def rename_once(old: Path, new: Path) -> bool:
     """Rename a file unless something stands at `new`: then False. Raises OSError."""
+    # A rename replaces what stands there. A link does not, on every POSIX system; RENAME_NOREPLACE is Linux's alone.
     rename = os.link if os.name == "posix" else os.rename  # Windows replaces no file in a rename
     try:
         insist(lambda: rename(to_system_path(old), to_system_path(new)))
@@ -313,6 +323,7 @@ def open_lock(path: Path, lock: Path) -> tuple[int, bool]:
         else:
             try:
                 ours = hold(handle)
+                # One that was removed meanwhile is locked for nobody: the next process opens another file of that name.
                 if ours is None or (ours and is_still_at(lock, handle)):
                     return handle, bool(ours)
             except BaseException:
@@ -366,6 +377,7 @@ class Appending:
             os.makedirs(to_system_path(path.parent), exist_ok=True)
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | NOFOLLOW | BINARY
             self._handle: int | None = os.open(to_system_path(path), flags, 0o600)
+        # At once: the file is new, so that nobody else can hold it.
         hold(self._handle)
 
     def append(self, data: bytes) -> None:
@@ -430,6 +442,7 @@ def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
     """Put each text at its new path and remove the old file: all of them, or none. Raises CannotWrite."""
     undo: list[tuple[Path, bytes | None]] = []
     try:
+        # All new files come before the first removal: a kill leaves a snapshot twice, and never nowhere.
         for old, new, text in moves:
             undo.append((new, read_file(old) if old == new else None))
             write_whole(new, text)
@@ -459,6 +472,7 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
             for name, data in contents.items():
                 os.makedirs(to_system_path((beside / name).parent), exist_ok=True)
                 write_new(beside / name, data)
+            # The rename may reach the disk before the names inside, which would be an empty folder after a power cut.
             for inside in {(beside / name).parent for name in contents}:
                 sync(inside)
             insist(lambda: os.replace(to_system_path(beside), to_system_path(folder)))
@@ -570,6 +584,7 @@ def mode_to_keep(path: Path) -> int:
 
 def write_all(handle: int, data: bytes) -> None:
     """Write everything, however little the system takes at a time."""
+    # One call takes 2 GiB at the most, and less on a disk that is nearly full: https://man7.org/linux/man-pages/man2/write.2.html
     view = memoryview(data)
     while view:
         if not (written := os.write(handle, view)):
@@ -597,6 +612,7 @@ def is_sharing_violation(error: OSError) -> bool:
 def is_growing(path: Path) -> bool | None:
     """Return whether a process that is alive still adds to the file at `path`; None where that cannot be told."""
     with open_plain(path) as handle:
+        # Closing the file lets go of the lock again.
         free = hold(handle)
     return None if free is None else not free
 
@@ -615,6 +631,8 @@ def sync_folder(path: Path) -> None:
 
 def sync(folder: Path) -> None:
     """Flush the names in `folder` to the disk, where a folder can be synced at all. Raises OSError."""
+    # A file's own fsync leaves its name behind: https://man7.org/linux/man-pages/man2/fsync.2.html
+    # Windows opens no folder, so that none can be flushed there.
     if os.name != "posix":
         return
     try:
@@ -676,6 +694,7 @@ def list_below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = Fa
         if is_temporary(name):
             continue
         try:
+            # Not `stat`: a link to a folder above would be followed round and round.
             mode = os.lstat(to_system_path(file)).st_mode
         except OSError as error:
             raise_unreadable(file, error, strict=strict)
@@ -699,6 +718,7 @@ def is_older_than(path: Path, seconds: float) -> bool:
     False for one that is gone.
     """
     try:
+        # A clock that was set back has left files of the future, which would never grow old.
         return abs(clocks.wall() - os.lstat(to_system_path(path)).st_mtime) > seconds
     except OSError:
         return False

@@ -24,15 +24,18 @@ PRIVATE = ".pytest_agentreplay"
 OUTSIDE = "_outside"
 SUFFIX = ".snapshot.json"
 RUN_SUFFIX = ".run.json"
+# How the names of files end that hold a run: of a test, captured from a service.
 RECORDED = (SUFFIX, RUN_SUFFIX)
-"""How the names of files end that hold a run: of a test, captured from a service."""
+# Folder of the module, slug and ending have 115 characters, of the 260 that Windows gives a path.
 SLUG_LENGTH = 60
 MODULE_LENGTH = 40
+# 40 bits: among 10,000 tests two are alike in one project of 20,000, and that is reported.
 HASH_LENGTH = 10
 SAFE_NAME = re.compile(r"[a-z_][a-z0-9_]*(?:::[a-z_][a-z0-9_]*)*")
+# What needs no hash. No hyphen, which begins a hash; no dot but one that the slug can only have from there.
 SAFE_FILE = re.compile(r"[a-z_][a-z0-9_]*\.[a-z][a-z0-9_]*")
-"""What needs no hash. No hyphen, which begins a hash; no dot but one that the slug can only have from there."""
 UNSAFE = re.compile(r"[^a-z0-9_.]+")
+# https://learn.microsoft.com/windows/win32/fileio/naming-a-file#naming-conventions
 RESERVED = re.compile(r"(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)", re.IGNORECASE)
 
 
@@ -62,6 +65,7 @@ def make_slug(text: str, identity: str, length: int, *, is_safe: bool) -> str:
 
 def make_hashed_slug(text: str, identity: str, length: int) -> str:
     """Return `text` as far as a file name may hold it, a hyphen and a short hash of `identity`."""
+    # An id may hold lone surrogates: pytest takes them from the names of files that are no UTF-8.
     digest = hashlib.sha256(identity.encode("utf-8", "surrogatepass")).hexdigest()[:HASH_LENGTH]
     safe = UNSAFE.sub("-", text.lower())[: length - HASH_LENGTH - 1].strip("-.")
     if RESERVED.match(safe) or not safe:
@@ -81,6 +85,7 @@ def names_test(nodeid: str) -> bool:
     """
     name, _, rest = nodeid.partition("::")
     module = PurePosixPath(name)
+    # A snapshot may be a stranger's, and its id becomes a word of a command line.
     wrong = name.startswith(("-", "@")) or "\\" in name or ":" in name or module.is_absolute() or ".." in module.parts
     return bool(name and rest) and not wrong
 

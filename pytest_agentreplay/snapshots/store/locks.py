@@ -12,7 +12,6 @@ Who may sign is named by the caller, who has it from the command line: nothing i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shutil
@@ -40,11 +39,12 @@ if TYPE_CHECKING:
 
 LARGEST = 10_000_000
 LONGEST = 4096
-TRIES = 9
-"""How often the folder is looked at, while others lock it too."""
 
+# No control characters: a line break in the name of a file would be a line of the lock.
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
+# https://git-scm.com/docs/git-merge#_how_conflicts_are_presented
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+# Installed packages may bring snapshots of their own, and what is pending is no snapshot yet.
 _FOREIGN = frozenset({layout.PRIVATE, ".git", "node_modules"})
 
 
@@ -109,63 +109,57 @@ def content(lock: Path) -> bytes:
 def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
     """Return the entries that `data` holds. Raises SnapshotUnreadable with the line."""
     try:
-        lines = data.decode().split("\n")
+        lines = data.decode().removesuffix("\n").split("\n") if data else []
     except UnicodeDecodeError as error:
         raise SnapshotUnreadable("this byte is not UTF-8", file=file, place=f"offset {error.start}") from None
     entries: dict[str, LockEntry] = {}
     for number, line in enumerate(lines, 1):
-        if not line and number == len(lines):
-            break
-        if line.startswith(_CONFLICT):
-            raise _make_error(
-                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock", file, number
+        path, entry = parse_line(line)
+        if entry is None or path in entries:
+            message = (
+                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
+                if line.startswith(_CONFLICT)
+                else "no line of a lock: sha256, path below this folder, exchanges"
+                if entry is None
+                else "the path of an earlier line; type: agentreplay verify --lock"
             )
-        match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
-        if match is None or not is_lockable(match[2]):
-            raise _make_error("no line of a lock: sha256, path below this folder, exchanges", file, number)
-        if match[2] in entries:
-            raise _make_error("the path of an earlier line; type: agentreplay verify --lock", file, number)
-        entries[match[2]] = LockEntry(match[1], int(match[3]))
+            raise SnapshotUnreadable(message, file=file, place=f"line {number}")
+        entries[path] = entry
     return entries
 
 
-def _make_error(message: str, file: str, line: int) -> SnapshotUnreadable:
-    return SnapshotUnreadable(message, file=file, place=f"line {line}")
+def parse_line(line: str) -> tuple[str, LockEntry | None]:
+    """Return path and entry of a line. No entry for a path that is not the same on every system, from the folder down.
 
-
-def is_lockable(path: str) -> bool:
-    """Return whether `path` is one that a lock may hold: from its folder down, the same on every system."""
+    A lock may be a stranger's. Its paths are only compared, but people read them, and other tools may open them.
+    """
+    match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
+    path = match[2] if match else ""
     pure_path = PurePosixPath(path)
-    is_relative = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
-    return is_relative and path.endswith(layout.SUFFIX) and not {"\\", ":"} & {*path}
+    is_below = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
+    if match is None or not is_below or not path.endswith(layout.SUFFIX) or {"\\", ":"} & {*path}:
+        return path, None
+    return path, LockEntry(match[1], int(match[3]))
 
 
 def text(entries: dict[str, LockEntry]) -> str:
     """Return the text of a lock. Raises CannotWrite for a path that not every system can hold."""
-    lines = [f"{entry.digest}  {path}  {entry.exchanges}\n" for path, entry in sorted(entries.items())]
-    for path, line in zip(sorted(entries), lines, strict=True):
-        if not is_lockable(path) or not _LINE.fullmatch(line.rstrip("\n")) or len(line) > LONGEST:
+    lines = []
+    for path, entry in sorted(entries.items()):
+        lines.append(f"{entry.digest}  {path}  {entry.exchanges}")
+        if parse_line(lines[-1]) != (path, entry):
             raise CannotWrite(f"{ascii(path)[:200]}: no path that a lock can hold; rename its folder")
-    return "".join(lines)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def write(folder: Path) -> list[str] | int:
-    """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite."""
-    lock = folder / LOCK
-    for _ in range(TRIES):
-        before = files.sha256_of(lock)
-        contents = read_folder(folder)
-        if contents.refusals:
-            return contents.refusals
-        new = text(contents.entries)
-        if hashlib.sha256(new.encode()).hexdigest() == before:
-            break
-        try:
-            files.write_if_unchanged(lock, new, before)
-            break
-        except CannotWrite:
-            if files.sha256_of(lock) == before:
-                raise
+    """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite and SnapshotError."""
+    lock, contents = folder / LOCK, read_folder(folder)
+    if contents.refusals:
+        return contents.refusals
+    new = text(contents.entries).encode()
+    if files.read_if_there(lock, LARGEST) != new:
+        files.write_whole(lock, new)
     return len(contents.entries)
 
 
@@ -174,6 +168,7 @@ def differences(locked: dict[str, LockEntry], contents: FolderContents) -> list[
     now = contents.entries
     homes = {entry.digest: path for path, entry in locked.items()}
     missing = [path for path in locked if path not in now and path not in contents.unreadable]
+    # A file that was renamed by hand has the digest that it had; `mv` writes another test into it, so that it is new.
     moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in missing}
     lines = list(contents.unreadable.values())
     lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in missing]
@@ -200,11 +195,8 @@ def check(lock: Path) -> list[str]:
 
 
 def find_locks(folder: Path) -> list[Path]:
-    """Return the locks in `folder` and below it."""
-    locks = [folder / LOCK] if files.exists(folder / LOCK) else []
-    for up in sorted({up for file in snapshots(folder) for up in file.parents if up.is_relative_to(folder)} - {folder}):
-        locks += [up / LOCK] if files.exists(up / LOCK) else []
-    return locks
+    """Return the locks in `folder` and below it, also those whose snapshots are all gone."""
+    return [file for file in snapshots(folder, LOCK) if file.name == LOCK]
 
 
 def list_faults(lock: Path) -> list[str]:
@@ -217,6 +209,7 @@ def list_faults(lock: Path) -> list[str]:
         return [str(error)]
 
 
+# A signature for another purpose, as of a commit, does not fit: https://man.openbsd.org/ssh-keygen
 NAMESPACE = "agentreplay"
 SIGNATURE_SUFFIX = ".sig"
 BEGINS = b"-----BEGIN SSH SIGNATURE-----"
@@ -245,6 +238,7 @@ def find_signer(lock: Path, signers: Path) -> str:
     signature = get_signature_path(lock)
     if not signers.is_file():
         raise CannotSign(f"{format_path(signers)}: there is no such file of allowed signers")
+    # Who can change the lock could change the list of those who may sign it.
     if signers.resolve().is_relative_to(lock.parent.resolve()):
         raise CannotSign(
             f"{format_path(signers)}: lies below {format_path(lock.parent)}, which it is to vouch for; "
@@ -263,6 +257,7 @@ def find_signer(lock: Path, signers: Path) -> str:
         copy = Path(folder, signature.name)
         files.write_whole(copy, signed.replace(b"\r\n", b"\n"))  # ssh-keygen takes no other line ends
         words = ["-f", str(signers.absolute()), "-s", str(copy)]
+        # `-Y verify` wants a name, and says of that one alone whether the key is theirs.
         principals = run_ssh_keygen(["-Y", "find-principals", *words], b"")
         name = principals.stdout.decode(errors="replace").partition("\n")[0].strip()
         if principals.returncode or not name:

@@ -24,22 +24,24 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import PRIVATE, names_test
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
+# Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it.
+# In the order of https://docs.pytest.org/en/stable/reference/customize.html#finding-the-rootdir
 TABLES = {
     **dict.fromkeys(("pytest.toml", ".pytest.toml", "pytest.ini", ".pytest.ini"), ("pytest",)),
     "pyproject.toml": ("tool.pytest.ini_options", "tool.pytest"),
     "tox.ini": ("pytest",),
     "setup.cfg": ("tool:pytest",),
 }
-"""Files that make a folder pytest's root -> their tables for it; the first that has one counts, or is named for it."""
+# What makes a folder the root where nothing configures pytest.
 BEGINS = ("pyproject.toml", "setup.py", ".git")
-"""What makes a folder the root where nothing configures pytest."""
 
 
 def root_above(folder: Path) -> Path:
     """Return the folder that pytest takes for its root when it is started in `folder` (absolute), as far as known."""
     above = (folder, *folder.parents)
+    # Our own folder says where a recording was made, whatever was typed then.
     ours = next((up for up in above if (up / PRIVATE).is_dir() or configures(up)), None)
     return ours or next((up for up in above if any((up / name).exists() for name in BEGINS)), folder)
 
@@ -66,28 +68,30 @@ def ini_value(root: Path, key: str) -> str | None:
 
     None where it is silent, or pytest cannot read it.
     """
-    value = values_of(root).get(key)
+    value = read_settings(root)[0].get(key)
     return value if isinstance(value, str) else None
 
 
 def ini_lines(root: Path, key: str) -> tuple[list[str], str]:
     """Return the lines of a key that takes several, and the file in which they stand."""
-    name, _ = configuration(root) or ("", "")
-    return lines_of(values_of(root).get(key), key), str(root / name) if name else ""
+    values, file = read_settings(root)
+    return lines_of(values.get(key), key), file
 
 
 def ini_table(root: Path, types: Mapping[str, str]) -> tuple[dict[str, Any], str]:
     """Return the values of keys by their types in pytest (linelist, bool or string), and the file that has them."""
-    name, _ = configuration(root) or ("", "")
-    read: dict[str, Callable[[Any, str], Any]] = {"linelist": lines_of, "bool": truth}
-    table = {}
-    for key, value in values_of(root).items():
-        if key in types:
-            table[key] = read[types[key]](value, key) if types[key] in read else str(value)
-    return table, str(root / name) if name else ""
+    values, file = read_settings(root)
+    return {key: convert_value(value, types[key], key) for key, value in values.items() if key in types}, file
 
 
-def truth(value: object, _: str) -> bool:
+def convert_value(value: object, kind: str, key: str) -> list[str] | bool | str:
+    """Return what a file says under `key` as pytest would, for a key of that type."""
+    if kind == "linelist":
+        return lines_of(value, key)
+    return is_true(value) if kind == "bool" else str(value)
+
+
+def is_true(value: object) -> bool:
     """Return a yes or no of an ini file, as pytest reads one."""
     return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
 
@@ -100,14 +104,15 @@ def lines_of(value: object, key: str) -> list[str]:
     return [line.strip() for line in lines if line.strip()]
 
 
-def values_of(root: Path) -> dict[str, Any]:
-    """Return what pytest's configuration in `root` says; nothing where pytest cannot read it."""
+def read_settings(root: Path) -> tuple[dict[str, Any], str]:
+    """Return what pytest's configuration in `root` says, and its file; no values where pytest cannot read it."""
     name, text = configuration(root) or ("", "")
+    file = root / name
     try:
-        tables = [read_table(root / name, text, table) or {} for table in TABLES.get(name, ())]
+        tables = [read_table(file, text, table) or {} for table in TABLES.get(name, ())]
     except SettingsError:
-        return {}
-    return {key: value for values in reversed(tables) for key, value in values.items()}
+        tables = []
+    return {key: value for values in reversed(tables) for key, value in values.items()}, str(file) if name else ""
 
 
 def read_table(file: Path, text: str, table: str) -> dict[str, Any] | None:
@@ -189,6 +194,7 @@ def accepted_ids(root: Path, nodeid: str) -> tuple[str, ...]:
     Folders above `root` are asked, too: they may be the root of another run.
     """
     file, mark, rest = nodeid.partition("::")
+    # No folder is looked for on the word of an id that leads out of the project.
     if not layout.names_test(nodeid):
         return (nodeid,)
     return tuple(f"{(root / file).relative_to(up).as_posix()}{mark}{rest}" for up in _roots((root / file).parent, root))
@@ -223,6 +229,7 @@ def test_to_run(snapshot: Path, stated: str) -> tuple[Path, Path, str]:
     return project_of(above, stated), module, snapshot_id(above, stated)
 
 
+# Each test asks for the folders above it, and no configuration comes or goes in a session.
 @functools.cache
 def _configures(folder: Path) -> bool:
     """Return whether `folder` configures pytest."""
@@ -253,8 +260,8 @@ def _folder(nodeid: str) -> str:
     return nodeid.partition("::")[0].rpartition("/")[0]
 
 
+# The lock of a folder, which `locks` reads and writes.
 LOCK = "agentreplay.lock"
-"""The lock of a folder, which `locks` reads and writes."""
 
 
 def locks_over(snapshot: Path, root: Path) -> list[Path]:
@@ -282,8 +289,8 @@ def list_tests(file: Path, module: str) -> list[str] | None:
     return [f"{module}::{name}" for name in names_in(tree.body)]
 
 
+# Classes from which no test is inherited.
 ROOTS = {"object", "TestCase", "unittest.TestCase", "IsolatedAsyncioTestCase", "unittest.IsolatedAsyncioTestCase"}
-"""Classes from which no test is inherited."""
 
 
 def names_in(body: list[ast.stmt]) -> Iterator[str]:
@@ -311,6 +318,7 @@ def hash_files(root: Path, patterns: Iterable[str]) -> dict[str, str]:
     digests: dict[str, str] = {}
     for pattern in patterns:
         if any(sign in pattern for sign in "*?["):
+            # `Path.glob` takes no absolute pattern.
             base = Path(Path(pattern).anchor) if Path(pattern).is_absolute() else root
             matches = base.glob(str(Path(pattern).relative_to(base)) if base is not root else pattern)
             digests |= {format_from_root(file, root): hash_file(file) for file in matches if file.is_file()}
@@ -340,6 +348,7 @@ def hash_file(file: Path) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def _hash_version(file: Path, changed: int, size: int) -> str:
+    # They are only part of the key: another time or size is another version of the file.
     del changed, size
     with file.open("rb") as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()

@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject
 
+# Characters of a name or an id as part of a path; what is longer is cut and gets a hash.
 LONGEST = 80
-"""Characters of a name or an id as part of a path; what is longer is cut and gets a hash."""
+# Heads that are read together: an object store answers them in parallel.
 AT_ONCE = 256
-"""Heads that are read together: an object store answers them in parallel."""
+# Protocols that write a file bit by bit, and rename it in one step; an object store puts it in one step.
 RENAMING = {"sftp", "ssh", "ftp", "smb", "hdfs", "webhdfs"}
-"""Protocols that write a file bit by bit, and rename it in one step; an object store puts it in one step."""
 READ_ONLY = {"http", "https", "data"}
+# Where the file systems of fsspec say when a file was written.
 CHANGED = ("LastModified", "mtime", "last_modified", "updated", "created")
-"""Where the file systems of fsspec say when a file was written."""
+# What needs no hash: where a system takes two of them for one, the second file gets another name.
 SAFE_PART = re.compile(r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?")
-"""What needs no hash: where a system takes two of them for one, the second file gets another name."""
 DAY = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 PLACE = re.compile(rf"(\w[\w .@+-]*)/({DAY.pattern})/(\w[\w .@+-]*){re.escape(RUN_SUFFIX)}")
 USER = re.compile(r"(?<=://)[^/@]*@")
@@ -73,6 +73,7 @@ class RunStore:
 
     def __new__(cls, where: str | Path) -> Self:
         """Make a store of the class that fits."""
+        # Services name a store by one word, a folder or a URL, in code and in settings.
         return super().__new__(RemoteStore if is_remote(str(where)) else cls)  # type: ignore[return-value]
 
     def __init__(self, where: str | Path) -> None:
@@ -100,6 +101,7 @@ class RunStore:
         folder, file = (
             make_slug(text, text, LONGEST, is_safe=bool(SAFE_PART.fullmatch(text))) for text in (name, identity)
         )
+        # A run that was kept is evidence: one of the same id, or of one that this system cannot tell from it, stays.
         for suffix in ("", f"-{secrets.token_hex(8)}"):
             where = self._locate(f"{folder}/{day}/{file}{suffix}{RUN_SUFFIX}")
             if self._put(where, data):
@@ -112,6 +114,7 @@ class RunStore:
         Raises SnapshotError and CannotWrite.
         """
         entries = sorted(self.list_files(), key=lambda entry: (entry.day, entry.changed, entry.where))
+        # The day of a run comes first: a copy of a store has new times of writing.
         size, deleted, refusal = sum(entry.size for entry in entries), 0, None
         for entry in entries:
             if entry.day >= oldest_day and (most_bytes is None or size <= most_bytes):
@@ -155,6 +158,7 @@ class RunStore:
 
     def read_run(self, entry: RunEntry) -> bytes:
         """Return the whole file of a run. Raises SnapshotError."""
+        # A store may be a stranger's: a link in it could name any file of this machine.
         files.refuse_links(Path(entry.where), self._root)
         return files.read_file(Path(entry.where))
 
@@ -233,6 +237,7 @@ class RemoteStore(RunStore):
 
     def read_run(self, entry: RunEntry) -> bytes:
         """Return the whole file of a run. Raises SnapshotError."""
+        # Before it is fetched: all of it would be in memory.
         if entry.size > files.LARGEST:
             raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes", file=USER.sub("", entry.where))
         with translate_errors(entry.where):
@@ -247,6 +252,7 @@ class RemoteStore(RunStore):
                 except FileExistsError:
                     return False
                 return True
+            # These protocols cannot refuse to replace in one step. Ids are random: no two services write the same one.
             if system.exists(path):
                 return False
             temporary = f"{path.rpartition('/')[0]}/{files.TEMPORARY}{secrets.token_hex(8)}.tmp"
@@ -266,6 +272,7 @@ def translate_errors(where: str, verb: str = "") -> Iterator[None]:
     """What a file system of fsspec raises, errors of its own, as ours: CannotWrite where there is a `verb`."""
     try:
         yield
+    # Each file system raises what its own library raises: botocore, paramiko, smbprotocol and others.
     except Exception as error:
         address = USER.sub("", where)
         reason = USER.sub("", f"{type(error).__name__}: {error}")
@@ -328,8 +335,8 @@ def find_runs(paths: Iterable[str | Path], since: str = "") -> Iterator[RunEntry
             raise SnapshotMissing(words, file=format_path(where))
 
 
+# Files that are read together: each waits for an object store for some 20 ms.
 FETCHED_TOGETHER = 16
-"""Files that are read together: each waits for an object store for some 20 ms."""
 
 
 def fetch_runs(url: str, since: str = "") -> Path:
@@ -341,6 +348,7 @@ def fetch_runs(url: str, since: str = "") -> Path:
     from concurrent.futures import ThreadPoolExecutor
     from tempfile import TemporaryDirectory
 
+    # Pages and replays want files, and read them more than once.
     temporary = TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True)
     atexit.register(temporary.cleanup)
     folder = Path(temporary.name)

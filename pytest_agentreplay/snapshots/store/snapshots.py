@@ -27,12 +27,13 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 
+# The header begins a file, and its first key is the test: a few hundred bytes hold it.
 HEAD = 4096
+# Snapshots that are looked at around a test, and folders beside one another.
 MOST = 500
-"""Snapshots that are looked at around a test, and folders beside one another."""
 
+# Folders that pytest does not enter either, as those that begin with a dot.
 SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "__pycache__"})
-"""Folders that pytest does not enter either, as those that begin with a dot."""
 
 _STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
 
@@ -126,8 +127,8 @@ def is_skipped(name: str) -> bool:
     return name.startswith(".") or name in SKIPPED
 
 
+# Seconds for which the journal of a killed recording waits for a person.
 JOURNALS_KEPT = 14 * 24 * 3600.0
-"""Seconds for which the journal of a killed recording waits for a person."""
 
 
 class Store:
@@ -138,6 +139,7 @@ class Store:
         self.root = root
         self.directory = directory
         self.largest = largest
+        # What `load` has read, by its sha256: a file that is another one by the time of `save` is not written over.
         self._read: dict[Path, str | None] = {}
         self._around: dict[Path, list[Path]] = {}
         self._stated: dict[Path, str | None] = {}
@@ -167,6 +169,7 @@ class Store:
         try:
             data = self.data(path)
         except SnapshotMissing:
+            # That there was none counts as well: two runs that record a new test do not overwrite each other.
             self._read[path] = None
             message = f"no snapshot is recorded for this test; record it: pytest --snapshot-record {selecting(nodeid)}"
             raise SnapshotMissing(message, file=format_path(path)) from None
@@ -209,6 +212,7 @@ class Store:
             files.write_if_unchanged(path, text, self._read[path])
         else:
             files.write_whole(path, text)
+        # The next `save` of this session, after a proof, replaces this one.
         self._read[path] = saved = hashlib.sha256(text.encode()).hexdigest()
         self._clear_journals(path)
         return saved
@@ -216,6 +220,7 @@ class Store:
     def _clear_journals(self, path: Path) -> None:
         """Remove what killed runs have left: journals of the test that is recorded at `path` now, and old ones."""
         folder = layout.journal_path(self.root, path, "").parent
+        # Only a recording clears up: a replay leaves everything as it lies.
         for name in files.list_names(folder):
             journal = folder / name
             if layout.home_path(journal) != path and not files.is_older_than(journal, JOURNALS_KEPT):
@@ -268,6 +273,7 @@ class Store:
         """
         self._refuse(layout.journal_path(self.root, path, ""), self.root)
         files.make_private_folder(layout.private_folder(self.root))
+        # Workers and proofs of one test record at once, each into a journal of its own.
         token = f"{os.getpid()}-{secrets.token_hex(3)}"
         return Journal(layout.journal_path(self.root, path, token), header)
 

@@ -22,8 +22,9 @@ from types import SimpleNamespace
 os = SimpleNamespace(**{name: getattr(value, "__wrapped__", value) for name, value in vars(_os).items()})
 
 
+# UTF-16 units of a folder's path, its end included in Windows' 260 with room for a name; a file may have 12 more.
 LONGEST = 247
-"""UTF-16 units of a folder's path, its end included in Windows' 260 with room for a name; a file may have 12 more."""
+# https://learn.microsoft.com/windows/win32/fileio/maximum-file-path-limitation
 EXTENDED, DEVICE, SHARE = "\\\\?\\", "\\\\.\\", "\\\\"
 
 
@@ -47,8 +48,8 @@ def to_short(path: str) -> str:
     return path.removeprefix(EXTENDED)
 
 
+# What the systems say where another process holds the file.
 ELSEWHERE = {errno.EAGAIN, errno.EACCES, errno.EDEADLK, getattr(errno, "EDEADLOCK", errno.EDEADLK)}
-"""What the systems say where another process holds the file."""
 
 if sys.platform == "win32":
     import msvcrt
@@ -65,6 +66,8 @@ if sys.platform == "win32":
 else:
     import fcntl
 
+    # Not `lockf`: its locks are those of a process, and end when any thread closes any handle of the file.
+    # https://man7.org/linux/man-pages/man2/fcntl_locking.2.html
     def _lock(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
