@@ -58,8 +58,13 @@ class Setting(Values):
     joins: Joins = ""  # how the value of a marker or flag changes that of the ini file: it replaces it, or as this says
 
     def __init__(self, name: str, text: str, **values: Any) -> None:
-        """`text` is the line of help."""
+        """`text` is the line of help, in Markdown for the settings page."""
         super().__init__(name=name, help=text, **values)
+
+    @property
+    def plain_help(self) -> str:
+        """The line of help as `pytest --help` has it."""
+        return self.help.replace("`", "")
 
     @property
     def key(self) -> str:
@@ -73,11 +78,11 @@ SETTINGS = (
             parse=parsers.parse_record),
     Setting("record_missing", "run the selected tests that have no snapshot live and write theirs; replay the others",
             flag="--snapshot-record-missing", parse=parsers.parse_record_missing),
-    Setting("replay", "model: replies from the snapshot (the default; if typed, edited snapshots are errors); live: "
-                      "the real model, tools frozen, compared under tolerances; off: run for real, record nothing",
-            flag="--replay", takes="MODE", parse=parsers.parse_mode),
-    Setting("mode", "the same as --replay, for when another plugin owns that flag; also takes record. In ini file and "
-                    "marker: model or off", flag="--agentreplay-mode", takes="MODE", ini="string", marker=True,
+    Setting("replay", "`model`: replies from the snapshot (the default; if typed, edited snapshots are errors); "
+                      "`live`: the real model, tools frozen, compared under tolerances; `off`: run for real, record "
+                      "nothing", flag="--replay", takes="MODE", parse=parsers.parse_mode),
+    Setting("mode", "the same as `--replay`, for when another plugin owns that flag; also takes `record`. In ini file "
+                    "and marker: `model` or `off`", flag="--agentreplay-mode", takes="MODE", ini="string", marker=True,
             parse=parsers.parse_mode),
     Setting("paths", "folders whose tests all opt in", ini="linelist", parse=parsers.parse_texts),
     Setting("record_from", "record from that turn on (-1: the last): earlier turns come from the snapshot",
@@ -85,69 +90,69 @@ SETTINGS = (
     Setting("replay_break", "stop in the debugger at the model call of that turn, with call, recorded, request, reply",
             flag="--replay-break", takes="TURN", only="replays", parse=parsers.parse_turn),
     # Tools.
-    Setting("tools", "functions to freeze: shop.tools.lookup = read; models and retrievers: shop.llm.ask = model qwen",
-            ini="linelist", marker=True, joins="merged", parse=parsers.parse_tools),
-    Setting("replay_tools", "frozen: tool results from the snapshot (the default); checked: read tools run too, "
-                            "results compared; live: the agent gets what read tools return now, compared as well",
+    Setting("tools", "functions to freeze: `shop.tools.lookup = read`; models and retrievers: `shop.llm.ask = model "
+                     "qwen`", ini="linelist", marker=True, joins="merged", parse=parsers.parse_tools),
+    Setting("replay_tools", "`frozen`: tool results from the snapshot (the default); `checked`: read tools run too, "
+                            "results compared; `live`: the agent gets what read tools return now, compared as well",
             flag="--replay-tools", takes="HOW", parse=parsers.make_word_parser(*parsers.TOOLS)),
-    Setting("off_script", "unrecorded calls of tools in live runs: search = live, pay = stop, lookup = stub {}",
+    Setting("off_script", "unrecorded calls of tools in live runs: `search = live`, `pay = stop`, `lookup = stub {}`",
             ini="linelist", marker=True, joins="merged", parse=parsers.parse_off_script),
     # What is compared.
-    Setting("ignore", "what may differ: $.path = reason, header:name = reason, query:name = reason", ini="linelist",
-            marker=True, joins="merged", field="ignored", parse=parsers.parse_ignored),
+    Setting("ignore", "what may differ: `$.path = reason`, `header:name = reason`, `query:name = reason`",
+            ini="linelist", marker=True, joins="merged", field="ignored", parse=parsers.parse_ignored),
     Setting("strict_keys", "fail a replay whose requests differ in a field that a rule ignores or watches",
             flag="--strict-keys", parse=parsers.parse_switch),
-    Setting("tolerances", "what results and live runs may differ in: $.final = text(0.5)", ini="linelist", marker=True,
-            joins="added", parse=parsers.parse_tolerances),
-    Setting("judges", "functions that tolerances ask: helpful = shop.checks:judge", ini="linelist",
+    Setting("tolerances", "what results and live runs may differ in: `$.final = text(0.5)`", ini="linelist",
+            marker=True, joins="added", parse=parsers.parse_tolerances),
+    Setting("judges", "functions that tolerances ask: `helpful = shop.checks:judge`", ini="linelist",
             parse=parsers.parse_functions),
-    Setting("expect", "reproduces: the test keeps its recorded failure, and is green while it recurs", marker=True,
+    Setting("expect", "`reproduces`: the test keeps its recorded failure, and is green while it recurs", marker=True,
             parse=parsers.make_word_parser("reproduces")),
     # What is stored.
-    Setting("keep", "what to keep: env:SHOP_REGION, file:data/*.json, header:x-tenant", ini="linelist", marker=True,
-            joins="added", parse=parsers.parse_keep),
-    Setting("redact", "what to redact beyond the shipped secrets: pii, strict, or a policy file; several by commas",
+    Setting("keep", "what to keep: `env:SHOP_REGION`, `file:data/*.json`, `header:x-tenant`", ini="linelist",
+            marker=True, joins="added", parse=parsers.parse_keep),
+    Setting("redact", "what to redact beyond the shipped secrets: `pii`, `strict`, or a policy file; several by commas",
             flag="--redact", repeats=True, takes="WHAT", ini="linelist", marker=True, joins="added",
             parse=parsers.parse_redact),
-    Setting("places", "store directories, host and user as marks", ini="bool", default=True,
-            parse=parsers.parse_switch),
+    Setting("places", "store directories, host and user name as marks, and put back those of today", ini="bool",
+            default=True, parse=parsers.parse_switch),
     # Clock, order and random numbers.
-    Setting("clock", "stepped, real, virtual or paced", takes="WORD", ini="string", default="stepped", marker=True,
-            parse=parsers.parse_clock),
-    Setting("order", "order of replies: auto, recorded, free or loose", takes="WORD", ini="string", default="auto",
-            marker=True, parse=parsers.parse_order),
-    Setting("permutations", "replay the test in at most N other orders of its answers too; True for 120", takes="N",
-            marker=True, parse=parsers.parse_limit),
-    Setting("seed", "seed of random, uuid and numpy; else by test id", takes="NUMBER", ini="string", marker=True,
+    Setting("clock", "`stepped`, `real`, `virtual` or `paced`", takes="WORD", ini="string", default="stepped",
+            marker=True, parse=parsers.parse_clock),
+    Setting("order", "order of replies: `auto`, `recorded`, `free` or `loose`", takes="WORD", ini="string",
+            default="auto", marker=True, parse=parsers.parse_order),
+    Setting("permutations", "replay the test in at most so many other orders of its answers too; `True` for 120",
+            takes="N", marker=True, parse=parsers.parse_limit),
+    Setting("seed", "seed of `random`, `uuid` and numpy; else by test id", takes="NUMBER", ini="string", marker=True,
             parse=parsers.parse_number),
     # Network and processes.
-    Setting("allow", "what a replayed test may reach and start: host:db:5432, program:git", ini="linelist", marker=True,
-            joins="added", parse=parsers.parse_allow),
-    Setting("children", "child processes whose model calls are intercepted: node *", ini="linelist", marker=True,
+    Setting("allow", "what a replayed test may reach and start: `host:db:5432`, `program:git`", ini="linelist",
+            marker=True, joins="added", parse=parsers.parse_allow),
+    Setting("children", "child processes whose model calls are intercepted: `node *`", ini="linelist", marker=True,
             joins="added", parse=parsers.parse_texts),
-    Setting("sandbox", "have the kernel refuse sockets too, to C code and children (Linux). require: or run nothing; "
-                       "auto: where every selected test replays; off (the default)", flag="--agentreplay-sandbox",
-            takes="HOW", parse=parsers.make_word_parser("auto", "require", "off")),
+    Setting("sandbox", "have the kernel refuse sockets too, to C code and children (Linux). `require`: or run "
+                       "nothing; `auto`: where every selected test replays; `off` (the default)",
+            flag="--agentreplay-sandbox", takes="HOW", parse=parsers.make_word_parser("auto", "require", "off")),
     # Live runs. Rows without a parser are read by `live_runs`, which sessions without live runs do not load.
-    Setting("replay_set", "with --replay=live, change one thing in each request to a model: model=NAME, "
-                          "temperature=0, prompt=@FILE; several by several flags", flag="--replay-set", repeats=True,
-            takes="NAME=VALUE", field="changes", only="live models", parse=parsers.parse_changes),
-    Setting("replay_runs", "with --replay=live: how many live runs of each test, or auto: as many as its verdict needs",
-            flag="--replay-runs", takes="N", only="live runs"),
-    Setting("replay_budget", 'what live runs may ask of models: "calls=100 tokens=50000 usd=2.00"; never exceeded',
+    Setting("replay_set", "with `--replay=live`, change one thing in each request to a model: `model=NAME`, "
+                          "`temperature=0`, `prompt=@FILE`; several by several flags", flag="--replay-set",
+            repeats=True, takes="NAME=VALUE", field="changes", only="live models", parse=parsers.parse_changes),
+    Setting("replay_runs", "with `--replay=live`: how many live runs of each test, or `auto`: as many as its verdict "
+                           "needs", flag="--replay-runs", takes="N", only="live runs"),
+    Setting("replay_budget", "what live runs may ask of models: `calls=100 tokens=50000 usd=2.00`; never exceeded",
             flag="--replay-budget", takes="LIMITS", only="live runs"),
-    Setting("live", "what decides about live runs, and limits: p0=0.95 p1=0.80 calls=200 usd=2.00", takes="NAME=VALUE",
-            ini="string"),
-    Setting("prices", "dollars per million tokens: gpt-5 = 1.25 in, 10 out", ini="linelist"),
-    Setting("ci", "what is allowed where CI is set: record, live", ini="linelist", parse=parsers.parse_ci),
+    Setting("live", "what decides about live runs, and limits: `p0=0.95 p1=0.80 calls=200 usd=2.00`",
+            takes="NAME=VALUE", ini="string"),
+    Setting("prices", "dollars per million tokens: `gpt-5 = 1.25 in, 10 out`", ini="linelist"),
+    Setting("ci", "what is allowed where `CI` is set: `record`, `live`", ini="linelist", parse=parsers.parse_ci),
     # Cases, fuzzing and captured runs.
-    Setting("runners", "what runs the cases: refunds = shop.cases:run_refund", ini="linelist",
+    Setting("runners", "what runs the cases: `refunds = shop.cases:run_refund`", ini="linelist",
             parse=parsers.parse_functions),
-    Setting("timeout", "seconds that the runner of a case may take; 0: any number", takes="NUMBER", ini="string",
+    Setting("timeout", "seconds that the runner of a case may take; `0`: any number", takes="NUMBER", ini="string",
             default="120", parse=parsers.parse_count),
-    Setting("neighbours", "neighbours on which fixed cases are tried; 12 where CI is set, else 0", takes="NUMBER",
+    Setting("neighbours", "neighbours on which fixed cases are tried; 12 where `CI` is set, else 0", takes="NUMBER",
             ini="string", parse=parsers.parse_count),
-    Setting("invariants", "functions that hold in every neighbour: shop.checks:refunds_once", ini="linelist",
+    Setting("invariants", "functions that hold in every neighbour: `shop.checks:refunds_once`", ini="linelist",
             parse=parsers.parse_texts),
     Setting("fuzz", "replay each test on N neighbours of its recording too (other errors, streams, results, clocks), "
                     "and check invariants", flag="--agentreplay-fuzz", takes="N", only="replays",
@@ -162,20 +167,19 @@ SETTINGS = (
     # Snapshots and pages.
     Setting("dir", "snapshot folder, beside tests", takes="FOLDER", ini="string", default="__agent_snapshots__",
             field="directory", parse=parsers.parse_directory),
-    Setting("checks", "what is reported of snapshots: unused = fail, unproved = ignore, old = 90d, retired:MODEL = "
-                      "DATE, large = 2MB, largest = 64MB", flag="--agentreplay-checks", repeats=True,
-            takes="WORD=VALUE", ini="linelist", parse=parsers.parse_checks),
+    Setting("checks", "what is reported of snapshots: `unused = fail`, `unproved = ignore`, `old = 90d`, "
+                      "`retired:MODEL = DATE`, `large = 2MB`, `largest = 64MB`", flag="--agentreplay-checks",
+            repeats=True, takes="WORD=VALUE", ini="linelist", parse=parsers.parse_checks),
     Setting("html", "write pages into a folder: one for each test that diverges, one over all snapshots and cases",
             flag="--agentreplay-html", takes="DIR"),
     # Suites on vcrpy.
-    Setting("vcr", "for suites on vcrpy. audit: report stale requests, and change no test; strict: fail the test of a "
-                   "stale request; convert: write snapshots of what is played, and prove them", flag="--vcr",
+    Setting("vcr", "for suites on vcrpy. `audit`: report stale requests, and change no test; `strict`: fail the test "
+                   "of a stale request; `convert`: write snapshots of what is played, and prove them", flag="--vcr",
             takes="WHAT", parse=parsers.parse_vcr),
-    Setting("accept_stale", "with --vcr=audit: keep the stale requests of today in agentreplay-vcr.json, where they "
-                            "fail no build; with --vcr=convert: convert their tests too, with the requests of today",
-            flag="--accept-stale"),
-    Setting("apply", "with --vcr=convert: replace the marks of converted tests", flag="--apply"),
-    Setting("json", "with --vcr=audit: print the audit as one line of JSON", flag="--json"),
+    Setting("accept_stale", "with `--vcr=audit`: keep the stale requests of today in agentreplay-vcr.json, where they "
+                            "fail no build; with `--vcr=convert`: convert their tests too", flag="--accept-stale"),
+    Setting("apply", "with `--vcr=convert`: replace the marks of converted tests", flag="--apply"),
+    Setting("json", "with `--vcr=audit`: print the audit as one line of JSON", flag="--json"),
 )  # fmt: skip
 INTERNAL_FLAGS = (
     *("apart", "neighbours", "adopt-plan", "adopt", "trials", "live-into", "proof", "unused-into", "release"),
@@ -183,7 +187,7 @@ INTERNAL_FLAGS = (
 """Flags `--agentreplay-NAME` that this package gives to processes that it starts: no help lists them."""
 
 INI_KEYS: dict[str, dict[str, Any]] = {
-    row.key: {"type": row.ini, "default": [] if row.ini == "linelist" else row.default, "help": row.help}
+    row.key: {"type": row.ini, "default": [] if row.ini == "linelist" else row.default, "help": row.plain_help}
     for row in SETTINGS
     if row.ini
 }
@@ -201,7 +205,7 @@ def list_options() -> Iterator[tuple[str, dict[str, Any]]]:
         action = "store_true" if not setting.takes else "append" if setting.repeats else "store"
         value = {"metavar": setting.takes, "default": None} if setting.takes else {"default": False}
         if setting.flag:
-            yield setting.flag, {"action": action, "dest": setting.key, "help": setting.help, **value}
+            yield setting.flag, {"action": action, "dest": setting.key, "help": setting.plain_help, **value}
     for name in INTERNAL_FLAGS:
         yield f"--agentreplay-{name}", {"dest": f"agentreplay_{name.replace('-', '_')}", "help": SUPPRESS}
 
