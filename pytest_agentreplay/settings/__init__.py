@@ -7,11 +7,11 @@ mappings, so that it is tested without pytest; loads nothing, since pytest alway
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import make_rules, suggest_nearest
-from pytest_agentreplay.settings.table import INI_KEYS, KEYWORDS, SETTINGS, Values
+from pytest_agentreplay.settings.table import INI_KEYS, KEYWORDS, SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,8 +44,12 @@ ACCEPT_NOT_ON_CI = (
 )
 
 
-class Settings(Values):
-    """What holds for the session, or for one test (`for_test`)."""
+class Settings:
+    """What holds for the session, or for one test (`for_test`): values that never change.
+
+    Each is that of the class until it is replaced. A NamedTuple or a dataclass of as many would take 0.7 ms to make, a
+    fifth of what the plugin adds to pytest's start.
+    """
 
     mode: Mode = "replay"
     # Which mode the command line or the environment names, where one does: no marker changes that.
@@ -109,9 +113,25 @@ class Settings(Values):
     stale_days: int = 180  # the age from which on a snapshot is stale
     retired_models: Pairs = ()  # (id, day), beyond the shipped table
 
-    def _replace(self, **values: Any) -> Self:
+    def __init__(self, **values: Any) -> None:
+        """Raises TypeError for a name that the class has not."""
+        if unknown := values.keys() - Settings.__annotations__.keys():
+            raise TypeError(f"there is no setting {', '.join(sorted(unknown))}")
+        vars(self).update(values)
+
+    def __setattr__(self, name: str, value: object) -> NoReturn:
+        """Refuse: values never change."""
+        raise AttributeError(f"{name} cannot be set: say _replace")
+
+    def __eq__(self, other: object) -> bool:
+        """Return whether all values are equal."""
+        return all(getattr(self, name) == getattr(other, name, self) for name in Settings.__annotations__)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _replace(self, **values: Any) -> Settings:
         """Return the same with other values. Raises TypeError for a name that the class has not."""
-        return type(self)(**vars(self) | values)
+        return Settings(**vars(self) | values)
 
     @property
     def read_tools(self) -> tuple[str, ...]:
@@ -201,30 +221,26 @@ class Settings(Values):
     def headline(self) -> str:
         """Return the session's header line: what is frozen, and in capitals what is not."""
         clock = "paced" if self.waits else "still between calls" if self.clock == "stepped" else self.clock
-        match self.mode:
-            case "record" if self.record_from:
-                parts = f"model LIVE from turn {self.record_from} on" + ", reads LIVE" * (self.replay_tools == "live")
-                return f"agentreplay: FORKING into pending runs, {parts}, else frozen, clock {clock}, network OPEN"
-            case "record":
-                return f"agentreplay: RECORDING, model LIVE, tools LIVE, clock {clock}, network OPEN"
-            case "off":
-                return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
-            case "replay":
-                hosts = f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
-                tools = {"frozen": "tools frozen", "checked": "read tools CHECKED"}.get(
-                    self.replay_tools, "read tools LIVE"
-                )
-                live = sum(how.partition(" ")[0] == "live" for _, how in self.tools)
-                tools += f" but {live} LIVE" if live else ""
-                if reached := self.live_parts():
-                    model = "LIVE" if self.model == "live" else "frozen"
-                    opened = f"network OPEN to {' and to '.join(reached)}"
-                    return f"agentreplay: model {model}, {tools}, clock {clock}, {opened}{hosts}"
-                auto = ", by the kernel if every test replays" if sys.platform == "linux" else ", not by the kernel"
-                level = {"off": "", "require": " by the kernel"}.get(self.sandbox, auto)
-                frozen = f"model frozen, {tools}, clock {clock}, offline{level}{hosts}"
-                missing = "; tests without a snapshot are RECORDED LIVE" if self.record_missing else ""
-                return f"agentreplay: {frozen}{missing}"
+        if self.mode == "off":
+            return "agentreplay: OFF, everything runs LIVE and nothing is recorded"
+        if self.mode == "record":
+            what = "RECORDING, model LIVE, tools LIVE"
+            if self.record_from:
+                reads = ", reads LIVE" * (self.replay_tools == "live")
+                what = f"FORKING into pending runs, model LIVE from turn {self.record_from} on{reads}, else frozen"
+            return f"agentreplay: {what}, clock {clock}, network OPEN"
+        tools = {"frozen": "tools frozen", "checked": "read tools CHECKED", "live": "read tools LIVE"}[
+            self.replay_tools
+        ]
+        if live := sum(how.partition(" ")[0] == "live" for _, how in self.tools):
+            tools += f" but {live} LIVE"
+        auto = ", by the kernel if every test replays" if sys.platform == "linux" else ", not by the kernel"
+        network = "offline" + {"off": "", "require": " by the kernel"}.get(self.sandbox, auto)
+        if parts := self.live_parts():
+            network = f"network OPEN to {' and to '.join(parts)}"
+        network += f", open to {', '.join(self.allow_hosts)}" if self.allow_hosts else ""
+        network += "; tests without a snapshot are RECORDED LIVE" * self.record_missing
+        return f"agentreplay: model {self.model.replace('live', 'LIVE')}, {tools}, clock {clock}, {network}"
 
 
 def read_settings(
@@ -260,13 +276,18 @@ def read_settings(
         raise SettingsError(MISSING_NOT_ON_CI)
     if settings.typed in {"record", "convert"} and not may_record:
         raise SettingsError(NOT_ON_CI)
+    reason, layers = options.get("agentreplay_adopt"), options.get("agentreplay_release")
     settings = settings._replace(
-        adopt=read_adopt(options.get("agentreplay_adopt"), settings, may_record=may_record),
+        adopt="" if reason is None else read_adopt(reason, settings, may_record=may_record),
         strict=settings.on_ci or settings.typed in {"model", "live"},
         neighbours=settings.neighbours if table["agentreplay_neighbours"] or not settings.on_ci else 12,
         toml=file.endswith(".toml"),
     )
-    settings = release_layers(settings, options.get("agentreplay_release"))
+    if layers is not None:  # of a line-up: what is live follows from the layers that it releases in this run
+        released = frozenset(layers.split("|")) - {""}
+        tools = "L" if any(name.startswith(("tool:", "retrieval")) for name in released) else "F"
+        cell = ("L" if "model" in released else "F") + tools
+        settings = settings._replace(released=released, replay_tools="live").in_cell(cell)
     mode: str = "record" if settings.record_missing else settings.mode
     if mode == "replay" and (settings.released is not None or settings.live_parts()):
         from pytest_agentreplay.settings.live_runs import read_live_runs
@@ -305,10 +326,8 @@ def apply_source(settings: Settings, values: Mapping[str, Any], place: Callable[
     return settings._replace(**changes)
 
 
-def read_adopt(reason: str | None, settings: Settings, *, may_record: bool) -> str:
-    """Return why every recorded reply still holds under changed requests, or "" when nobody says so."""
-    if reason is None:
-        return ""
+def read_adopt(reason: str, settings: Settings, *, may_record: bool) -> str:
+    """Return why every recorded reply still holds under changed requests. Raises SettingsError where none is served."""
     if not may_record:
         raise SettingsError(ACCEPT_NOT_ON_CI)
     if settings.mode != "replay" or settings.typed not in {"", "model"}:
@@ -317,19 +336,6 @@ def read_adopt(reason: str | None, settings: Settings, *, may_record: bool) -> s
     if not reason.strip():
         raise SettingsError("--agentreplay-adopt: say why every recorded reply still holds")
     return reason.strip()
-
-
-def release_layers(settings: Settings, layers: str | None) -> Settings:
-    """Return the settings of a run of a line-up: what is live there follows from the layers that it releases."""
-    if layers is None:
-        return settings
-    released = frozenset(layers.split("|")) - {""}
-    tools = any(name.startswith(("tool:", "retrieval")) for name in released)
-    return settings._replace(
-        released=released,
-        model="live" if "model" in released else "frozen",
-        replay_tools="live" if tools else "frozen",
-    )
 
 
 def refuse_conflicts(settings: Settings, flags: Mapping[str, Any], mode: str, typed_words: Iterable[str]) -> None:

@@ -68,9 +68,9 @@ def parse_amounts(text: str, name: str, example: str) -> dict[str, float]:
         unit, _, amount = word.partition("=")
         refuse_unknown(name, unit, [*units])
         amounts[unit] = parse_decimal(amount)
-        whole = "whole " * units[unit].isdecimal()
-        if not amounts[unit] or (whole and amounts[unit] % 1):
-            raise SettingsError(f"{name}: {word!r}: {unit} takes a {whole}number above zero, like {unit}={units[unit]}")
+        kind = "whole " * units[unit].isdecimal()
+        if not amounts[unit] or (kind and amounts[unit] % 1):
+            raise SettingsError(f"{name}: {word!r}: {unit} takes a {kind}number above zero, like {unit}={units[unit]}")
     return amounts
 
 

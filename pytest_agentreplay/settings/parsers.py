@@ -315,9 +315,9 @@ def parse_keep(value: Any, name: str) -> dict[str, Any]:
     for header, match in headers:
         if match not in {"", "match"}:
             raise SettingsError(f"{name}: header:{header} = {match}: write header:{header}, or header:{header} = match")
-    matched = tuple(header.lower() for header, match in headers if match)
-    kept = tuple(header for header, match in headers if not match)
-    return {"env": kinds["env"], "kept_files": kinds["file"], "headers": kept, "matched_headers": matched}
+    fields = {"env": kinds["env"], "kept_files": kinds["file"]}
+    fields["matched_headers"] = tuple(header.lower() for header, match in headers if match)
+    return fields | {"headers": tuple(header for header, match in headers if not match)}
 
 
 def parse_ci(value: Any, name: str) -> frozenset[str]:
@@ -371,15 +371,15 @@ def parse_checks(value: Any, name: str) -> dict[str, Any]:
     fields: dict[str, Any] = {}
     for line in lines:
         word, _, amount = map(str.strip, line.partition("="))
-        kind, _, model = map(str.strip, word.partition(":"))
-        if kind != "retired":
-            refuse_unknown(name, word, (*readers, "retired:MODEL"))
-            field, example, read = readers[word]
-            if (setting := read(amount)) is None:
-                raise SettingsError(f"{name}: {line!r}: write {word} = {example}")
-            fields[field] = setting
-        elif model and re.fullmatch(r"\d{4}-\d\d-\d\d", amount):
+        if word.startswith("retired:"):
+            model = word.partition(":")[2].strip()
+            if not model or not re.fullmatch(r"\d{4}-\d\d-\d\d", amount):
+                raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")
             fields["retired_models"] = (*fields.get("retired_models", ()), (model, amount))
-        else:
-            raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")
+            continue
+        refuse_unknown(name, word, (*readers, "retired:MODEL"))
+        field, example, read = readers[word]
+        fields[field] = read(amount)
+        if fields[field] is None:
+            raise SettingsError(f"{name}: {line!r}: write {word} = {example}")
     return fields

@@ -4,46 +4,20 @@ from __future__ import annotations
 
 import re
 from argparse import SUPPRESS
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, dataclass_transform
+from typing import TYPE_CHECKING, Any, Literal
 
 from pytest_agentreplay.settings import parsers
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-Joins: TypeAlias = Literal["", "added", "merged"]
 
-
-@dataclass_transform(frozen_default=True, kw_only_default=True)
-class Values:
-    """Named values that never change; each is that of the class until it is replaced.
-
-    To make a NamedTuple or a dataclass of as many takes 0.7 ms, a fifth of what the plugin adds to pytest's start.
-    """
-
-    def __init__(self, **values: Any) -> None:
-        """Raises TypeError for a name that the class has not."""
-        if unknown := values.keys() - type(self).__annotations__.keys():
-            raise TypeError(f"{type(self).__name__} has no {', '.join(sorted(unknown))}")
-        vars(self).update(values)
-
-    def __setattr__(self, name: str, value: object) -> NoReturn:
-        """Refuse: values never change."""
-        raise AttributeError(f"{name} cannot be set: say _replace")
-
-    def __eq__(self, other: object) -> bool:
-        """Return whether the other is of the same class, with equal values."""
-        names = type(self).__annotations__
-        return type(self) is type(other) and all(getattr(self, name) == getattr(other, name) for name in names)
-
-    __hash__ = None  # type: ignore[assignment]
-
-
-class Setting(Values):
+class Setting:
     """One setting: the ways to give it, and what reads its value."""
 
+    # Not a NamedTuple, whose code would be compiled at each start of pytest.
     name: str  # the keyword of the marker; behind "agentreplay_" the ini key, and the flag's name on pytest's options
-    help: str
+    text: str  # what it does, with code in backticks, for the settings page
     flag: str = ""
     repeats: bool = False  # whether the flag may be given several times
     takes: str = ""  # what stands behind the flag or key, in capitals; nothing for a flag that takes no value
@@ -55,16 +29,17 @@ class Setting(Values):
     parse: Callable[[Any, str], Any] | None = None
     field: str = ""  # the field of `Settings`, where it has another name
     only: str = ""  # what the flag is for alone: "replays", "live runs", "live models" or "fuzzing"
-    joins: Joins = ""  # how the value of a marker or flag changes that of the ini file: it replaces it, or as this says
+    # How a value of the marker or a flag changes that of the ini file: it replaces that, or is added to it or merged.
+    joins: Literal["", "added", "merged"] = ""
 
     def __init__(self, name: str, text: str, **values: Any) -> None:
-        """`text` is the line of help, in Markdown for the settings page."""
-        super().__init__(name=name, help=text, **values)
+        """`values` are other fields."""
+        vars(self).update(values, name=name, text=text)
 
     @property
-    def plain_help(self) -> str:
-        """The line of help as `pytest --help` has it."""
-        return self.help.replace("`", "")
+    def help(self) -> str:
+        """What it does, for `pytest --help`."""
+        return self.text.replace("`", "")
 
     @property
     def key(self) -> str:
@@ -78,11 +53,11 @@ SETTINGS = (
             parse=parsers.parse_record),
     Setting("record_missing", "run the selected tests that have no snapshot live and write theirs; replay the others",
             flag="--snapshot-record-missing", parse=parsers.parse_record_missing),
-    Setting("replay", "`model`: replies from the snapshot (the default; if typed, edited snapshots are errors); "
-                      "`live`: the real model, tools frozen, compared under tolerances; `off`: run for real, record "
-                      "nothing", flag="--replay", takes="MODE", parse=parsers.parse_mode),
-    Setting("mode", "the same as `--replay`, for when another plugin owns that flag; also takes `record`. In ini file "
-                    "and marker: `model` or `off`", flag="--agentreplay-mode", takes="MODE", ini="string", marker=True,
+    Setting("replay", "`model` (default): replies from the snapshot; if typed, edited snapshots are errors. `live`: "
+                      "the real model, tools frozen, compared under tolerances. `off`: run for real", flag="--replay",
+            takes="MODE", parse=parsers.parse_mode),
+    Setting("mode", "as `--replay`, where another plugin owns that flag; takes `record` too. In ini file and marker: "
+                    "`model` or `off`", flag="--agentreplay-mode", takes="MODE", ini="string", marker=True,
             parse=parsers.parse_mode),
     Setting("paths", "folders whose tests all opt in", ini="linelist", parse=parsers.parse_texts),
     Setting("record_from", "record from that turn on (-1: the last): earlier turns come from the snapshot",
@@ -90,10 +65,10 @@ SETTINGS = (
     Setting("replay_break", "stop in the debugger at the model call of that turn, with call, recorded, request, reply",
             flag="--replay-break", takes="TURN", only="replays", parse=parsers.parse_turn),
     # Tools.
-    Setting("tools", "functions to freeze: `shop.tools.lookup = read`; models and retrievers: `shop.llm.ask = model "
-                     "qwen`", ini="linelist", marker=True, joins="merged", parse=parsers.parse_tools),
-    Setting("replay_tools", "`frozen`: tool results from the snapshot (the default); `checked`: read tools run too, "
-                            "results compared; `live`: the agent gets what read tools return now, compared as well",
+    Setting("tools", "functions to freeze: `shop.tools.lookup = read`; models, retrievers: `shop.llm.ask = model qwen`",
+            ini="linelist", marker=True, joins="merged", parse=parsers.parse_tools),
+    Setting("replay_tools", "`frozen` (default): tool results from the snapshot; `checked`: read tools run too, "
+                            "results compared; `live`: the agent gets what read tools return now",
             flag="--replay-tools", takes="HOW", parse=parsers.make_word_parser(*parsers.TOOLS)),
     Setting("off_script", "unrecorded calls of tools in live runs: `search = live`, `pay = stop`, `lookup = stub {}`",
             ini="linelist", marker=True, joins="merged", parse=parsers.parse_off_script),
@@ -111,7 +86,7 @@ SETTINGS = (
     # What is stored.
     Setting("keep", "what to keep: `env:SHOP_REGION`, `file:data/*.json`, `header:x-tenant`", ini="linelist",
             marker=True, joins="added", parse=parsers.parse_keep),
-    Setting("redact", "what to redact beyond the shipped secrets: `pii`, `strict`, or a policy file; several by commas",
+    Setting("redact", "what to redact beyond the shipped secrets: `pii`, `strict` or a policy file, several by commas",
             flag="--redact", repeats=True, takes="WHAT", ini="linelist", marker=True, joins="added",
             parse=parsers.parse_redact),
     Setting("places", "store directories, host and user name as marks, and put back those of today", ini="bool",
@@ -131,12 +106,12 @@ SETTINGS = (
     Setting("children", "child processes whose model calls are intercepted: `node *`", ini="linelist", marker=True,
             joins="added", parse=parsers.parse_texts),
     Setting("sandbox", "have the kernel refuse sockets too, to C code and children (Linux). `require`: or run "
-                       "nothing; `auto`: where every selected test replays; `off` (the default)",
+                       "nothing; `auto`: where every selected test replays; `off` (default)",
             flag="--agentreplay-sandbox", takes="HOW", parse=parsers.make_word_parser("auto", "require", "off")),
     # Live runs. Rows without a parser are read by `live_runs`, which sessions without live runs do not load.
-    Setting("replay_set", "with `--replay=live`, change one thing in each request to a model: `model=NAME`, "
-                          "`temperature=0`, `prompt=@FILE`; several by several flags", flag="--replay-set",
-            repeats=True, takes="NAME=VALUE", field="changes", only="live models", parse=parsers.parse_changes),
+    Setting("replay_set", "change one thing in each request to a live model: `model=NAME`, `temperature=0`, "
+                          "`prompt=@FILE`", flag="--replay-set", repeats=True, takes="NAME=VALUE", field="changes",
+            only="live models", parse=parsers.parse_changes),
     Setting("replay_runs", "with `--replay=live`: how many live runs of each test, or `auto`: as many as its verdict "
                            "needs", flag="--replay-runs", takes="N", only="live runs"),
     Setting("replay_budget", "what live runs may ask of models: `calls=100 tokens=50000 usd=2.00`; never exceeded",
@@ -173,21 +148,19 @@ SETTINGS = (
     Setting("html", "write pages into a folder: one for each test that diverges, one over all snapshots and cases",
             flag="--agentreplay-html", takes="DIR"),
     # Suites on vcrpy.
-    Setting("vcr", "for suites on vcrpy. `audit`: report stale requests, and change no test; `strict`: fail the test "
-                   "of a stale request; `convert`: write snapshots of what is played, and prove them", flag="--vcr",
+    Setting("vcr", "for suites on vcrpy. `audit`: report stale requests, change no test; `strict`: fail tests with "
+                   "stale requests; `convert`: write snapshots of what is played, and prove them", flag="--vcr",
             takes="WHAT", parse=parsers.parse_vcr),
     Setting("accept_stale", "with `--vcr=audit`: keep the stale requests of today in agentreplay-vcr.json, where they "
                             "fail no build; with `--vcr=convert`: convert their tests too", flag="--accept-stale"),
     Setting("apply", "with `--vcr=convert`: replace the marks of converted tests", flag="--apply"),
     Setting("json", "with `--vcr=audit`: print the audit as one line of JSON", flag="--json"),
 )  # fmt: skip
-INTERNAL_FLAGS = (
-    *("apart", "neighbours", "adopt-plan", "adopt", "trials", "live-into", "proof", "unused-into", "release"),
-)
+INTERNAL_FLAGS = "apart neighbours adopt-plan adopt trials live-into proof unused-into release"
 """Flags `--agentreplay-NAME` that this package gives to processes that it starts: no help lists them."""
 
-INI_KEYS: dict[str, dict[str, Any]] = {
-    row.key: {"type": row.ini, "default": [] if row.ini == "linelist" else row.default, "help": row.plain_help}
+INI_KEYS = {
+    row.key: {"type": row.ini, "default": [] if row.ini == "linelist" else row.default, "help": row.help}
     for row in SETTINGS
     if row.ini
 }
@@ -201,12 +174,12 @@ LINE = r"\b(agentreplay_\w+)( = |:\s+)((?!\[?\")\S.*)$"  # what is in quotes is 
 def list_options() -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield each flag with the keywords of its `addoption`."""
     for setting in SETTINGS:
-        # Never `nargs="?"`: an optional value swallows the path of a test.
-        action = "store_true" if not setting.takes else "append" if setting.repeats else "store"
-        value = {"metavar": setting.takes, "default": None} if setting.takes else {"default": False}
+        value: dict[str, Any] = {"action": "store_true", "default": False}
+        if setting.takes:  # never with `nargs="?"`: an optional value swallows the path of a test
+            value = {"action": "append" if setting.repeats else "store", "metavar": setting.takes}
         if setting.flag:
-            yield setting.flag, {"action": action, "dest": setting.key, "help": setting.plain_help, **value}
-    for name in INTERNAL_FLAGS:
+            yield setting.flag, {"dest": setting.key, "help": setting.help, **value}
+    for name in INTERNAL_FLAGS.split():
         yield f"--agentreplay-{name}", {"dest": f"agentreplay_{name.replace('-', '_')}", "help": SUPPRESS}
 
 

@@ -65,7 +65,7 @@ def name(row, text):
 def make_tables():
     """Return the lines of each table of the page, by its name."""
     flags = [
-        (name(row, f"{row.flag}{'=' * bool(row.takes)}{row.takes}"), row.help)
+        (name(row, f"{row.flag}{'=' * bool(row.takes)}{row.takes}"), row.text)
         for row in SETTINGS
         if row.flag and not row.ini
     ]
@@ -75,12 +75,12 @@ def make_tables():
             ", ".join(f"`{word}`" for word in (f"{row.name}=" * row.marker, row.flag) if word),
             TAKES.get(row.ini, row.takes.lower()),
             f"`{str(row.default).lower()}`" if row.default else "",
-            row.help,
+            row.text,
         )
         for row in SETTINGS
         if row.ini
     ]
-    keywords = [(name(row, row.name), row.help) for row in SETTINGS if row.marker and not row.ini]
+    keywords = [(name(row, row.name), row.text) for row in SETTINGS if row.marker and not row.ini]
     tables = {
         "flags": [("flag", "what it does"), *flags],
         "keys": [("key", "marker, flag", "takes", "default", "what it says"), *keys],

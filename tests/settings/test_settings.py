@@ -12,7 +12,7 @@ from pytest_agentreplay.compare.tolerance import Level
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.cases.runners import Runners
 from pytest_agentreplay.settings import Settings, read_settings
-from pytest_agentreplay.settings.table import INI_KEYS, in_toml, list_options
+from pytest_agentreplay.settings.table import SETTINGS, Setting, in_toml, list_options
 
 
 def made(ini=None, environ=None, written=(), typed=(), **options):
@@ -369,17 +369,22 @@ def test_the_environment_is_kept_by_name():
     assert made({"agentreplay_keep": ["env:LANG"]}).environment({"LANG": "C", "HOME": "/root"}) == {"LANG": "C"}
 
 
-def test_the_tables_are_whole_and_keep_to_the_rules():
+def test_the_flags_are_readable_by_argparse_and_set_nothing_by_default():
     parser = argparse.ArgumentParser()
     for flag, options in list_options():
         assert "nargs" not in options, "an optional value swallows a path"
-        assert options["dest"].startswith("agentreplay_")
         parser.add_argument(flag, **options)
     assert made(**vars(parser.parse_args([]))) == Settings(toml=True)
-    for key, options in INI_KEYS.items():
-        assert key.startswith("agentreplay_")
-        assert options["help"]
     assert "adopt" not in parser.format_help()
+    assert "`" not in parser.format_help()
+
+
+def test_each_row_has_fields_that_are_read_a_name_of_its_own_and_a_way_to_give_it():
+    assert len({row.name for row in SETTINGS}) == len(SETTINGS)
+    for row in SETTINGS:
+        assert vars(row).keys() <= Setting.__annotations__.keys(), row.name
+        assert row.text, row.name
+        assert row.flag or row.ini or (row.marker and row.parse), row.name
 
 
 @pytest.mark.process
