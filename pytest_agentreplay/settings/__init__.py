@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings.parsers import make_rules, suggest_nearest
+from pytest_agentreplay.settings.parsers import MODES, make_rules, suggest_nearest
 from pytest_agentreplay.settings.table import INI_KEYS, KEYWORDS, SETTINGS
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class Settings:
     """
 
     mode: Mode = "replay"
-    # Which mode the command line or the environment names, where one does: no marker changes that.
+    # What the command line or the environment says of the mode, where it does: no marker changes one that is named.
     typed: Literal["", "record", "missing", "convert", "model", "live", "off"] = ""
     strict: bool = False  # whether edited snapshots are refused
     on_ci: bool = False
@@ -317,7 +317,7 @@ def apply_source(settings: Settings, values: Mapping[str, Any], place: Callable[
                 changes[field] = (*getattr(settings, field), *value)
             elif row.joins == "merged":  # of two lines about one tool or place the later holds
                 changes[field] = tuple(dict((*getattr(settings, field), *value)).items())
-            elif not (field == "mode" and settings.typed and "typed" not in fields):
+            elif field != "mode" or "typed" in fields or settings.typed not in MODES:
                 changes[field] = value
         if "typed" in fields:
             modes[row.flag if "record" in row.flag else f"{row.flag}={values[row.name]}"] = fields["typed"]

@@ -248,6 +248,7 @@ def test_the_marker():
     assert base.for_test([{"mode": "off"}]).mode == "off"
 
     assert made(agentreplay_record=True).for_test([{"mode": "off"}]).mode == "record", "the command line wins"
+    assert made(agentreplay_record_missing=True).for_test([{"mode": "off"}]).mode == "off", "no mode is named"
     proving = made(agentreplay_record=True).for_test([], proving=True)
     assert (proving.mode, proving.strict) == ("replay", False)
 
