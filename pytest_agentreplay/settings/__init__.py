@@ -313,9 +313,9 @@ def apply_source(settings: Settings, values: Mapping[str, Any], place: Callable[
         parsed = row.parse(values[row.name], place(row))
         fields = parsed if isinstance(parsed, dict) else {row.field or row.name: parsed}
         for field, value in fields.items():
-            if row.joins == "added":
+            if row.marker == "adds":
                 changes[field] = (*getattr(settings, field), *value)
-            elif row.joins == "merged":  # of two lines about one tool or place the later holds
+            elif row.marker == "merges":  # of two lines about one tool or place the later holds
                 changes[field] = tuple(dict((*getattr(settings, field), *value)).items())
             elif field != "mode" or "typed" in fields or settings.typed not in MODES:
                 changes[field] = value

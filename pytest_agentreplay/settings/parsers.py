@@ -158,13 +158,10 @@ def parse_directory(value: Any, name: str) -> str:
 
 def parse_texts(value: Any, name: str) -> tuple[str, ...]:
     """Return a list of strings, as it is written in code."""
-    # One string would be a list of its letters.
-    if isinstance(value, str) or not isinstance(value, (list, tuple, set, frozenset)):
-        raise SettingsError(f"{name} takes a list of strings, not {type(value).__name__}")
-    for item in value:
-        if not isinstance(item, str):
-            raise SettingsError(f"{name} takes a list of strings, and {item!r} is none")
-    return tuple(value)
+    # A string is none: it would be a list of its letters.
+    if isinstance(value, (list, tuple, set, frozenset)) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    raise SettingsError(f"{name} takes a list of strings, not {value!r}")
 
 
 def parse_pairs(value: Any, name: str) -> Pairs:

@@ -23,14 +23,13 @@ class Setting:
     takes: str = ""  # what stands behind the flag or key, in capitals; nothing for a flag that takes no value
     ini: str = ""  # the type that pytest reads the ini key as; nothing without such a key
     default: Any = ""  # of the ini key
-    marker: bool = False
+    # How a keyword of the marker, or a flag, changes the value of the ini file; nothing where there is no keyword.
+    marker: Literal["", "replaces", "adds", "merges"] = ""
     # (value, where it stands: a flag, "FILE: agentreplay_NAME", or the marker) -> the value of the field, or a dict of
     # fields. Without a parser the code that needs the setting reads it.
     parse: Callable[[Any, str], Any] | None = None
     field: str = ""  # the field of `Settings`, where it has another name
     only: str = ""  # what the flag is for alone: "replays", "live runs", "live models" or "fuzzing"
-    # How a value of the marker or a flag changes that of the ini file: it replaces that, or is added to it or merged.
-    joins: Literal["", "added", "merged"] = ""
 
     def __init__(self, name: str, text: str, **values: Any) -> None:
         """`values` are other fields."""
@@ -53,11 +52,11 @@ SETTINGS = (
             parse=parsers.parse_record),
     Setting("record_missing", "run the selected tests that have no snapshot live and write theirs; replay the others",
             flag="--snapshot-record-missing", parse=parsers.parse_record_missing),
-    Setting("replay", "`model` (default): replies from the snapshot; if typed, edited snapshots are errors. `live`: "
-                      "the real model, tools frozen, compared under tolerances. `off`: run for real", flag="--replay",
-            takes="MODE", parse=parsers.parse_mode),
+    Setting("replay", "`model` (the default): replies from the snapshot; `live`: the real model, tools frozen, "
+                      "compared with the snapshot under tolerances; `off`: run everything for real, record nothing",
+            flag="--replay", takes="MODE", parse=parsers.parse_mode),
     Setting("mode", "as `--replay`, where another plugin owns that flag; takes `record` too. In ini file and marker: "
-                    "`model` or `off`", flag="--agentreplay-mode", takes="MODE", ini="string", marker=True,
+                    "`model` or `off`", flag="--agentreplay-mode", takes="MODE", ini="string", marker="replaces",
             parse=parsers.parse_mode),
     Setting("paths", "folders whose tests all opt in", ini="linelist", parse=parsers.parse_texts),
     Setting("record_from", "record from that turn on (-1: the last): earlier turns come from the snapshot",
@@ -66,45 +65,44 @@ SETTINGS = (
             flag="--replay-break", takes="TURN", only="replays", parse=parsers.parse_turn),
     # Tools.
     Setting("tools", "functions to freeze: `shop.tools.lookup = read`; models, retrievers: `shop.llm.ask = model qwen`",
-            ini="linelist", marker=True, joins="merged", parse=parsers.parse_tools),
+            ini="linelist", marker="merges", parse=parsers.parse_tools),
     Setting("replay_tools", "`frozen` (default): tool results from the snapshot; `checked`: read tools run too, "
                             "results compared; `live`: the agent gets what read tools return now",
             flag="--replay-tools", takes="HOW", parse=parsers.make_word_parser(*parsers.TOOLS)),
     Setting("off_script", "unrecorded calls of tools in live runs: `search = live`, `pay = stop`, `lookup = stub {}`",
-            ini="linelist", marker=True, joins="merged", parse=parsers.parse_off_script),
+            ini="linelist", marker="merges", parse=parsers.parse_off_script),
     # What is compared.
     Setting("ignore", "what may differ: `$.path = reason`, `header:name = reason`, `query:name = reason`",
-            ini="linelist", marker=True, joins="merged", field="ignored", parse=parsers.parse_ignored),
+            ini="linelist", marker="merges", field="ignored", parse=parsers.parse_ignored),
     Setting("strict_keys", "fail a replay whose requests differ in a field that a rule ignores or watches",
             flag="--strict-keys", parse=parsers.parse_switch),
     Setting("tolerances", "what results and live runs may differ in: `$.final = text(0.5)`", ini="linelist",
-            marker=True, joins="added", parse=parsers.parse_tolerances),
+            marker="adds", parse=parsers.parse_tolerances),
     Setting("judges", "functions that tolerances ask: `helpful = shop.checks:judge`", ini="linelist",
             parse=parsers.parse_functions),
-    Setting("expect", "`reproduces`: the test keeps its recorded failure, and is green while it recurs", marker=True,
-            parse=parsers.make_word_parser("reproduces")),
+    Setting("expect", "`reproduces`: the test keeps its recorded failure, and is green while it recurs",
+            marker="replaces", parse=parsers.make_word_parser("reproduces")),
     # What is stored.
     Setting("keep", "what to keep: `env:SHOP_REGION`, `file:data/*.json`, `header:x-tenant`", ini="linelist",
-            marker=True, joins="added", parse=parsers.parse_keep),
+            marker="adds", parse=parsers.parse_keep),
     Setting("redact", "what to redact beyond the shipped secrets: `pii`, `strict` or a policy file, several by commas",
-            flag="--redact", repeats=True, takes="WHAT", ini="linelist", marker=True, joins="added",
-            parse=parsers.parse_redact),
+            flag="--redact", repeats=True, takes="WHAT", ini="linelist", marker="adds", parse=parsers.parse_redact),
     Setting("places", "store directories, host and user name as marks, and put back those of today", ini="bool",
             default=True, parse=parsers.parse_switch),
     # Clock, order and random numbers.
     Setting("clock", "`stepped`, `real`, `virtual` or `paced`", takes="WORD", ini="string", default="stepped",
-            marker=True, parse=parsers.parse_clock),
+            marker="replaces", parse=parsers.parse_clock),
     Setting("order", "order of replies: `auto`, `recorded`, `free` or `loose`", takes="WORD", ini="string",
-            default="auto", marker=True, parse=parsers.parse_order),
+            default="auto", marker="replaces", parse=parsers.parse_order),
     Setting("permutations", "replay the test in at most so many other orders of its answers too; `True` for 120",
-            takes="N", marker=True, parse=parsers.parse_limit),
-    Setting("seed", "seed of `random`, `uuid` and numpy; else by test id", takes="NUMBER", ini="string", marker=True,
-            parse=parsers.parse_number),
+            takes="N", marker="replaces", parse=parsers.parse_limit),
+    Setting("seed", "seed of `random`, `uuid` and numpy; else by test id", takes="NUMBER", ini="string",
+            marker="replaces", parse=parsers.parse_number),
     # Network and processes.
     Setting("allow", "what a replayed test may reach and start: `host:db:5432`, `program:git`", ini="linelist",
-            marker=True, joins="added", parse=parsers.parse_allow),
-    Setting("children", "child processes whose model calls are intercepted: `node *`", ini="linelist", marker=True,
-            joins="added", parse=parsers.parse_texts),
+            marker="adds", parse=parsers.parse_allow),
+    Setting("children", "child processes whose model calls are intercepted: `node *`", ini="linelist", marker="adds",
+            parse=parsers.parse_texts),
     Setting("sandbox", "have the kernel refuse sockets too, to C code and children (Linux). `require`: or run "
                        "nothing; `auto`: where every selected test replays; `off` (default)",
             flag="--agentreplay-sandbox", takes="HOW", parse=parsers.make_word_parser("auto", "require", "off")),

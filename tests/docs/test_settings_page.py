@@ -72,7 +72,7 @@ def make_tables():
     keys = [
         (
             name(row, row.key),
-            ", ".join(f"`{word}`" for word in (f"{row.name}=" * row.marker, row.flag) if word),
+            ", ".join(f"`{word}`" for word in (f"{row.name}=" * bool(row.marker), row.flag) if word),
             TAKES.get(row.ini, row.takes.lower()),
             f"`{str(row.default).lower()}`" if row.default else "",
             row.text,
