@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.settings.parsers import MODES, make_rules, suggest_nearest
-from pytest_agentreplay.settings.table import INI_KEYS, KEYWORDS, SETTINGS
+from pytest_agentreplay.settings.table import INI_KEYS, KEYWORDS, SETTINGS, in_toml
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -170,11 +170,7 @@ class Settings:
 
     def format_message(self, message: str) -> str:
         """Return a message that ends with a setting, that setting in the form of the project's file."""
-        if not self.toml:
-            return message
-        from pytest_agentreplay.settings.table import in_toml
-
-        return in_toml(message)
+        return in_toml(message) if self.toml else message
 
     def for_test(self, markers: Sequence[Mapping[str, Any]], *, proving: bool = False) -> Settings:
         """Return the settings of one test: `markers` holds the keywords of its markers, the closest first.

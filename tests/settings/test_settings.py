@@ -42,6 +42,13 @@ def test_what_is_changed_in_requests_is_for_a_live_model_alone():
     refused("--replay-set", "add --replay=live", agentreplay_replay_set=["model=m-2"], agentreplay_record=True)
 
 
+def test_a_flag_for_another_mode_is_refused_with_what_to_do():
+    live = {"agentreplay_replay": "live"}
+    refused("--agentreplay-fuzz=3 is for replays, but the mode is live", agentreplay_fuzz="3", **live)
+    refused("--replay-break=2 is for replays, but the mode is live: take one", agentreplay_replay_break="2", **live)
+    refused("--agentreplay-fuzz-seed=1 is for fuzzing: add --agentreplay-fuzz=N", agentreplay_fuzz_seed="1")
+
+
 WINNERS = [
     ({"agentreplay_record": True}, "record", False),
     ({"agentreplay_replay": "model"}, "replay", True),
@@ -63,6 +70,8 @@ def test_who_wins():
     for given, mode, strict in WINNERS:
         settings = made(**given)
         assert (settings.mode, settings.strict) == (mode, strict), given
+    missing = made(environ={"AGENTREPLAY": "live"}, agentreplay_record_missing=True)
+    assert (missing.mode, missing.model, missing.record_missing) == ("replay", "frozen", True)
 
 
 def test_a_fork_is_a_recording_from_a_turn_on():
