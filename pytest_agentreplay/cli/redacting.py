@@ -85,7 +85,7 @@ def redact(options: argparse.Namespace) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY]`, or --dry-run."""
     from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.redact.rule_review import redact_snapshot, write
-    from pytest_agentreplay.settings.tables import in_toml
+    from pytest_agentreplay.settings.table import in_toml
 
     paths = [*map(Path, options.paths)]
     if options.dry_run:
@@ -148,9 +148,9 @@ def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """Return what holds for the project here, with what was named beside it; and its name."""
     from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.redact.redaction_setup import find_policy, load_policies
-    from pytest_agentreplay.settings.parsers import redact_of
+    from pytest_agentreplay.settings.parsers import parse_redact
 
-    names = redact_of(words or (), (), "")
+    names = parse_redact(words or (), "--policy")
     return join_policies(load_policies(names), find_policy(root_above(Path.cwd()))), ", ".join(names)
 
 

@@ -20,7 +20,7 @@ from pytest_agentreplay.providers.messages import normalize_tools
 from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
 from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings import Settings
-from pytest_agentreplay.settings.parsers import checks_of, tools_of
+from pytest_agentreplay.settings.parsers import parse_checks, parse_tools
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -51,7 +51,7 @@ def print_stale(options: argparse.Namespace) -> int:
     if not snapshots:
         return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
     lines, file = ini_lines(root, "agentreplay_checks")
-    limits = Settings()._replace(**checks_of(lines, f"{file}: agentreplay_checks"))
+    limits = Settings()._replace(**parse_checks(lines, f"{file}: agentreplay_checks"))
     staleness = find_stale_snapshots(root, dict.fromkeys(snapshots), limits)
     facts = staleness.facts | find_dead_fixtures(root, paths)
     rows = [{**fact._asdict(), "files": [*map(format_path, files)]} for fact, files in facts.items()]
@@ -131,7 +131,7 @@ def read_tools(root: Path) -> ProjectTools:
     bases = [root, *(root / folder for folder in ini_lines(root, "pythonpath")[0])]
     modules = read_project(root, bases).modules if lines else {}
     tools = ProjectTools()
-    for path, how in tools_of(lines, f"{file}: agentreplay_tools"):
+    for path, how in parse_tools(lines, f"{file}: agentreplay_tools"):
         name = how.partition(" as ")[2] or path.rpartition(".")[2]
         module = next((modules[each] for each in list_prefixes(path) if each in modules), None)
         # A function of another package, several, or no frozen tool.

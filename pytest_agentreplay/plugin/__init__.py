@@ -37,6 +37,7 @@ from pytest_agentreplay.plugin.runtest_hooks import (
     pytest_runtest_teardown,
 )
 from pytest_agentreplay.plugin.session_report import SessionReport, is_recording
+from pytest_agentreplay.settings.table import INI_KEYS
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -77,7 +78,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the flags and ini keys of `settings`."""
     plain_imports.install()
     conflicts.add_flags(parser, shared=False)
-    for key, options in knobs.INI:
+    for key, options in INI_KEYS.items():
         parser.addini(key, **options)
 
 
@@ -118,7 +119,7 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Resolve what holds for the whole session; a setting that is invalid stops pytest with exit code 4."""
+    """Read what holds for the whole session; a setting that is invalid stops pytest with exit code 4."""
     config.addinivalue_line("markers", MARKER)
     config.addinivalue_line("markers", CASE)
     if word := conflicts.find_wrong_switch(config):
@@ -126,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if conflicts.is_meant_for_us(config):
         raise pytest.UsageError(conflicts.FLAG)
     try:
-        base = config.stash[keys.SETTINGS] = resolve_settings(config)
+        base = config.stash[keys.SETTINGS] = read_settings(config)
     except (SettingsError, pytest.PytestDeprecationWarning) as error:  # with -W error the warning is one
         raise pytest.UsageError(str(error)) from None
     # The order counts: of hooks that want to be first, that of the last plugin is called first.
@@ -191,13 +192,13 @@ def pytest_configure(config: pytest.Config) -> None:
         config.option.rerun_except = [*patterns, DIVERGENCE_FAILURE]
 
 
-def resolve_settings(config: pytest.Config) -> Settings:
+def read_settings(config: pytest.Config) -> Settings:
     """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
-    settings = knobs.resolve(
+    settings = knobs.read_settings(
         options=vars(config.option),
-        ini={key: read_ini_key(config, key) for key in dict(knobs.INI)},
+        ini={key: read_ini_key(config, key) for key in INI_KEYS},
         environ=os.environ,
-        written=list_ini_keys(config),
+        ini_keys=list_ini_keys(config),
         file=str(config.inipath or ""),
         typed_words=map(str, config.invocation_params.args),
     )
@@ -309,7 +310,7 @@ def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Genera
         runs = collector.config.stash[keys.LIVE_RUNS]
         return [run for item in made for run in get_live_items(item) if runs.is_named(item, run)]
     if isinstance(made, list) and (
-        collector.config.option.agentreplay_neighbours is not None or collector.config.stash[keys.SETTINGS].fuzz[1]
+        collector.config.option.agentreplay_neighbours is not None or collector.config.stash[keys.SETTINGS].fuzz
     ):
         from pytest_agentreplay.plugin.trial_items import list_items
 

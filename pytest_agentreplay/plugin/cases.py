@@ -69,7 +69,7 @@ def find_evaluator(item: pytest.Item) -> CaseEvaluator:
     return CaseEvaluator(
         root=config.rootpath,
         settings=config.stash[keys.SETTINGS],
-        runners=Runners(config.stash[keys.SETTINGS].runners, hooks.runners, config.stash[keys.SETTINGS].written),
+        runners=Runners(config.stash[keys.SETTINGS].runners, hooks.runners, config.stash[keys.SETTINGS].format_message),
         environ=os.environ,
         redactors=get_redactors(config),
         words=hooks.words,

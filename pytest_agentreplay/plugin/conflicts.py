@@ -6,8 +6,9 @@ import inspect
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay import settings as knobs
 from pytest_agentreplay.plugin import keys
+from pytest_agentreplay.settings.parsers import MODES
+from pytest_agentreplay.settings.table import list_options
 
 if TYPE_CHECKING:
     import pytest
@@ -28,7 +29,7 @@ def add_flags(parser: pytest.Parser, *, shared: bool) -> None:
     """Add our own flags, or those that other plugins are known to have too; one that is taken is left to them."""
     taken = list_flags(parser)
     group = parser.getgroup("agentreplay", "frozen agent runs")
-    for flag, options in knobs.OPTIONS:
+    for flag, options in list_options():
         if (flag in SHARED_FLAGS) is shared and flag not in taken:
             group.addoption(flag, **options)
 
@@ -51,7 +52,7 @@ def is_meant_for_us(config: pytest.Config) -> bool:
         return False
     value = getattr(config.option, option.dest, None)
     words = map(str, value if isinstance(value, list) else [value])
-    return any(word in knobs.MODES and not Path(word).exists() for word in words)
+    return any(word in MODES and not Path(word).exists() for word in words)
 
 
 def find_wrong_switch(config: pytest.Config) -> str:

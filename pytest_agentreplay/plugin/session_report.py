@@ -376,7 +376,7 @@ class SessionReport:
             return
         if config.get_verbosity() >= 0:
             terminalreporter.section("agentreplay", sep="-")
-        for row in map(get_redaction(config).hide, map(config.stash[keys.SETTINGS].written, lines)):
+        for row in map(get_redaction(config).hide, map(config.stash[keys.SETTINGS].format_message, lines)):
             terminalreporter.line(escape_output(escape_line(row)))
 
     def notices(self) -> Iterator[Notice]:

@@ -88,9 +88,8 @@ def draw_trials(item: pytest.Function, run: Run) -> list[Trial]:
     from pytest_agentreplay.runs.partial_replay import list_orders
 
     settings = get_settings(item)
-    seed, budget = settings.fuzz
     candidates = list_candidates(run, orders=len(list_orders(run)), tools=map(" = ".join, settings.tools))
-    neighbours = draw_neighbours(candidates, seed=seed, budget=budget)
+    neighbours = draw_neighbours(candidates, seed=settings.fuzz_seed, budget=settings.fuzz)
     return [Trial(number, neighbour, "fuzz", settings.invariants) for number, neighbour in enumerate(neighbours, 1)]
 
 

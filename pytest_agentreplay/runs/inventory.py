@@ -25,8 +25,8 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.accept import list_pending
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.settings.live_runs import price_of
-from pytest_agentreplay.settings.parsers import pairs
+from pytest_agentreplay.settings.live_runs import parse_price
+from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import entries, grade_run, list_unfrozen, table, text_of
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
@@ -119,7 +119,7 @@ def read_prices(root: Path) -> list[tuple[str, tuple[float, float]]]:
     """Return the prices of the project at `root`, by pattern of model names. Raises SettingsError."""
     lines, file = projects.ini_lines(root, PRICES)
     name = f"{file}: {PRICES}"
-    return [(model, price_of(text, model, name)) for model, text in pairs(lines, name)]
+    return [(model, parse_price(text, model, name)) for model, text in parse_pairs(lines, name)]
 
 
 def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:

@@ -328,7 +328,7 @@ class RunSession:
         if self.overtime.waiting:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
             finding = findings.add_waiting(finding, self.overtime.waiting, refused=refused)
-        finding = rewrite_steps(finding, self.settings.written)
+        finding = rewrite_steps(finding, self.settings.format_message)
         self.summary = replace(self.summary, code=finding.code)
         return finding
 

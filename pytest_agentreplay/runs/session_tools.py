@@ -140,7 +140,7 @@ def find_functions(settings: Settings, *words: str) -> dict[str, tuple[Any, str]
     """Return the functions that the settings declare by these words, by import path, and what they say of each."""
     from pytest_agentreplay.intercept.tools.tool import find
 
-    rows = settings.declared(*words)
+    rows = settings.list_declared(*words)
     return {path: (function, how) for line, how in rows for path, function in find(line, live=how.startswith("live"))}
 
 

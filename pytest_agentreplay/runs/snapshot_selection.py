@@ -10,7 +10,7 @@ from pytest_agentreplay.backends.request_changes import change_error, parse_chan
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.runs.accept import NOTHING_PENDING, list_pending
 from pytest_agentreplay.runs.unused_snapshots import move_command
-from pytest_agentreplay.settings.parsers import directory
+from pytest_agentreplay.settings.parsers import parse_directory
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, locks, projects, snapshots
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -113,7 +113,8 @@ class Project:
     @classmethod
     def find(cls, root: Path, here: Path) -> Project:
         """Return the project at `root` as its ini file has it. Raises SettingsError."""
-        return cls(root, directory(ini_value(root, "agentreplay_dir") or layout.DIRECTORY, ""), here)
+        folder = parse_directory(ini_value(root, "agentreplay_dir") or layout.DIRECTORY, "agentreplay_dir")
+        return cls(root, folder, here)
 
     def path_of(self, test: str) -> Path:
         """Return where the snapshot of `test` belongs."""

@@ -33,7 +33,7 @@ VAGUE_IN = {
     "traces/": 5,
     "cases/": 17,
     "report/": 6,
-    "settings/": 53,
+    "settings/": 0,
     "runs/": 15,
     "runs/capture/": 9,
     "runs/cassettes/": 43,

@@ -67,7 +67,7 @@ redaction.shapes redaction.spans redaction.text_search redaction.vendors redacti
 report report.escape report.notices report.session_notices report.summary
 runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_setup runs.replay_session
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots
-settings settings.parsers settings.tables
+settings settings.parsers settings.table
 snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.decode snapshots.codec.dedup_reader
 snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.streams
 snapshots.codec.styles snapshots.codec.v1 snapshots.codec.values snapshots.kit snapshots.store

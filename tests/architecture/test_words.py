@@ -20,7 +20,7 @@ EXCEPT = {
     "docs/how-to/from-vcrpy.md": "another tool's word for a snapshot",  # whoever has them calls them so
 }
 OF_CASSETTES = re.compile(
-    r"cassette|http/vcrpy|intercept/registry|runs/recording_session|docs/architecture\.md|settings/tables\.py|plugin/(keys|__init__)\.py|CHANGELOG"
+    r"cassette|http/vcrpy|intercept/registry|runs/recording_session|docs/architecture\.md|plugin/(keys|__init__)\.py|CHANGELOG"
     r"|README|docs/format|reference/(boundaries|settings)"
 )
 """Files about suites on vcrpy, which call its files as it does."""

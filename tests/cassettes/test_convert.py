@@ -246,5 +246,5 @@ def test_converting_is_a_recording(chats):
     refused = ended(chats.run("--vcr=convert", CI="true"), 4)
     assert "recording is refused because CI is set" in refused.stderr
     refused = ended(chats.run("--vcr=convert", "--snapshot-record"), 4)
-    assert "--vcr=convert and --snapshot-record ask for different things" in refused.stderr
+    assert "--snapshot-record and --vcr=convert ask for different things" in refused.stderr
     assert chats.files == []

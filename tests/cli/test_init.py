@@ -13,7 +13,7 @@ from iniconfig import IniConfig
 from pytest_agentreplay.cli import initializing
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
-from pytest_agentreplay.settings import resolve
+from pytest_agentreplay.settings import read_settings
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.projects import ini_lines
@@ -251,7 +251,7 @@ def test_a_tool_under_another_name_than_its_function_s_gets_the_line_that_says_s
     ]
     assert "desk._find: if it changes nothing, write desk._find = read as lookup_order" in named.told.out
     assert "desk.get_a: if it changes nothing, write desk.get_a = read" in named.told.out
-    made = resolve({}, {"agentreplay_tools": lines}, {})
+    made = read_settings({}, {"agentreplay_tools": lines}, {})
     assert ("desk._find", "write as lookup_order") in made.tools
 
 

@@ -97,7 +97,7 @@ def test_a_turn_that_never_comes_is_a_warning_and_what_cannot_stop_is_refused(sh
     assert "--replay-break=9: the run has 2 turns" in done.stdout
     for words, message in (
         (["--replay-break=0"], "--replay-break takes a turn like 3, not '0'"),
-        (["--replay-break=2", "--snapshot-record"], "--replay-break=2 stops a replay, but the mode is record"),
+        (["--replay-break=2", "--snapshot-record"], "--replay-break=2 is for replays, but the mode is record"),
     ):
         done = shop.run(*words)
         assert done.returncode == 4

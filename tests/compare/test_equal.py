@@ -9,7 +9,7 @@ from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Body, FrameCall, ToolCall
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
-from pytest_agentreplay.settings.parsers import ignored_of, rules_of
+from pytest_agentreplay.settings.parsers import make_rules, parse_ignored
 from tests.compare.test_matching import JSON_TYPE, http
 from tests.compare.test_matching import same as matching_same
 
@@ -19,7 +19,7 @@ NAMES = st.from_regex(r"[a-z][a-z0-9-]{0,9}", fullmatch=True)
 
 
 def matching(*lines):
-    return Matching(READER, (*RULES, *(rule for line in lines for rule in rules_of(line, "differs by environment"))))
+    return Matching(READER, (*RULES, *(rule for line in lines for rule in make_rules(line, "differs by environment"))))
 
 
 def call(url, body=None, headers=()):
@@ -119,7 +119,7 @@ INVALID = {
 def test_a_line_that_is_invalid_is_named_and_a_rule_that_cannot_be_equal_refused():
     for line, words in INVALID.items():
         with pytest.raises(SettingsError) as error:
-            ignored_of([f"{line}  # differs"], "pytest.ini: agentreplay_ignore")
+            parse_ignored([f"{line}  # differs"], "pytest.ini: agentreplay_ignore")
         assert all(word in str(error.value) for word in (words, "pytest.ini: agentreplay_ignore", line)), line
     with pytest.raises(SettingsError, match="no pattern"):
         Rule("http", "body", "$.x", "equal", "why")

@@ -11,7 +11,7 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.exchanges import Body, FrameCall, HttpCall, ToolCall
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
-from pytest_agentreplay.settings.parsers import rules_of
+from pytest_agentreplay.settings.parsers import make_rules
 from tests.compare.test_matching import BODIES, http
 
 TEN = {"model": "m", "metadata": {"tenant": "acme", "run": 7}, "stream": True, "user": "ann", "n": [1, 2], "stop": None}
@@ -33,7 +33,7 @@ CALLS = [
 
 
 def project(*lines):
-    return [rule for place, reason in lines for rule in rules_of(place, reason)]
+    return [rule for place, reason in lines for rule in make_rules(place, reason)]
 
 
 def audited(calls, *rules, matching=None):
@@ -114,7 +114,7 @@ def test_rules_by_index_see_the_whole_list():
     assert hidden(first) == {"http body $.messages[0]": 3}
 
 
-def test_arguments_of_tools_have_the_rules_of_tools():
+def test_arguments_of_tools_have_the_make_rules_tools():
     call = ToolCall("look", {"tenant": "acme", "q": "x"}, facts={"self": {"tenant": "a"}, "version": "1"})
     assert hidden(audited([call], *project(("$.tenant", "x")))) == {"tool body $.tenant": 2}
     assert hidden(audited([call], *project(("$.self", "x")))) == {"tool body $.self": 4}

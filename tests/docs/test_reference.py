@@ -1,12 +1,11 @@
-"""The reference pages say what the code says: every flag, key, keyword, verb, name and default, and no other."""
+"""The reference pages say what the code says: every verb, name and default, and no other."""
 
-import argparse
 import inspect
 import json
 import re
 
 import pytest_agentreplay
-from pytest_agentreplay import capture, hookspec, plugins, settings
+from pytest_agentreplay import capture, hookspec, plugins
 from pytest_agentreplay.backends.perturbation import NOT_DRAWN, OPERATORS
 from pytest_agentreplay.cases.turn import ToolCallView, TurnView
 from pytest_agentreplay.cases.view import RunView
@@ -55,34 +54,6 @@ def names(page, heading):
 def members(cls):
     ours = [base for base in cls.__mro__ if base.__module__.startswith("pytest_agentreplay")]
     return {name for base in ours for name in vars(base) if not name.startswith("_")}
-
-
-def test_every_flag():
-    there = [(flag, options) for flag, options in settings.OPTIONS if options["help"] is not argparse.SUPPRESS]
-    shown = [code(row[0]) for row in table("settings.md", "Flags")]
-    assert shown == [f"{flag}={it['metavar']}" if "metavar" in it else flag for flag, it in there]
-
-
-def test_every_ini_key_with_type_and_default():
-    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
-    rows = [row.split("|")[1:4] for row in re.findall(r"^\| `agentreplay_\w+` \|.*", page, re.MULTILINE)]
-    example = section("settings.md", "Every ini key")
-    for (key, options), (name, takes, default) in zip(settings.INI, rows, strict=True):
-        assert code(name.strip()) == key
-        assert (takes.strip() == "lines", takes.strip() == "true or false") == (
-            options["type"] == "linelist",
-            options["type"] == "bool",
-        ), key
-        value = options["default"]
-        assert default.strip().strip("`") == (str(value).lower() if isinstance(value, bool) else value or ""), key
-        assert f"\n{key} =" in example, f"{key} is not in the example"
-    assert example.count("\nagentreplay_") == len(settings.INI), "the example has no other"
-
-
-def test_every_marker_keyword():
-    assert names("settings.md", "The marker") == list(settings.MARKER)
-    text = section("settings.md", "The marker")
-    assert [keyword for keyword in settings.MARKER if f"{keyword}=" not in text] == []
 
 
 def test_every_verb_with_its_arguments_in_the_groups_of_the_help():

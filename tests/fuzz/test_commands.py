@@ -203,8 +203,8 @@ def test_the_flag_makes_items_which_xdist_shares_and_which_wait_for_the_test_its
         shop.edit("test_shop.py", '== "Here we are"', '== "Here you are"')
     for words, message in (
         (["--agentreplay-fuzz=many"], "--agentreplay-fuzz takes a whole number, not 'many'"),
-        (["--agentreplay-fuzz-seed=1"], "--agentreplay-fuzz-seed=1 draws neighbours: add --agentreplay-fuzz=N"),
-        (["--agentreplay-fuzz=3", "--snapshot-record"], "--agentreplay-fuzz=3 replays neighbours of recordings"),
+        (["--agentreplay-fuzz-seed=1"], "--agentreplay-fuzz-seed=1 is for fuzzing: add --agentreplay-fuzz=N"),
+        (["--agentreplay-fuzz=3", "--snapshot-record"], "--agentreplay-fuzz=3 is for replays, but the mode is record"),
     ):
         done = shop.run(*words)
         assert done.returncode == 4

@@ -8,7 +8,7 @@ from pytest_agentreplay import cli
 from pytest_agentreplay.compare.tolerance import Level, TolerancePolicy
 from pytest_agentreplay.errors import PolicyError, RunnerError, SettingsError
 from pytest_agentreplay.runs.live.tolerance_file import judges_of, project_tolerances, read_tolerances, with_tolerances
-from pytest_agentreplay.settings import TOLERANCES, resolve
+from pytest_agentreplay.settings import TOLERANCES, read_settings
 
 GOOD = """# what a live run may say otherwise
 $.final: text(0.5)
@@ -29,7 +29,7 @@ def write(root, text):
 
 
 def test_the_file_is_over_the_ini_file_and_each_line_knows_its_place(root):
-    assert with_tolerances(resolve({}, {}, {}), root).tolerances == (), "there is no such file"
+    assert with_tolerances(read_settings({}, {}, {}), root).tolerances == (), "there is no such file"
     write(root, GOOD)
     ini, *rules = project_tolerances(root)
     assert (ini.text, ini.level) == ("$.final = text(0.9)", Level.INI)
@@ -38,7 +38,7 @@ def test_the_file_is_over_the_ini_file_and_each_line_knows_its_place(root):
         (f"{TOLERANCES}:3:1: search $[*].score = 0.01", Level.FILE),
         (f"{TOLERANCES}:4:1: $.usage.output_tokens = at most 1.5x", Level.FILE),
     ]
-    assert with_tolerances(resolve({}, {}, {}), root).tolerances == tuple(rules)
+    assert with_tolerances(read_settings({}, {}, {}), root).tolerances == tuple(rules)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_judges_are_named_by_import_path_in_the_ini_file_alone(root, monkeypatch
     monkeypatch.syspath_prepend(root)
     write(root, "$.final: judge(help, is it polite)\n")
     declared = {"agentreplay_judges": ["help = checks_of_shop:judge", "other = no_such_module:judge"]}
-    settings = with_tolerances(resolve({}, declared, {}), root)
+    settings = with_tolerances(read_settings({}, declared, {}), root)
     assert [*judges_of(settings, settings.near)] == ["help"], "one that no tolerance asks is not imported"
     assert "no_such_module" not in sys.modules
     line = "tolerances.yaml:1:1: .* no judge help is declared: agentreplay_judges = help = shop.checks:judge"

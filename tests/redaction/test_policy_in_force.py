@@ -12,7 +12,7 @@ from pytest_agentreplay.runs.fixture_handle import AgentReplay
 from pytest_agentreplay.runs.redact.redaction_setup import load_policies, load_project_policy
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.runs.session_factory import begin_session
-from pytest_agentreplay.settings import Settings, resolve
+from pytest_agentreplay.settings import Settings, read_settings
 from pytest_agentreplay.snapshots.store.snapshots import Store
 from tests.support.finished import ended
 
@@ -23,14 +23,14 @@ OWN = "agentreplay-policy.yaml"
 
 
 def redact_of(flags=None, lines=(), file="/project/pytest.ini"):
-    return resolve({"agentreplay_redact": flags}, {"agentreplay_redact": list(lines)}, {}, file=file).redact
+    return read_settings({"agentreplay_redact": flags}, {"agentreplay_redact": list(lines)}, {}, file=file).redact
 
 
 def test_words_and_files_of_flag_and_ini_add_up():
     assert redact_of() == ()
     assert redact_of(["pii"]) == ("pii",)
     both = redact_of(["pii,strict", "x/p.yaml"], ["pii", "q.yaml"])
-    assert both == ("pii", "strict", "x/p.yaml", "pii", "/project/q.yaml")
+    assert both == ("pii", "/project/q.yaml", "pii", "strict", "x/p.yaml")
     for word in ("", "pii,", "--pii"):
         with pytest.raises(SettingsError, match="--redact"):
             redact_of([word])

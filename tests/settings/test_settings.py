@@ -11,12 +11,12 @@ import pytest
 from pytest_agentreplay.compare.tolerance import Level
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.cases.runners import Runners
-from pytest_agentreplay.settings import INI, OPTIONS, Settings, resolve
-from pytest_agentreplay.settings.tables import in_toml
+from pytest_agentreplay.settings import Settings, read_settings
+from pytest_agentreplay.settings.table import SETTINGS, Setting, in_toml, list_options
 
 
 def made(ini=None, environ=None, written=(), typed=(), **options):
-    return resolve(options, ini or {}, environ or {}, written=written, file="pyproject.toml", typed_words=typed)
+    return read_settings(options, ini or {}, environ or {}, ini_keys=written, file="pyproject.toml", typed_words=typed)
 
 
 def refused(*words, **given):
@@ -38,8 +38,15 @@ def test_what_is_changed_in_requests_is_for_a_live_model_alone():
     live = {"agentreplay_replay": "live"}
     settings = made(agentreplay_replay_set=["model=m-2", "temperature = 0"], **live)
     assert settings.changes == ("model=m-2", "temperature=0")
-    refused("--replay-set model=m-2", "add --replay=live", agentreplay_replay_set=["model=m-2"])
+    refused("--replay-set=model=m-2 is for live models: add --replay=live", agentreplay_replay_set=["model=m-2"])
     refused("--replay-set", "add --replay=live", agentreplay_replay_set=["model=m-2"], agentreplay_record=True)
+
+
+def test_a_flag_for_another_mode_is_refused_with_what_to_do():
+    live = {"agentreplay_replay": "live"}
+    refused("--agentreplay-fuzz=3 is for replays, but the mode is live", agentreplay_fuzz="3", **live)
+    refused("--replay-break=2 is for replays, but the mode is live: take one", agentreplay_replay_break="2", **live)
+    refused("--agentreplay-fuzz-seed=1 is for fuzzing: add --agentreplay-fuzz=N", agentreplay_fuzz_seed="1")
 
 
 WINNERS = [
@@ -63,6 +70,8 @@ def test_who_wins():
     for given, mode, strict in WINNERS:
         settings = made(**given)
         assert (settings.mode, settings.strict) == (mode, strict), given
+    missing = made(environ={"AGENTREPLAY": "live"}, agentreplay_record_missing=True)
+    assert (missing.mode, missing.model, missing.record_missing) == ("replay", "frozen", True)
 
 
 def test_a_fork_is_a_recording_from_a_turn_on():
@@ -163,18 +172,18 @@ def test_one_key_names_tools_of_frameworks_and_models_and_retrievers():
     lines = ["shop.tools.refund", "lookup_order = read", "get_* = read", "shop.llm.ask = model my-model@2"]
     lines += ["shop.llm.old = model", "shop.store.search = retrieval bge-small-en"]
     settings = made({"agentreplay_tools": lines})
-    assert settings.declared("read", "write") == (("shop.tools.refund", "write"),)
+    assert settings.list_declared("read", "write") == (("shop.tools.refund", "write"),)
     assert settings.read_tools == ("lookup_order", "get_*")
     named = made({"agentreplay_tools": ["lookup_order = live"]})
-    assert (named.read_tools, named.declared("live"), "but 1 LIVE" in named.headline()) == ((), (), True)
-    assert settings.declared("model") == (("shop.llm.ask", "model my-model@2"), ("shop.llm.old", "model"))
-    assert settings.declared("retrieval") == (("shop.store.search", "retrieval bge-small-en"),)
+    assert (named.read_tools, named.list_declared("live"), "but 1 LIVE" in named.headline()) == ((), (), True)
+    assert settings.list_declared("model") == (("shop.llm.ask", "model my-model@2"), ("shop.llm.old", "model"))
+    assert settings.list_declared("retrieval") == (("shop.store.search", "retrieval bge-small-en"),)
     for line in ("shop:refund", "shop:refund = read", "shop.tools:refund = live"):
         right = line.partition(" ")[0].replace(":", ".")
         refused("an import path has dots alone", f"write {right}", ini={"agentreplay_tools": [line]})
     near = settings.for_test([{"tools": {"shop.llm.ask": "read", "search": "read"}}])
-    assert near.declared("model") == (("shop.llm.old", "model"),), "what a marker says of a function is all of it"
-    assert near.declared("read", "write") == (("shop.tools.refund", "write"), ("shop.llm.ask", "read"))
+    assert near.list_declared("model") == (("shop.llm.old", "model"),), "what a marker says of a function is all of it"
+    assert near.list_declared("read", "write") == (("shop.tools.refund", "write"), ("shop.llm.ask", "read"))
     assert near.read_tools == (*settings.read_tools, "search")
 
 
@@ -248,6 +257,7 @@ def test_the_marker():
     assert base.for_test([{"mode": "off"}]).mode == "off"
 
     assert made(agentreplay_record=True).for_test([{"mode": "off"}]).mode == "record", "the command line wins"
+    assert made(agentreplay_record_missing=True).for_test([{"mode": "off"}]).mode == "off", "no mode is named"
     proving = made(agentreplay_record=True).for_test([], proving=True)
     assert (proving.mode, proving.strict) == ("replay", False)
 
@@ -307,7 +317,7 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
     for number in ("0", "-1", "many", "1.5"):
         refused("--replay-runs", repr(number), agentreplay_replay_runs=number, **live)
     for flag in ("runs", "budget"):
-        refused(f"--replay-{flag} is for live runs", **{f"agentreplay_replay_{flag}": "1"})
+        refused(f"--replay-{flag}=1 is for live runs: add --replay=live", **{f"agentreplay_replay_{flag}": "1"})
 
 
 def test_live_runs_on_ci_are_allowed_by_a_setting_and_a_budget():
@@ -369,17 +379,22 @@ def test_the_environment_is_kept_by_name():
     assert made({"agentreplay_keep": ["env:LANG"]}).environment({"LANG": "C", "HOME": "/root"}) == {"LANG": "C"}
 
 
-def test_the_tables_are_whole_and_keep_to_the_rules():
+def test_the_flags_are_readable_by_argparse_and_set_nothing_by_default():
     parser = argparse.ArgumentParser()
-    for flag, options in OPTIONS:
+    for flag, options in list_options():
         assert "nargs" not in options, "an optional value swallows a path"
-        assert options["dest"].startswith("agentreplay_")
         parser.add_argument(flag, **options)
     assert made(**vars(parser.parse_args([]))) == Settings(toml=True)
-    for key, options in INI:
-        assert key.startswith("agentreplay_")
-        assert options["help"]
     assert "adopt" not in parser.format_help()
+    assert "`" not in parser.format_help()
+
+
+def test_each_row_has_fields_that_are_read_a_name_of_its_own_and_a_way_to_give_it():
+    assert len({row.name for row in SETTINGS}) == len(SETTINGS)
+    for row in SETTINGS:
+        assert vars(row).keys() <= Setting.__annotations__.keys(), row.name
+        assert row.text, row.name
+        assert row.flag or row.ini or (row.marker and row.parse), row.name
 
 
 @pytest.mark.process
@@ -390,7 +405,7 @@ def test_loading_the_settings_loads_next_to_nothing():
     )
     root = Path(__file__).parents[1]
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
-    names = ("", ".errors", ".settings", ".settings.parsers", ".settings.tables")
+    names = ("", ".errors", ".settings", ".settings.parsers", ".settings.table")
     assert out.stdout.split() == [f"pytest_agentreplay{name}" for name in names]
 
 
@@ -411,7 +426,7 @@ def test_a_setting_in_a_message_is_written_as_the_projects_file_has_it():
 def test_a_runner_that_nobody_declares_is_proposed_as_the_projects_file_has_it():
     for toml, line in ((False, "refund = shop.cases:run_refund"), (True, '["refund = shop.cases:run_refund"]')):
         with pytest.raises(SettingsError) as caught:
-            Runners((), (), Settings(toml=toml).written)["refund"]
+            Runners((), (), Settings(toml=toml).format_message)["refund"]
         assert str(caught.value).endswith(f": agentreplay_runners = {line}")
 
 

@@ -36,7 +36,7 @@ import yaml
 
 from pytest_agentreplay import settings
 from pytest_agentreplay.cli import parse_words, verbs
-from pytest_agentreplay.settings.tables import INI_TYPES
+from pytest_agentreplay.settings.table import INI_KEYS
 from tests.support import forking
 from tests.support.model_script import Ask, default_script
 from tests.support.project import ON_CI, Project
@@ -372,14 +372,14 @@ def check_settings(block):
     ours = {key: value for key, value in table.items() if key.startswith("agentreplay_")}
     ini = {}
     for key, value in ours.items():
-        if key not in INI_TYPES:  # refused as one that is written
+        if key not in INI_KEYS:  # refused as one that is written
             continue
-        if INI_TYPES[key] == "linelist" and isinstance(value, str):
+        if INI_KEYS[key]["type"] == "linelist" and isinstance(value, str):
             value = [row.strip() for row in value.splitlines() if row.strip()]
-        elif INI_TYPES[key] == "bool" and isinstance(value, str):
+        elif INI_KEYS[key]["type"] == "bool" and isinstance(value, str):
             value = value.strip().lower() in {"1", "true", "yes", "on"}
         ini[key] = value
-    resolved = settings.resolve({}, ini, {}, written=ours, file=block.where)
+    resolved = settings.read_settings({}, ini, {}, ini_keys=ours, file=block.where)
     assert resolved.rules is not None
 
 

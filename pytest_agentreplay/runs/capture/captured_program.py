@@ -20,7 +20,7 @@ from pytest_agentreplay.runs.capture.captured_child import join_program
 from pytest_agentreplay.runs.capture.interception import STAND_IN, CaptureInterception
 from pytest_agentreplay.runs.session_children import HANDOVER
 from pytest_agentreplay.runs.session_tools import ChildTool, shorten_paths
-from pytest_agentreplay.settings.parsers import tools_of
+from pytest_agentreplay.settings.parsers import parse_tools
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -93,7 +93,7 @@ class ProgramProcesses(Children):
 
 def find_tools(lines: Iterable[str]) -> list[ChildTool]:
     """Return the tools that `lines` declare, which are found once the program imports them. Raises SettingsError."""
-    declared, tools = dict(tools_of([*lines], "--tool")), []
+    declared, tools = dict(parse_tools([*lines], "--tool")), []
     names = shorten_paths(declared)
     for path, how in declared.items():
         parts = path.split(".")

@@ -123,7 +123,7 @@ def start(
     # What a run needs is loaded before there is one: a service may fork while one of its threads imports.
     from pytest_agentreplay.runs.capture import freezing, interception  # noqa: F401
     from pytest_agentreplay.runs.capture.keeping import Keeper
-    from pytest_agentreplay.settings.parsers import tools_of
+    from pytest_agentreplay.settings.parsers import parse_tools
 
     stop()
     fail_open.reset()
@@ -142,7 +142,7 @@ def start(
         max_age=max_age,
         max_store_bytes=max_store_bytes,
     )
-    capture = Capture(make_keeper, tools_of([*tools], "capture.start: tools"))
+    capture = Capture(make_keeper, parse_tools([*tools], "capture.start: tools"))
     if not _watches_forks and hasattr(os, "register_at_fork"):
         _watches_forks = True
         os.register_at_fork(after_in_child=_forget_parent)

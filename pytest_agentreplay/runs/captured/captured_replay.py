@@ -134,7 +134,7 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
     try:
         if (undeclared := session.interception.ending.refused) is not None:
             reason = "; ".join([undeclared.summary, *undeclared.hints])
-            return CapturedResult(refused=evaluator.settings.written(reason), fails=True)
+            return CapturedResult(refused=evaluator.settings.format_message(reason), fails=True)
         for tool in session.list_uncaptured():
             words = f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])'
             return CapturedResult(refused=f"the service did not capture the tool {words}")

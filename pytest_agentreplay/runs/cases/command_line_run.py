@@ -20,7 +20,7 @@ from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator, describe_col
 from pytest_agentreplay.runs.cases.runners import Runners
 from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
-from pytest_agentreplay.settings.tables import INI_TYPES
+from pytest_agentreplay.settings.table import INI_KEYS
 from pytest_agentreplay.snapshots.store.projects import ini_lines, ini_table, root_above
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class CommandLineRun:
         return CaseEvaluator(
             root=self.root,
             settings=self.settings,
-            runners=Runners(self.settings.runners, self.hooks.runners, self.settings.written),
+            runners=Runners(self.settings.runners, self.hooks.runners, self.settings.format_message),
             environ=self.environ,
             redactors=self.hooks.redactors,
             words=self.hooks.words,
@@ -148,9 +148,10 @@ def has_run(verdict: Verdict) -> bool:
 
 def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -> Settings:
     """The settings of the project at `root`, outside of pytest. Raises SettingsError, also where CI refuses `live`."""
-    ini, file = ini_table(root, INI_TYPES)
+    ini, file = ini_table(root, {key: options["type"] for key, options in INI_KEYS.items()})
     environ = {name: value for name, value in environ.items() if name != "AGENTREPLAY"}  # cases are always replayed
     sandbox = SANDBOX_FLAG.findall(" ".join(ini_lines(root, "addopts")[0]))
     flags = {"agentreplay_sandbox": sandbox[-1]} if sandbox else {}
-    runs = knobs.resolve({"agentreplay_replay": "live"} if live else {}, ini, environ, file=file).live_runs
-    return redaction_setup.add_policy(knobs.resolve(flags, ini, environ, file=file)._replace(live_runs=runs), root)
+    runs = knobs.read_settings({"agentreplay_replay": "live"} if live else {}, ini, environ, file=file).live_runs
+    settings = knobs.read_settings(flags, ini, environ, file=file)._replace(live_runs=runs)
+    return redaction_setup.add_policy(settings, root)

@@ -35,7 +35,7 @@ from pytest_agentreplay.runs.redact.redaction_setup import choose_case_policy
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.runs.snapshot_selection import read_changes
-from pytest_agentreplay.settings.parsers import order_of
+from pytest_agentreplay.settings.parsers import parse_order
 from pytest_agentreplay.snapshots.codec import Snapshot
 from pytest_agentreplay.snapshots.kit import table
 
@@ -106,7 +106,7 @@ def join_settings(settings: Settings, case: Case) -> Settings:
         model="frozen",
         replay_tools="frozen",
         ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
-        order=settings.order if case.order == "auto" else order_of(case.order, case.file),
+        order=settings.order if case.order == "auto" else parse_order(case.order, case.file),
         adopt="",
         expect="",
         permutations=0,

@@ -39,7 +39,7 @@ from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, list_models, s
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.session_tools import resolve_tools
 from pytest_agentreplay.runs.snapshot_selection import read_changes
-from pytest_agentreplay.settings.parsers import nearest
+from pytest_agentreplay.settings.parsers import suggest_nearest
 from pytest_agentreplay.snapshots.store import locks, reading
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ class LiveSession(ReplaySession):
         where, first = place_in_run(divergence), next(iter(divergence.differences), Difference("", None, None))
         recorded, now = (None if isinstance(side, Absent) else side for side in (first.recorded, first.now))
         summary = f"{where and f'{where}: '}{divergence.summary}"
-        hints = tuple(map(self.settings.written, divergence.hints))
+        hints = tuple(map(self.settings.format_message, divergence.hints))
         more: dict[str, Any] = {"turn": divergence.turn, "code": divergence.kind.code, "hints": hints}
         return Drift(layer, first.path, rule, summary, recorded, now, **more)
 
@@ -263,7 +263,8 @@ def check_settings(every: Sequence[Settings], root: Path, prices: Prices) -> Ite
             reached[rule].append(find_reach(rule, observed))
     for name, line in names.items():
         raise SettingsError(
-            f"{line} names nothing: no tool of the project has this name{nearest(name, sorted(tools) or ['(none)'])}"
+            f"{line} names nothing: no tool of the project has this name"
+            + suggest_nearest(name, sorted(tools) or ["(none)"])
         )
     for rule in idle:
         if why := explain_idle(rule, reached[rule], model):
@@ -311,5 +312,5 @@ def explain_idle(rule: Tolerance, reaches: Sequence[Reach], model: str) -> str:
     free = rule.tool or any(step.deep or step.want in FREE for step in rule.path.steps)
     if closed is None or (free and (rule.how == "ignore" or (rule.how == "at most" and not rule.values[1]))):
         return ""
-    near = nearest(closed.missing, sorted(closed.members)) if closed.members else ""
+    near = suggest_nearest(closed.missing, sorted(closed.members)) if closed.members else ""
     return f"no recording has {closed.missing} there{near}"

@@ -10,7 +10,7 @@ from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.runs.cases.runners import import_function
 from pytest_agentreplay.runs.redact.redaction_setup import read_rules
 from pytest_agentreplay.settings import TOLERANCES
-from pytest_agentreplay.settings.parsers import tolerances_of
+from pytest_agentreplay.settings.parsers import parse_tolerances
 from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import ini_lines
@@ -31,7 +31,7 @@ def with_tolerances(settings: Settings, root: Path) -> Settings:
 def project_tolerances(root: Path) -> tuple[Tolerance, ...]:
     """Return what the ini file and the file of the project say, outside of pytest. Raises SettingsError."""
     lines, name = ini_lines(root, "agentreplay_tolerances")
-    return (*tolerances_of(lines, f"{name}: agentreplay_tolerances"), *read_tolerances(root))
+    return (*parse_tolerances(lines, f"{name}: agentreplay_tolerances"), *read_tolerances(root))
 
 
 def read_tolerances(root: Path) -> Iterator[Tolerance]:
@@ -62,5 +62,5 @@ def judges_of(settings: Settings, policy: TolerancePolicy) -> dict[str, Callable
     for key, rule in asking.items():
         if key not in declared:
             line = f"{rule.written}: no judge {key} is declared: agentreplay_judges = {key} = shop.checks:judge"
-            raise SettingsError(settings.written(line))
+            raise SettingsError(settings.format_message(line))
     return {key: import_function(key, declared[key], "judge") for key in asking}

@@ -21,7 +21,7 @@ from pytest_agentreplay.redaction.policy import PLAIN, Policy, join_policies, ma
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
 from pytest_agentreplay.settings import POLICY
-from pytest_agentreplay.settings.parsers import REDACT, redact_of
+from pytest_agentreplay.settings.parsers import REDACT, parse_redact
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -76,7 +76,8 @@ def load_project_policy(root: Path) -> Policy:
 
 def find_policy(root: Path) -> Policy:
     """Return what holds for the project at `root` by its own file and its ini. Raises PolicyError."""
-    words = redact_of((), *ini_lines(root, "agentreplay_redact"))
+    lines, file = ini_lines(root, "agentreplay_redact")
+    words = parse_redact(lines, f"{file}: agentreplay_redact")
     return join_policies(load_policies(words), load_project_policy(root))
 
 

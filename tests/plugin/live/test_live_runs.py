@@ -9,7 +9,7 @@ import pytest
 
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.live.live_session import check_settings
-from pytest_agentreplay.settings import resolve
+from pytest_agentreplay.settings import read_settings
 from tests.support.model_server import Ask, Raw
 from tests.support.small_projects import flat, furnished, passed, recorded, sections
 
@@ -362,7 +362,7 @@ def test_a_setting_that_has_no_effect_is_an_error(shop, key, line, why, monkeypa
     exec("def lookup(): ...\ndef search(): ...\ndef summarise(): ...\ndef refund(): ...\n", vars(agent))
     monkeypatch.setitem(sys.modules, "agent", agent)
     tools = [line.strip() for line in INI.splitlines()[1:]]
-    settings = resolve({"agentreplay_replay": "live"}, {"agentreplay_tools": tools, key: [line]}, {})
+    settings = read_settings({"agentreplay_replay": "live"}, {"agentreplay_tools": tools, key: [line]}, {})
     with pytest.raises(SettingsError) as error:
         [*check_settings([settings], shop.root, ())]
     assert f"{key}: {line.partition(' = ')[0]}" in str(error.value)

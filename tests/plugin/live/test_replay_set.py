@@ -128,7 +128,7 @@ def test_a_request_that_cannot_be_changed_stops_the_run_though_the_agent_goes_on
     [
         (
             ["--replay-set", "model=m-2"],
-            "--replay-set model=m-2: changes what a live model is asked: add --replay=live",
+            "--replay-set=model=m-2 is for live models: add --replay=live",
         ),
         (
             ["--replay=live", "--replay-set", "prompt=@gone.txt"],

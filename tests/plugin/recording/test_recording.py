@@ -5,7 +5,7 @@ import re
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings import resolve
+from pytest_agentreplay.settings import read_settings
 from tests.snapshots.faults.spreading import recorded_twice
 from tests.support.project import NOBODY
 from tests.support.small_projects import passed, recorded, runs, sections, summary
@@ -209,9 +209,9 @@ def test_a_recorded_test_that_diverges_or_cannot_be_read_is_not_missing(grown):
     [
         ({}, {"CI": "true"}, {}, "--snapshot-record-missing is refused because CI is set"),
         ({}, {"CI": "true"}, {"agentreplay_ci": ["record"]}, "refused because CI is set"),
-        ({"record": True}, {}, {}, "--snapshot-record-missing and --snapshot-record ask for different things"),
-        ({"replay": "model"}, {}, {}, "--snapshot-record-missing and --replay ask for different things"),
-        ({"mode": "off"}, {}, {}, "--snapshot-record-missing and --agentreplay-mode ask for different things"),
+        ({"record": True}, {}, {}, "--snapshot-record and --snapshot-record-missing ask for different things"),
+        ({"replay": "model"}, {}, {}, "--snapshot-record-missing and --replay=model ask for different things"),
+        ({"mode": "off"}, {}, {}, "--snapshot-record-missing and --agentreplay-mode=off ask for different things"),
         ({"replay_tools": "checked"}, {}, {}, "the mode is record"),
         ({"sandbox": "require"}, {}, {}, "the mode is record"),
     ],
@@ -220,7 +220,7 @@ def test_recording_what_is_missing_is_refused_on_ci_and_beside_another_mode(opti
     options = {f"agentreplay_{name}": value for name, value in options.items()}
     typed = ["--agentreplay-sandbox=require"]
     with pytest.raises(SettingsError, match=re.escape(reason)):
-        resolve(options | {"agentreplay_record_missing": True}, ini, environ, typed_words=typed)
+        read_settings(options | {"agentreplay_record_missing": True}, ini, environ, typed_words=typed)
 
 
 @pytest.mark.real_process

@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.settings import Settings, resolve
+from pytest_agentreplay.settings import Settings, read_settings
 from tests.support.small_projects import recorded
 
 DAMAGED = {
@@ -128,7 +128,7 @@ def test_the_message_names_the_setting_and_what_it_takes(options, environ, ini, 
     """Those that tests/settings/test_settings.py has not."""
     options, ini = ({f"agentreplay_{key}": value for key, value in given.items()} for given in (options, ini))
     with pytest.raises(SettingsError) as caught:
-        resolve(options, ini, environ, file="pytest.ini")
+        read_settings(options, ini, environ, file="pytest.ini")
     assert [word for word in (*wanted, *(["pytest.ini: "] if ini else [])) if word not in str(caught.value)] == []
 
 
