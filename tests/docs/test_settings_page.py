@@ -19,7 +19,7 @@ DETAILS = {
     "replay_set": "../how-to/compare-models.md",
     "record_from": "../how-to/fork-a-run.md",
     "replay_break": "../how-to/debug.md#stop-at-a-turn",
-    "replay_runs": "../how-to/live-runs.md#repeat-a-run-until-the-verdict-is-clear",
+    "replay_runs": "../how-to/live-runs.md#several-runs-one-verdict",
     "replay_budget": "../how-to/live-runs.md#limit-the-cost",
     "strict_keys": "rules.md#what-differed-all-the-same",
     "redact": "policy.md",
