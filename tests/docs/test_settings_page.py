@@ -37,7 +37,7 @@ DETAILS = {
     "paths": "#opting-in",
     "tools": "#lines-of-agentreplay_tools",
     "off_script": "#lines-of-agentreplay_off_script",
-    "ignore": "rules.md#rules-of-your-own",
+    "ignore": "rules.md",
     "tolerances": "../how-to/tolerances.md",
     "judges": "../how-to/tolerances.md#judges-and-embeddings",
     "keep": "#lines-of-agentreplay_keep",
