@@ -24,9 +24,8 @@ Invariants:
   test ends (`_give_up`).
 - All state is kept under one lock, and no code of the program runs while it is held.
 
-`docs/explanation/order.md` has the states of a call as a drawing, and the limits as a table. Long for one module:
-waiting and deciding share one lock, and each looks at what the other keeps. What the program does meanwhile is seen by
-`quiet`.
+`docs/explanation/order.md` lists the limits. Long for one module: waiting and deciding share one lock, and each looks
+at what the other keeps. What the program does meanwhile is seen by `quiet`.
 """
 
 from __future__ import annotations
