@@ -18,7 +18,7 @@ from tests.support.package_sources import PACKAGE, trees
 SIZES = {
     "model/": (17, 1_844, 1.5),
     "values/": (12, 1_478, 4.3),
-    "snapshots/": (32, 4_629, 0.9),
+    "snapshots/": (32, 4_670, 0.9),
     "redaction/": (27, 4_122, 4.0),
     "compare/": (27, 4_115, 3.4),
     "backends/": (15, 2_045, 2.1),
