@@ -13,6 +13,7 @@ from typing import Any
 from making import run_of, sealed
 
 from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.kit_fields import make_kit
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.model.exchanges import Run
@@ -22,7 +23,6 @@ from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.transcript import write_transcript
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import journal
-from pytest_agentreplay.snapshots.kit import make_kit
 
 SAMPLES = Path(__file__).parents[1] / "snapshots" / "samples"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SAMPLES.glob("*.json"))]

@@ -91,6 +91,7 @@ def _cut_fields(text: str, index: ElementIndex) -> list[JsonField]:
     while mark == ",":
         if text[at : at + 1] != '"':
             raise ValueError(text[at : at + 10])
+        # raw_decode also reads a key: scanstring, which reads nothing else, is no public name of json.
         key, at = _scan(text, at)
         field, at = _cut_field(key, text, _skip_mark(text, at, ":"), index)
         fields.append(field)
