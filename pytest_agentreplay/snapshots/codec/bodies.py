@@ -116,6 +116,7 @@ class BodyWriter:
 
 
 def _with_style(content: Stored, manner: Style) -> Stored:
+    # Most SDKs write compact JSON, which needs no word.
     return content if manner == Style() else {"style": manner.code, **content}
 
 

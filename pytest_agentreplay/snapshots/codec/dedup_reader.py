@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import JoinedTexts
     from pytest_agentreplay.snapshots.codec.styles import BlobReader, Style
 
+# Nine digits: more than a file has room for, and no number that takes long to parse.
 _ID = re.compile(r"([a-z])([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?", re.ASCII)
 _RUN = re.compile(r"([a-z])([1-9][0-9]{0,8})\.\.\1([1-9][0-9]{0,8})(~?)", re.ASCII)
 
@@ -211,6 +212,7 @@ class Items:
         """
         fields: list[tuple[str, str | list[str]]] = []
         for name, stored, elements in self._fields(body, before, self._shelf(style, 2)):
+            # Paid where it is used, not where it is made: a short file may name one text a million times.
             self.blobs.spend(sum(map(len, elements or ())))
             fields.append((name, self._write_value(stored, style) if elements is None else elements))
         return list(style.pieces(fields))

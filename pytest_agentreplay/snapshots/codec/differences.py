@@ -31,6 +31,7 @@ def list_edits(old: Any, new: Any, blobs: BlobWriter, at: tuple[str | int, ...] 
             yield from ({"at": [*at, key], "now": protect(new[key], blobs)} for key in new if key not in old)
             return
     elif isinstance(old, list) and isinstance(new, list):
+        # From the end, so that the places of those before stay.
         yield from ({"at": [*at, index], "gone": True} for index in range(len(old) - 1, len(new) - 1, -1))
         for index, (before, after) in enumerate(zip(old, new, strict=False)):
             yield from list_edits(before, after, blobs, (*at, index))
