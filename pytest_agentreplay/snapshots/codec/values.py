@@ -157,7 +157,9 @@ def _read_mark(value: dict[str, Any], blobs: BlobReader) -> Any:
         case {"$blob": str(name), **rest} if not rest.keys() - {"prefix"}:
             return _check_text(rest.get("prefix", "")) + blobs.text(name)
         case {"$reply": [int(number), *keys], **rest} if not rest:
-            return _read_reply(number, keys, blobs)
+            text = reveal_text(reduce(getitem, keys, blobs.replies[number]), blobs)
+            blobs.spend(len(text))
+            return text
         case {"$utf8": str(text), **rest} if not rest:
             return unbase64(text).decode("utf-8", "surrogatepass")
         case {"$float": "nan" | "inf" | "-inf" as name, **rest} if not rest:
@@ -170,16 +172,6 @@ def _read_mark(value: dict[str, Any], blobs: BlobReader) -> Any:
             return json.loads(_check_text(reveal(text, blobs)))
         case _:
             raise Malformed(f"the mark {next((key for key in value if key[:1] == '$'), '')!r} means nothing here")
-
-
-def _read_reply(number: int, keys: list[Any], blobs: BlobReader) -> str:
-    """Return the text at a place of a JSON reply."""
-    try:
-        text = reveal_text(reduce(getitem, keys, blobs.replies[number]), blobs)
-    except (LookupError, TypeError):
-        raise Malformed(f"the reply of exchange {number} has no text at {keys!r:.60}") from None
-    blobs.spend(len(text))
-    return text
 
 
 def join_lines(lines: Any) -> str:
