@@ -32,23 +32,9 @@ def likes():
         yield {f"m{n}": {"$like": f"m{n - 1}", "edits": [{"at": [], "lines": [[0, 10**9], [0, 10**9]]}]}}
 
 
-def name_a_reply(doc):
-    doc["exchanges"] = doc["exchanges"][:1] * 2
-    doc["exchanges"][0] |= {"response": {"status": 200, "body": {"size": 5, "sha256": "0" * 64, "json": ["x" * 10**6]}}}
-    message = doc["exchanges"][1]["request"]
-    content = {"messages": [{"m1": [{"$reply": [1, 0]}] * 1000}]}
-    doc["exchanges"][1] = {
-        "order": [90, 91],
-        "request": {**message, "body": {"size": 5, "sha256": "0" * 64, "json": content}},
-    }
-
-
-WORDS = {"at": [], "lines": [{"line": 0, "words": [[0, 1]]}] * 100_000}
 EDITS = [{"at": [7], "now": 1}] * 100_000
 TEMPLATE = {"e1": {"data": {"a": "x" * 100_000, "b": {"$hole": 0}}}}
 BOMBS = {
-    "one reply named often": lambda: changed(name_a_reply),
-    "words of a long line": lambda: messages({"m1": "x " * 10**6}, {"m2": {"$like": "m1", "edits": [WORDS]}}),
     "likes of empty lines": lambda: messages({"m1": "\n" * 8}, *likes(), f"m{DOUBLINGS - 1}"),
     "runs of short items": lambda: messages(*({f"m{n}": 0} for n in range(1, 1001)), *["m1..m1000"] * 50_000),
     "a run without end": lambda: messages({"m1": 0}, "m1..m999999999"),

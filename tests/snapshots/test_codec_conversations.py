@@ -199,34 +199,6 @@ def test_300_versions_of_a_long_line_add_some_bytes_each():
     assert len(stored) < 600 * 300
 
 
-ANSWER = "Your parcel left the warehouse on Monday, and the carrier says that it will be with you on Thursday. " * 2
-
-
-def answered_run():
-    """Two calls, the second of which sends back what the first was answered."""
-    ask = {"role": "user", "content": "Where is my order?"}
-    answer = {"role": "assistant", "content": ANSWER}
-    bodies = [compact({"messages": messages}) for messages in ([ask], [ask, answer, ask])]
-    answers = [{"id": f"r{n}", "choices": [{"message": {**answer, "refusal": None}}]} for n in range(2)]
-    return run_of(
-        *((post(body), reply(compact(body_of_reply))) for body, body_of_reply in zip(bodies, answers, strict=True))
-    )
-
-
-def test_what_a_model_answered_stands_in_its_reply_and_later_requests_name_it():
-    stored = comes_back(answered_run())
-    _, second = requests(stored)
-    place = [1, "choices", 0, "message", "content"]
-    assert second["messages"][1] == {"m2": {"role": "assistant", "content": {"$reply": place}}}
-    assert stored.count("left the warehouse") == 2 * 2, "in two replies, twice in each"
-
-
-def test_an_edited_reply_is_sent_back_as_it_was_edited():
-    edited = codec.dumps(answered_run()).replace("on Monday", "last week", 1)
-    run = codec.loads(codec.reseal(edited, "the carrier was late", file="f"), file="f").run
-    assert b"last week" in run.exchanges[1].call.body.data
-
-
 def test_interleaved_conversations_keep_their_own_histories():
     one, two = (conversation(20, seed=seed, tools=False) for seed in (7, 8))
     both = run_of(*((x.call, x.outcome) for pair in zip(one.exchanges, two.exchanges, strict=True) for x in pair))

@@ -250,7 +250,6 @@ WRONG = {
     "exchanges/3/failure/type": [KeyError],
     "exchanges/3/failure/args": [{}],
     "exchanges/3/failure/bases": [[1]],
-    f"{ITEMS}/messages/1": [{"m2": {"$reply": place}} for place in (5, [], [9], ["x"], [1], [1, "nowhere"])],
     f"{VERSION}/$like": ["m1.2", 5, "m7"],
     f"{VERSION}/edits": [5, [{}], [{"at": ["nowhere", "at all"], "now": 1}], [{"at": ["gone"], "gone": True}]],
     f"{VERSION}/edits/0": [{"at": [0], "now": 1}, {"at": ["content"], "why": 1}, {"at": ["content"], "lines": [5]}],

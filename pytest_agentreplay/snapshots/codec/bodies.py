@@ -66,9 +66,9 @@ class BodyWriter:
     _items: Interner = field(init=False)
 
     def __post_init__(self) -> None:
-        from pytest_agentreplay.snapshots.codec.dedup_writer import Interner, RequestTexts
+        from pytest_agentreplay.snapshots.codec.dedup_writer import Interner
 
-        self._items = Interner(RequestTexts(self.blobs.table))
+        self._items = Interner(self.blobs)
 
     def request(self, number: int, lane: str, body: Body) -> Stored:  # noqa: ARG002  a journal writes by lanes
         """Return the body of the request of exchange `number`."""
@@ -76,9 +76,7 @@ class BodyWriter:
 
     def reply(self, number: int, body: Body) -> Stored:
         """Return the body of the response of exchange `number`."""
-        stored = self._write((number, "response"), body, self._json_or_events)
-        self._items.blobs.add_replies(find_replies({number: stored}))
-        return stored
+        return self._write((number, "response"), body, self._json_or_events)
 
     def _write(self, place: tuple[int, str], body: Body, structure: Callable[[str], Stored | None]) -> Stored:
         """Return a body as stored: by its `structure` or as lines, if it has one of them."""
@@ -125,11 +123,6 @@ SMALL = 512
 
 DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, OverflowError)
 """What reading damaged content raises; all of it becomes SnapshotUnreadable where the exchange is known."""
-
-
-def find_replies(bodies: Mapping[int, Stored]) -> dict[int, Any]:
-    """Return the JSON of replies whose texts later requests may name."""
-    return {number: body["json"] for number, body in bodies.items() if "json" in body}
 
 
 @dataclass(slots=True)

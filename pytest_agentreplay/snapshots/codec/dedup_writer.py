@@ -15,7 +15,7 @@ from pytest_agentreplay.snapshots.codec.dedup_reader import apply_edits, base
 from pytest_agentreplay.snapshots.codec.differences import list_edits
 from pytest_agentreplay.snapshots.codec.json_pieces import ElementIndex, cut_object
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
-from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, join_lines, protect_text, write_value
+from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, protect_text, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -34,42 +34,10 @@ _MISSING = object()
 
 
 @dataclass(slots=True)
-class RequestTexts(BlobWriter):
-    """Names the long texts of requests that stand in an earlier reply: agents send back what their model wrote."""
-
-    replies: dict[int, Any] = field(default_factory=dict)
-    _places: dict[str, list[str | int]] = field(default_factory=dict)
-
-    def add_replies(self, replies: dict[int, Any]) -> None:
-        """Take in stored JSON replies, by the number of the exchange."""
-        self.replies |= replies
-        for number, stored in replies.items():
-            for text, place in _list_long_texts(stored, (number,)):
-                self._places.setdefault(text, place)
-
-    def store_blob(self, text: str) -> dict[str, Any] | None:
-        """Return where a text stands in a reply, or the name of a blob; None for other texts."""
-        # The first reply that had the text: a later one is nearer, but moves when a turn is added between them.
-        place = self._places.get(text)
-        return {"$reply": place} if place else BlobWriter.store_blob(self, text)
-
-
-def _list_long_texts(stored: Any, place: tuple[str | int, ...]) -> Iterator[tuple[str, list[str | int]]]:
-    match stored:
-        case {"$text": lines, **rest} if not rest:
-            yield join_lines(lines), [*place]
-        case dict() | list():
-            items = stored.items() if isinstance(stored, dict) else enumerate(stored)
-            for key, item in items:
-                if isinstance(item, dict | list):
-                    yield from _list_long_texts(item, (*place, key))
-
-
-@dataclass(slots=True)
 class Interner:
     """The items of one file while it is written, in order of the exchanges."""
 
-    blobs: RequestTexts
+    blobs: BlobWriter
     values: dict[str, Any] = field(default_factory=dict)
     newest: dict[str, str] = field(default_factory=dict)
     same: dict[str, str] = field(default_factory=dict)
@@ -127,7 +95,7 @@ class Interner:
         return stored, neighbours[0] if is_version else ""
 
     def _is_exact(self, value: Any, model: str, changes: list[Any]) -> bool:
-        again = apply_edits(self.values[model], changes, BlobReader(self.blobs.table, self.blobs.replies))
+        again = apply_edits(self.values[model], changes, BlobReader(self.blobs.table))
         text = json.dumps(changes, ensure_ascii=False)
         return json.dumps(again) == json.dumps(value) and text.encode(errors="replace").decode() == text
 

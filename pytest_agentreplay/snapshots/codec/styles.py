@@ -62,13 +62,9 @@ class BlobWriter:
 
 @dataclass(slots=True)
 class BlobReader:
-    """Return the texts of blobs by name, proven by their sha256, within the budgets of one body and of the file.
-
-    `replies` has the JSON replies whose texts requests name, by the number of the exchange.
-    """
+    """Return the texts of blobs by name, proven by their sha256, within the budgets of one body and of the file."""
 
     table: dict[str, Any] = field(default_factory=dict)
-    replies: dict[int, Any] = field(default_factory=dict)
     spent: int = 0
     together: int = 0
     proven: dict[str, str] = field(default_factory=dict)

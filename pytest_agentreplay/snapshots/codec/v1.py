@@ -12,14 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest
-from pytest_agentreplay.snapshots.codec.bodies import (
-    DAMAGE,
-    BodyReader,
-    BodyWriter,
-    explain,
-    find_replies,
-    make_unreadable,
-)
+from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, explain, make_unreadable
 from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, find_too_deep, header_in
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 
@@ -115,23 +108,18 @@ class SnapshotReader:
     def bodies(self) -> BodyReader:
         """The bodies, asleep."""
         if self._bodies is None:
+            requests = {
+                n: body
+                for n, stored in enumerate(self.exchanges, 1)
+                if isinstance(stored, dict)
+                and isinstance(request := side(stored, "request"), dict)
+                and isinstance(body := request.get("body"), dict)
+            }
             blobs = self.doc.get("blobs", {})
             if not isinstance(blobs, dict):
                 raise make_unreadable(self.file, "`blobs` must be an object", "blobs")
-            self._bodies = BodyReader(
-                self.file, self._stored("request"), BlobReader(blobs, find_replies(self._stored("response")))
-            )
+            self._bodies = BodyReader(self.file, requests, BlobReader(blobs))
         return self._bodies
-
-    def _stored(self, place: str) -> dict[int, Stored]:
-        """Return the stored bodies of one side, by the number of the exchange."""
-        return {
-            n: body
-            for n, stored in enumerate(self.exchanges, 1)
-            if isinstance(stored, dict)
-            and isinstance(message := side(stored, place), dict)
-            and isinstance(body := message.get("body"), dict)
-        }
 
     def run(self, *, sealed: bool) -> Run:
         """Return the run.

@@ -4,7 +4,6 @@ A mark is an object with one key that begins with a single "$"; keys of the user
 
     {"$text": [line, [piece, piece], ...]}   a text; lines are joined by a newline, the pieces of one line by nothing
     {"$blob": sha256, "prefix": "data:..."}  base64 that stands once in the blobs table
-    {"$reply": [3, "output", 0, "text"]}     in a request: the text at this path of the JSON reply of exchange 3
     {"$utf8": base64}                        a text that UTF-8 cannot hold (lone surrogates)
     {"$float": "nan"}  {"$int": "0x..."}     numbers that JSON cannot hold, or that readers refuse
     {"$pairs": [[key, value], ...]}          an object one of whose keys UTF-8 cannot hold
@@ -21,9 +20,8 @@ import binascii
 import json
 import math
 import re
-from functools import lru_cache, reduce
+from functools import lru_cache
 from json.encoder import encode_basestring as quoted
-from operator import getitem
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -156,10 +154,6 @@ def _read_mark(value: dict[str, Any], blobs: BlobReader) -> Any:
     match value:
         case {"$blob": str(name), **rest} if not rest.keys() - {"prefix"}:
             return _check_text(rest.get("prefix", "")) + blobs.text(name)
-        case {"$reply": [int(number), *keys], **rest} if not rest:
-            text = reveal_text(reduce(getitem, keys, blobs.replies[number]), blobs)
-            blobs.spend(len(text))
-            return text
         case {"$utf8": str(text), **rest} if not rest:
             return unbase64(text).decode("utf-8", "surrogatepass")
         case {"$float": "nan" | "inf" | "-inf" as name, **rest} if not rest:
