@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.kit_fields import make_kit
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.turns import label
-from pytest_agentreplay.snapshots.kit import make_kit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -87,7 +87,7 @@ def show(options: argparse.Namespace) -> int:
 
 def print_kit(options: argparse.Namespace) -> int:
     """`agentreplay show FILE --kit [--json]`."""
-    from pytest_agentreplay.snapshots.kit import make_kit
+    from pytest_agentreplay.compare.kit_fields import make_kit
 
     snapshot = reading.load(options.file)
     kit = make_kit(snapshot.run, READER, digest=snapshot.digest, sealed=snapshot.sealed)

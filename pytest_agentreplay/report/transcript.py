@@ -20,9 +20,9 @@ from pytest_agentreplay.snapshots.kit import list_unfrozen
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from pytest_agentreplay.compare.kit_fields import Kit
     from pytest_agentreplay.model.exchanges import Exchange, JsonObject, Run
     from pytest_agentreplay.model.turns import Turn
-    from pytest_agentreplay.snapshots.kit import Kit
 # Facts of a header that differ though the agent does the same, or that follow from the turns.
 INCIDENTAL = frozenset({"recorded", "exchanges"})
 STATUS, NAME = 10, 21  # columns of a field's status and name

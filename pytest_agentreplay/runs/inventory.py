@@ -17,6 +17,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.backends.budget import NANO, PricedReader
 from pytest_agentreplay.cases.case import FILE, FOLDER, RUN
 from pytest_agentreplay.cases.schema import parse
+from pytest_agentreplay.compare.kit_fields import grade_run
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import FramesReply, Header, HttpReply, ToolCall, ToolReply
@@ -28,7 +29,7 @@ from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.settings.live_runs import parse_price
 from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import entries, grade_run, list_unfrozen, table, text_of
+from pytest_agentreplay.snapshots.kit import entries, list_unfrozen, table, text_of
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.display_path import format_path
 

@@ -19,7 +19,7 @@ MOST = 150
 """So many of our modules may a passing replay import; each costs some 0.3 ms of every session."""
 
 NEVER = (
-    "backends.adopt", "backends.verify", "cases", "cli", "compare.align", "compare.diagnose", "compare.diff", "compare.kit_drift",
+    "backends.adopt", "backends.verify", "cases", "cli", "compare.align", "compare.diagnose", "compare.diff", "compare.kit_drift", "compare.kit_fields",
     "compare.matching.near_calls",
     "intercept.gateway.gateway", "intercept.mcp", "intercept.ordering.release",
     "intercept.process.process_streams", "intercept.streams", "intercept.websocket", "plugin.cases",

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_agentreplay.compare.kit_fields import Status
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import Status
 
 
 @pytest.fixture(scope="module")

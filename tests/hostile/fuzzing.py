@@ -13,6 +13,7 @@ from typing import Any
 from making import run_of, sealed
 
 from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.kit_fields import make_kit
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.model.exchanges import Run
@@ -22,7 +23,6 @@ from pytest_agentreplay.report import transcript as kits
 from pytest_agentreplay.report.transcript import write_transcript
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec import journal
-from pytest_agentreplay.snapshots.kit import make_kit
 
 SAMPLES = Path(__file__).parents[1] / "snapshots" / "samples"
 TEXTS = [file.read_text(encoding="utf-8") for file in sorted(SAMPLES.glob("*.json"))]
@@ -37,7 +37,8 @@ ODD: list[Any] = [
     {"$blob": "0" * 64}, {"$blob": "x", "prefix": 1}, {"$utf8": "7aCA"}, {"$utf8": "!"}, {"$float": "nan"}, {"$float": "x"},
     {"$int": "0x" + "f" * 5000}, {"$int": "12"}, {"$pairs": [["a", 1], ["a", 2]]}, {"$pairs": [1]}, {"$pairs": [[[], 1]]},
     {"$json": "[" * 5000}, {"$json": "NaN"}, {"$json": '{"a": 1}'}, {"$hole": 0}, {"$hole": 99}, {"$raw": "{"}, {"$list": [1]},
-    {"json": {"messages": ["m1..m99999999"]}}, {"text": "x"}, {"base64": ["!"]}, {"events": [["e1", "x"]]}, {"lines": [["e1"]]}, "\ud800", "\x00\x1b[2J", "a" * 10_000, "1.0", "i8",
+    {"json": {"messages": ["m1..m99999999"]}}, {"$reply": [1, "id"]}, {"$reply": [2]}, {"line": 0, "words": [[0, 10**9]]},
+    {"text": "x"}, {"base64": ["!"]}, {"events": [["e1", "x"]]}, {"lines": [["e1"]]}, "\ud800", "\x00\x1b[2J", "a" * 10_000, "1.0", "i8",
 ]  # fmt: skip
 """What a value is put in the place of: other types, marks, ids, ranges and numbers that lead nowhere."""
 
@@ -172,7 +173,7 @@ def journal_of(seed: int) -> bytes:
     if draw.random() < 0.3:
         return torn(draw, b"".join(records))
     at = draw.randrange(len(records))
-    records[at] = journal._record(twisted(draw, json.loads(records[at].split(b" ", 2)[2])))
+    records[at] = journal.write_record(twisted(draw, json.loads(records[at].split(b" ", 2)[2])))
     return b"".join(records)
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, get_args
 from unittest import mock
 
 from pytest_agentreplay.compare.align import divergences
+from pytest_agentreplay.compare.kit_fields import make_kit
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report import escape, findings, other_findings, run_view, session_notices, terminal
@@ -34,7 +35,6 @@ from pytest_agentreplay.report.summary import (
 )
 from pytest_agentreplay.report.transcript import write_transcript
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import make_kit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

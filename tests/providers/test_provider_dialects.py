@@ -7,6 +7,7 @@ import struct
 
 import pytest
 
+from pytest_agentreplay.compare.kit_fields import make_kit
 from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 from pytest_agentreplay.model.reading import ToolUse
 from pytest_agentreplay.model.turns import label, turns
@@ -14,7 +15,6 @@ from pytest_agentreplay.providers import READER, encode
 from pytest_agentreplay.providers.lenient import parse_text
 from pytest_agentreplay.providers.streams import write_frame
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import make_kit
 from tests.support.exchanges import FRAMES_TYPE, JSON_TYPE, NDJSON_TYPE, SSE_TYPE, call, reply, sse
 from tests.support.model_script import Ask, Say, write_answer
 from tests.traces.neutral import asks, gives, text

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.model import exchanges as model
@@ -121,6 +121,7 @@ changing_text = st.lists(units.map(" ".join), min_size=1, max_size=6).map("\n".j
 
 @settings(CALM, max_examples=150)
 @given(units, units)
+@example(["x" * 30, "the", "a", "y" * 30, "the", "z" * 30], ["new", "x" * 30, "the", "z" * 30, "new"])
 def test_the_parts_of_a_list_make_it_again(old, new):
     made = []
     for is_kept, begin, end in list_parts(old, new):

@@ -23,6 +23,7 @@ from pytest_agentreplay.cases.evidence import frozen
 from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.clusters import FailureSignature, RecordedFailure, group_failures, mask
+from pytest_agentreplay.compare.kit_fields import Grade, make_kit
 from pytest_agentreplay.errors import AgentReplayError, SnapshotError
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
@@ -33,7 +34,7 @@ from pytest_agentreplay.runs.case_files.scaffold import PARTLY
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.snapshot_selection import select_pending
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import Grade, make_kit, plural, table
+from pytest_agentreplay.snapshots.kit import plural, table
 from pytest_agentreplay.snapshots.store import files, layout, locks, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 

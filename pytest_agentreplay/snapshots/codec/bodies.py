@@ -100,6 +100,7 @@ class BodyWriter:
             return streams.write_events(text, self.blobs)
         try:
             value = json.loads(text)
+            # Servers write in one of these; any other reply is kept as text, exact too.
             for manner in (guess(text), Style("p"), Style("c")):
                 if manner.dumps(value) + "\n" * manner.newline == text:
                     return _with_style({"json": write_value(value, self.blobs)}, manner)
@@ -113,6 +114,7 @@ class BodyWriter:
 
 
 def _with_style(content: Stored, manner: Style) -> Stored:
+    # Most SDKs write compact JSON, which needs no word.
     return content if manner == Style() else {"style": manner.code, **content}
 
 
@@ -167,6 +169,7 @@ class BodyReader:
         """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
         try:
             data = self.read_content(message["body"], number if place == "request" else 0)
+            # A short body may decode to gigabytes: it is refused before a client decodes it.
             for name, value in headers_in(message, self.blobs) if may_be_coded(message) else ():
                 if name.lower() == "content-encoding" and bomb(value, data):
                     what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
@@ -177,6 +180,7 @@ class BodyReader:
 
     def read_content(self, stored: Stored, number: int) -> bytes:
         """Return the bytes of a body; `number` says of which request, 0 of none. Raises Malformed and its kin."""
+        # A budget for each body: a file of many large ones is fine, one body without end is not.
         self.blobs.spent = 0
         match stored:
             case {"json": _} if number:
@@ -210,6 +214,7 @@ class BodyReader:
 
     def _all_items(self) -> Items:
         if self._items is None:
+            # Of all requests at once: an item may be defined in any of those above.
             items = Items(self.blobs)
             for number, stored in self.requests.items():
                 if isinstance(content := stored.get("json"), dict):

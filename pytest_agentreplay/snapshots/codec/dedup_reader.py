@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import JoinedTexts
     from pytest_agentreplay.snapshots.codec.styles import BlobReader, Style
 
+# Nine digits: more than a file has room for, and no number that takes long to parse.
 _ID = re.compile(r"([a-z])([1-9][0-9]{0,8})(?:\.([1-9][0-9]{0,8}))?", re.ASCII)
 _RUN = re.compile(r"([a-z])([1-9][0-9]{0,8})\.\.\1([1-9][0-9]{0,8})(~?)", re.ASCII)
 
@@ -160,6 +161,7 @@ class _Shelf(Generic[T]):
 
     def item(self, ident: str) -> T:
         """Return that of one item."""
+        # Beyond the list's end a file may name any number: the list is not filled up to it.
         if "." not in ident and (number := int(ident[1:])) <= len(self._firsts.get(ident[0], ())) + 1:
             return self.get_firsts(ident[0], number, number)[0]
         if ident not in self._others:
@@ -193,6 +195,7 @@ class Items:
         """Take in what `body` defines, and return how many items stood before it. Raises Malformed."""
         before = len(self._born)
         for entry in _entries(body):
+            # Born in order: a version can only be like what stands before it, so no edit builds on itself.
             if isinstance(entry, dict):
                 ((ident, stored),) = entry.items()
                 if ident in self._born or not is_id(ident):
@@ -209,6 +212,7 @@ class Items:
         """
         fields: list[tuple[str, str | list[str]]] = []
         for name, stored, elements in self._fields(body, before, self._shelf(style, 2)):
+            # Paid where it is used, not where it is made: a short file may name one text a million times.
             self.blobs.spend(sum(map(len, elements or ())))
             fields.append((name, self._write_value(stored, style) if elements is None else elements))
         return list(style.pieces(fields))
@@ -269,6 +273,7 @@ class Items:
         return elements
 
     def _newest(self, first: str, before: int) -> str:
+        # Versions that stand below the run do not count: an item of a later turn changes no earlier request.
         versions = self._versions.get(first, [])
         at = bisect_left(versions, (before,))
         return versions[at - 1][1] if at else first
@@ -293,6 +298,7 @@ class Items:
 
     def value(self, ident: str) -> Any:
         """Return the value of an item, through all that it is like."""
+        # Without recursion: a version may be like the one before it, a thousand times.
         chain = []
         while ident not in self._values:
             stored = self._get_stored(ident)

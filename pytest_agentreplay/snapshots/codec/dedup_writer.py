@@ -52,6 +52,7 @@ class Interner:
         if fields is None:
             return None
         as_written = [(f.key, f.value.raw if f.value else [piece.raw for piece in f.elements]) for f in fields]
+        # The pieces say nothing of white space between them: composed again they must be the text.
         if style.compose(as_written) != text:
             return None
         try:
@@ -87,6 +88,7 @@ class Interner:
             # An older model that costs little more is better to read: no chain to follow.
             if best is None or cost * 5 < best[0] * 4:
                 best = cost, model, changes
+        # A version that is mostly new is easier to read in one place.
         if best is not None and best[0] * 2 < size and self._is_exact(value, best[1], best[2]):
             return {"$like": best[1], "edits": best[2]}, best[1]
         is_version = neighbours and are_alike(self.values[neighbours[0]], value)
@@ -210,6 +212,7 @@ def are_alike(a: Any, b: Any) -> bool:
     """Return whether two values share nearly all the text of the shorter one."""
     ours, theirs = set(_texts(a)), set(_texts(b))
     shared = sum(map(len, ours & theirs))
+    # A message that got a cache mark keeps all its text; with another text it is another message.
     return shared * 10 >= 9 * min(sum(map(len, ours)), sum(map(len, theirs))) > 0
 
 

@@ -60,6 +60,7 @@ class JournalWriter:
 
     def _write_record(self, record: dict[str, Any]) -> bytes:
         """Return the bytes of a record, with the blobs that no record holds yet."""
+        # With the first record that names them: whatever a kill leaves can be read.
         names = list(self.blobs.table)[self._blobs_written :]
         self._blobs_written += len(names)
         if names:
@@ -76,6 +77,7 @@ def read_journal(data: bytes) -> tuple[Run | None, int]:
     while (record_head := _RECORD.match(data, at)) is not None:
         end = record_head.end() + int(record_head[1])
         payload = data[record_head.end() : end]
+        # A record that was cut off, or only half on the disk, ends the journal.
         if data[end : end + 1] != b"\n" or _sum(payload) != record_head[2]:
             break
         try:

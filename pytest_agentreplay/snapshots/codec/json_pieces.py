@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _SUCCESSORS = 4
 """Elements that are remembered after one: those of two conversations, with and without a mark that moves on."""
 
+# JSON allows these four characters between tokens, and no others.
 _BEGIN = re.compile(r"[ \t\n\r]*[\[{:][ \t\n\r]*").match
 _END = re.compile(r"[ \t\n\r]*([,}\]])[ \t\n\r]*").match
 
@@ -91,10 +92,12 @@ def _cut_fields(text: str, index: ElementIndex) -> list[JsonField]:
     while mark == ",":
         if text[at : at + 1] != '"':
             raise ValueError(text[at : at + 10])
+        # raw_decode also reads a key: scanstring, which reads nothing else, is no public name of json.
         key, at = _scan(text, at)
         field, at = _cut_field(key, text, _skip_mark(text, at, ":"), index)
         fields.append(field)
         mark, at = _skip_end(text, at)
+    # A key that stands twice would be lost in a dict: such a body is kept as text.
     if mark != "}" or at != len(text) or len({field.key for field in fields}) != len(fields):
         raise ValueError(text[at : at + 10])
     return fields

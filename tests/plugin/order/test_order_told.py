@@ -2,8 +2,8 @@
 
 import pytest
 
+from pytest_agentreplay.compare.kit_fields import Grade, make_kit
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.snapshots.kit import Grade, make_kit
 from tests.support.small_projects import edited, runs
 
 AGENT = """

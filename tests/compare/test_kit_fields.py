@@ -4,9 +4,10 @@ from dataclasses import replace
 
 import pytest
 
+from pytest_agentreplay.compare.kit_fields import Grade, Status, make_kit
 from pytest_agentreplay.model.exchanges import Header
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.snapshots.kit import Grade, Status, find_region, make_kit
+from pytest_agentreplay.snapshots.kit import find_region
 
 KIT = {
     "clock": {"mode": "stepped", "ran_on": False},
