@@ -42,7 +42,7 @@ DETAILS = {
     "judges": "../how-to/tolerances.md#judges-and-embeddings",
     "keep": "#lines-of-agentreplay_keep",
     "clock": "#words-of-agentreplay_clock",
-    "order": "../explanation/order.md#settings",
+    "order": "../explanation/order.md",
     "allow": "network-guard.md",
     "children": "../how-to/other-processes.md",
     "live": "#names-of-agentreplay_live",
