@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Pieces = tuple[tuple[str, bool], ...]
 
 CONTEXT = 2  # lines that stay as they are, shown before and after a change
-WORDS = 50_000  # characters of two lines whose words are compared one by one
+WORDS = 120_000  # characters of two lines whose words are compared one by one
 MARKED = 400  # changed parts, and changed lines of one part, in which changed words are marked
 NEAR = 20  # lines among which the new form of a changed line is looked for
 ALIKE = 0.5  # share of the words of the longer one that two forms of a line have in common
@@ -46,7 +46,6 @@ SIGNS = {"-": "- ", "+": "+ ", " ": "  ", "@": "@ ", "?": "? "}
 STYLES = {"-": "31", "+": "32", " ": "", "@": "36"}  # red, green and cyan, as pytest has them
 INVERSE = "7"
 
-_TOKEN = re.compile(r"\w+(?:[-.:/@]+\w+)*|\s+|[^\w\s]")  # a date or a price is one word
 _WORD = re.compile(r"\w+")
 
 
@@ -111,6 +110,11 @@ def change_row(row: Row, change: Callable[[str], str]) -> Row:
     """Return the row with its line changed; what is changed in a line begins and ends where it will, across pieces."""
     text = change(row.text)
     return row if text == row.text else Row(row.sign, ((text, any(changed for _, changed in row.pieces)),))
+
+
+def is_mostly_changed(row: Row) -> bool:
+    """Return whether marks would stand below most of the line, and say nothing."""
+    return sum(len(text) for text, changed in row.pieces if changed) > ALIKE * len(row.text)
 
 
 def format_rows(rows: Sequence[Row], width: int = 80, *, in_full: bool = True, colour: bool = False) -> list[str]:
@@ -245,16 +249,14 @@ def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
     """Return the pieces of two forms of a line."""
     if len(old) + len(new) > WORDS:
         return _mark_span(old, new)
-    words, others = _TOKEN.findall(old), _TOKEN.findall(new)
+    words, others, ranges = texts.find_words(old, new)
     before_pieces: list[tuple[str, bool]] = []
     after_pieces: list[tuple[str, bool]] = []
     i = 0
-    for i1, i2, j1, j2 in [*texts.find_changes(words, others), (len(words),) * 2 + (len(others),) * 2]:
+    for i1, i2, j1, j2 in [*ranges, (len(words),) * 2 + (len(others),) * 2]:
         same = "".join(words[i:i1])
-        # A blank between two changed words belongs to the change.
-        is_joined = i > 0 and i1 < len(words) and not same.strip()
         for pieces, changed in ((before_pieces, words[i1:i2]), (after_pieces, others[j1:j2])):
-            pieces += [(same, is_joined), ("".join(changed), True)]
+            pieces += [(same, False), ("".join(changed), True)]
         i = i2
     if not any(_WORD.search(text) for text, changed in before_pieces if not changed):
         # Of a long text without words, such as base64, all between the ends.

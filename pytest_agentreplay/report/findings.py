@@ -22,6 +22,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.changes import Row, compare_values, format_value
 from pytest_agentreplay.report.finding import (
     REQUEST_KINDS,
+    VALUE_KINDS,
     Finding,
     Line,
     find_file,
@@ -120,7 +121,9 @@ def describe_comparison(divergence: Divergence, first: str, second: str) -> Find
 def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:
     kind = divergence.kind
     where = format_place(divergence)
-    headline = f"[{kind.code}] {where and f'{where}: '}{divergence.summary}"
+    more = sum(difference.places for difference in divergence.differences) - 1
+    summary = divergence.summary + (texts.count_more(more, "place") if kind in VALUE_KINDS else "")
+    headline = f"[{kind.code}] {where and f'{where}: '}{summary}"
     facts = {
         "code": kind.code,
         "kind": kind.name.lower(),
@@ -201,8 +204,8 @@ def _make_origin_lines(divergence: Divergence) -> list[Line]:
 def make_difference_lines(divergence: Divergence) -> list[Line]:
     """Return where both sides of a divergence differ."""
     return [
-        Line("difference", difference.path, difference.note, *_cut_sides(difference), rows=_make_rows(difference))
-        for difference in divergence.differences
+        Line("difference", each.path, each.note, *_cut_sides(each), rows=_make_rows(each), places=each.places)
+        for each in divergence.differences
     ]
 
 

@@ -16,11 +16,11 @@ from tests.support.package_sources import PACKAGE, trees
 
 # By room, and by folder of a room: files, lines of code without comments and docstrings, and comments on each 100 of these lines.
 SIZES = {
-    "model/": (16, 1_806, 1.4),
+    "model/": (16, 1_814, 1.4),
     "values/": (12, 1_478, 4.3),
     "snapshots/": (31, 4_862, 0.8),
     "redaction/": (27, 4_122, 4.0),
-    "compare/": (26, 4_070, 3.4),
+    "compare/": (26, 4_110, 3.5),
     "backends/": (15, 2_045, 2.1),
     "providers/": (24, 2_550, 3.7),
     "intercept/": (103, 13_989, 3.0),
@@ -29,7 +29,7 @@ SIZES = {
     "intercept/session/": (16, 2_106, 3.7),
     "traces/": (47, 7_081, 0.5),
     "cases/": (21, 3_181, 0.4),
-    "report/": (22, 3_344, 3.3),
+    "report/": (22, 3_364, 3.3),
     "settings/": (4, 787, 0.8),
     "runs/": (89, 12_142, 2.4),
     "runs/capture/": (15, 1_858, 1.9),

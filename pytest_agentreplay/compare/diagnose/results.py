@@ -36,7 +36,7 @@ def explain_result(
     first = differing[0]
     summary = f"{name}: {moved[0] if moved else _describe(first)}"
     cause = "the tool was run for real beside its recorded result: the world behind it, or its code, has changed"
-    hints = (f"or let it differ: agentreplay_tolerances = {tool} {first.path} = ignore",)
+    hints = (f"or let it differ: agentreplay_tolerances = {tool} {first.rule_path} = ignore",)
     return progress.make_divergence(
         Kind.RESULT, summary, x, call, differing, cause=cause, hints=hints, detail=moved[1:]
     )
