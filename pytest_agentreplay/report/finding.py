@@ -136,6 +136,11 @@ def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
     return replace(finding, lines=tuple(lines))
 
 
+def format_keeping(targets: str) -> str:
+    """Return the command that keeps the recorded replies under changed requests."""
+    return f'agentreplay accept {targets} --requests --reason "why every reply still holds"'
+
+
 def make_record_step(test: str, label: str) -> Line:
     """Return the command that records a test again, behind what it is for."""
     return Line("next", f"{RECORD}{selecting(test)}", label)
@@ -312,8 +317,7 @@ def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
     targets = sorted({cause.again.removeprefix(RECORD) for cause in causes})
     if first.code in REQUEST_CODES and first.again:
         # By name: `--all` would take the runs of other tests too, whose requests changed in another way.
-        named = f'agentreplay accept --requests {" ".join(targets)} --reason "why every reply still holds"'
-        return "if every recorded reply still holds", first.rule or named
+        return "if every recorded reply still holds", first.rule or format_keeping(" ".join(targets))
     # With many tests a command that names them all would not fit a terminal.
     listed = " ".join(targets) if len(targets) <= MOST_TESTS else "--last-failed"
     return "to keep the new behaviour", f"{RECORD}{listed}" if all(targets) else ""

@@ -26,6 +26,7 @@ from pytest_agentreplay.report.finding import (
     Finding,
     Line,
     find_file,
+    format_keeping,
     make_record_step,
     make_snapshot_lines,
 )
@@ -94,8 +95,7 @@ def _make_accept_step(divergence: Divergence, file: str, *, accepting: bool) -> 
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
     if accepting:
         return Line("text", "no recorded reply answers this request, so nothing was accepted")
-    command = f'agentreplay accept {quote_word(file)} --requests --reason "why every reply still holds"'
-    return Line("next", command, "keep the recorded replies")
+    return Line("next", format_keeping(quote_word(file)), "keep the recorded replies")
 
 
 def add_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.request_changes import change_error, parse_change
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.runs.accept import NOTHING_PENDING, list_pending
+from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.runs.accept import explain_nothing_pending, list_pending
 from pytest_agentreplay.runs.unused_snapshots import move_command
 from pytest_agentreplay.settings.parsers import directory
 from pytest_agentreplay.snapshots import codec
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import JsonObject
+
+
+KINDS = locks.snapshots, list_pending  # what lists the snapshots, and the pending runs
 
 
 def select_snapshots(words: Iterable[str], here: Path) -> list[Path]:
@@ -82,11 +86,12 @@ def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Pa
 
     if chosen := [file for file in candidates if is_meant(snapshots.find_test(file, root))]:
         return chosen
-    tests = {
-        test for file in (*locks.snapshots(root), *list_pending(root)) if (test := snapshots.find_test(file, root))
-    }
-    if any(map(is_meant, tests)):
-        raise SettingsError(f"{word}: {NOTHING_PENDING}")
+    recorded, waiting = ({snapshots.find_test(file, root) or "" for file in files_of(root)} for files_of in KINDS)
+    if any(map(is_meant, recorded)):
+        raise SettingsError(f"{word}: {explain_nothing_pending(quote_word(word))}")
+    if any(map(is_meant, waiting)):
+        raise SettingsError(f"{word}: has no snapshot yet; take its pending run: agentreplay accept {quote_word(word)}")
+    tests = (recorded | waiting) - {""}
     raise SettingsError(
         f"{word}: no snapshot or pending run below {format_path(root)} is of this test{describe_nearest(word, tests)}"
     )

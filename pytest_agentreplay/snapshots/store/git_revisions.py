@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.errors import AgentReplayError, SnapshotUnreadable
 from pytest_agentreplay.model.paths import quote_word
@@ -100,6 +101,22 @@ class Repository:
         paths = {os.fsdecode(name) for name in names.split(b"\0") if name}
         return sorted(path for path in paths if layout.PRIVATE not in PurePosixPath(path).parts)
 
+    def find_renamed(self, base: str, head: str = "") -> dict[str, str]:
+        """Return the former path of each snapshot that git takes for a renamed one of `base`."""
+        spec = f":(top,glob)**/*{layout.SUFFIX}"
+        diff = ("diff", "--find-renames", "--diff-filter=R", "--name-status", "--no-ext-diff", "-z", base)
+        if head:
+            names = self._git(*diff, head, "--", spec)
+        else:
+            with TemporaryDirectory() as folder:
+                # In an index of its own, so that files that git does not know count too and the user's stays as it is.
+                index = str(Path(folder, "index"))
+                self._git("read-tree", base, index=index)
+                self._git("add", "--intent-to-add", "--", spec, index=index)
+                names = self._git(*diff, "--", spec, index=index)
+        words = [os.fsdecode(name) for name in names.split(b"\0")]
+        return dict(zip(words[2::3], words[1::3], strict=False))
+
     def read_file(self, commit: str, path: str) -> bytes | None:
         """Return a file as a commit has it, or with "" as it lies on the disk; None where there is none.
 
@@ -115,12 +132,13 @@ class Repository:
             raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes in {commit[:12]}", file=path)
         return self._git("cat-file", "blob", f"{commit}:{path}")
 
-    def _git(self, *words: str) -> bytes:
+    def _git(self, *words: str, index: str = "") -> bytes:
         """Return what git prints. Raises AgentReplayError with the last line of its complaint."""
         program = shutil.which("git")
         if program is None:
             raise AgentReplayError("git is not installed, or not on the PATH")
-        done = subprocess.run([program, *words], cwd=self.top, capture_output=True, check=False)  # noqa: S603  no shell
+        env = {**os.environ, "GIT_INDEX_FILE": index} if index else None
+        done = subprocess.run([program, *words], cwd=self.top, env=env, capture_output=True, check=False)  # noqa: S603
         if done.returncode:
             complaint = done.stderr.decode("utf-8", "replace").strip().splitlines()
             raise AgentReplayError(f"git {words[0]}: {complaint[-1] if complaint else 'failed'}")
