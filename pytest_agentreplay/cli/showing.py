@@ -113,7 +113,8 @@ def find_run(path: Path) -> Path:
         return path
     chosen = select_snapshots([path.as_posix()], Path.cwd())
     if len(chosen) > 1:
-        raise SettingsError(f"{path} is {len(chosen)} snapshots; name one: {', '.join(map(format_path, chosen))}")
+        commands = [f"agentreplay show {quote_word(format_path(file))}" for file in chosen]
+        raise SettingsError("\n".join([f"{path} is {len(chosen)} snapshots; name one:", *commands]))
     return chosen[0]
 
 

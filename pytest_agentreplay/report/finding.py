@@ -219,8 +219,9 @@ def _style_difference(
     if note.endswith(("] dropped", "] added")) or " -> " in note or note.startswith("line"):
         note = ""
     head = _style_plain(_wrap_prose(f"{escape_line(line.text)}   {note}".rstrip(), width, "  ", "    "))
-    counted = [*zip(_count_places(line), line.rows, strict=True)]
-    places, rows = zip(*(each for each in counted if around or each[1].sign != " "), strict=True)
+    counted = zip(_count_places(line), line.rows, strict=True)
+    shown = [(count, row) for count, row in counted if around or row.sign != " "]
+    places, rows = [count for count, _ in shown], [row for _, row in shown]
     is_short = [row.sign for row in rows] == ["-", "+"]
     if is_short and all(len(row.text) < width - 4 - len(SIDES["-"]) for row in rows):
         marks = marks and not any(map(is_mostly_changed, rows))
@@ -239,7 +240,8 @@ def _count_places(line: Line) -> list[int]:
         counts += [int(is_changed and at < places) for at in range(len(signs))]
     if sum(counts) > line.places:  # what is no text is one place
         return [line.places, *[0] * (len(counts) - 1)]
-    counts[-1] += line.places - sum(counts)  # of rows that are not kept
+    if counts:
+        counts[-1] += line.places - sum(counts)  # of rows that are not kept
     return counts
 
 

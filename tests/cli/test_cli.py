@@ -275,8 +275,8 @@ def test_a_pending_run_is_listed_and_taken_by_its_name_or_that_of_its_snapshot_f
     assert recorded.snapshots[0].run.header.outcome["status"] == "failed"
     assert typed("accept").code == NOTHING
     none = typed("accept", SNAPSHOT)
-    assert (none.code, "no run is pending for it" in none.err) == (USAGE, True)
-    assert "pytest --snapshot-record" in none.err
+    assert (none.code, "no run is pending" in none.err) == (USAGE, True)
+    assert none.err.endswith('--requests --reason "why every reply still holds"\n')
     recorded.home.write_bytes(recorded.kept[SNAPSHOT])
     (recorded.root / PENDING).write_bytes(pending)
     monkeypatch.chdir(recorded.home.parent)
