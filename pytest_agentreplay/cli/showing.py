@@ -17,7 +17,7 @@ from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.run_stepper import Stepper, describe_run
 from pytest_agentreplay.report.terminal import open_console
 from pytest_agentreplay.runs import pages
-from pytest_agentreplay.runs.snapshot_selection import select_snapshots
+from pytest_agentreplay.runs.snapshot_selection import check_name, select_recorded
 from pytest_agentreplay.snapshots.store import files, layout, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
@@ -99,7 +99,7 @@ def print_kit(options: argparse.Namespace) -> int:
 
 
 def find_run(path: Path) -> Path:
-    """Return the file that a path means: itself, the run of a case by its folder or file, or a snapshot by a test's id.
+    """Return the file that a path means: itself, the run of a case by its folder or file, or one by its id.
 
     Raises SettingsError for an id that none or several have.
     """
@@ -107,15 +107,11 @@ def find_run(path: Path) -> Path:
         return path / RUN
     if path.name == FILE:
         return path.with_name(RUN)
-    if path.suffix != ".py" and ("::" not in str(path) or files.exists(path)):
-        if path.suffix != ".json" and path.is_file():
-            raise SettingsError(f"{format_path(path)}: is no snapshot; to list all: agentreplay ls")
-        return path
-    chosen = select_snapshots([path.as_posix()], Path.cwd())
+    chosen = select_recorded(path, Path.cwd())
     if len(chosen) > 1:
         commands = [f"agentreplay show {quote_word(format_path(file))}" for file in chosen]
         raise SettingsError("\n".join([f"{path} is {len(chosen)} snapshots; name one:", *commands]))
-    return chosen[0]
+    return check_name(chosen[0])
 
 
 def choose_run(path: Path) -> Path:

@@ -19,6 +19,7 @@ from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall,
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
+from pytest_agentreplay.runs.snapshot_selection import check_name
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -83,7 +84,9 @@ def verify(options: argparse.Namespace) -> int:
     if options.signers is not None and len(folders) < len(paths):
         return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
     targets = [
-        file for path in paths for file in (files.list_below(path, layout.RECORDED) if path in folders else [path])
+        file
+        for path in paths
+        for file in (files.list_below(path, layout.RECORDED) if path in folders else [check_name(path)])
     ]
     guards = [lock for folder in folders for lock in locks.find_locks(folder.absolute())]
     if not (targets or guards or options.signers):

@@ -51,6 +51,26 @@ def select_pending(words: Iterable[str], here: Path) -> list[Path]:
     return select_files(words, here, list_pending, pending_in)
 
 
+def select_recorded(path: Path, here: Path) -> list[Path]:
+    """Return the files that a path, the id of a test or the id of a captured run means.
+
+    Raises SettingsError for the id of a test that no snapshot states.
+    """
+    if path.suffix == ".py" or ("::" in str(path) and not files.exists(path)):
+        return select_snapshots([path.as_posix()], here)
+    if path.name != str(path) or files.exists(path):
+        return [path]
+    name = f"{path}{layout.RUN_SUFFIX}"
+    return [folder / name for folder, names in snapshots.walk(root_above(here)) if name in names] or [path]
+
+
+def check_name(path: Path, advice: str = "to list all: agentreplay ls") -> Path:
+    """Return the path. Raises SettingsError for a file that is no snapshot by its name."""
+    if path.suffix != ".json" and path.is_file():
+        raise SettingsError(f"{format_path(path)}: is no snapshot; {advice}")
+    return path
+
+
 def select_files(
     words: Iterable[str],
     here: Path,

@@ -125,6 +125,14 @@ def test_show_takes_the_names_that_ls_prints(typed, shop):
     assert (gone.code, "; the nearest: " in gone.err) == (USAGE, True)
 
 
+def test_an_id_of_a_test_or_of_a_captured_run_is_listed_as_show_takes_it(typed, shop):
+    put(shop, "runs/refund/2026-11-27/r2.run.json", refund())
+    for word, kinds in (("tests/test_shop.py::test_b", ["snapshot", "pending"]), ("r2", ["run"])):
+        assert [entry["kind"] for entry in json.loads(typed("ls", "--json", word).out)["entries"]] == kinds
+        assert typed("show", word, "--turn", "1").code == SAME
+    assert typed("ls", "tests/test_shop.py::test_d").code == typed("ls", "r3").code == USAGE
+
+
 def test_cold_is_about_cases_that_cannot_be_replayed(typed, shop):
     shown = typed("ls", "--cold")
     assert (shown.code, shown.out.splitlines()[0]) == (SAME, "1 of 2 cases cannot be replayed")
