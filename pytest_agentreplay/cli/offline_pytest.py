@@ -1,13 +1,15 @@
 """Replays recorded tests and cases in a pytest of its own, offline and without credentials, and reads how they ended.
 
 For programs that act without a person: whatever the settings, marks and variables of the project say, nothing is
-recorded and nothing goes live, because the flags of a command line come before all of them. Nothing is written in the
-project either: pytest's cache, byte code and results go to a folder that is removed.
+recorded and nothing goes live: the flags of a command line come before all of them, and those of this plugin in the
+project's `addopts` are left out. Nothing is written in the project either: pytest's cache, byte code and results go to
+a folder that is removed.
 """
 
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -18,10 +20,12 @@ from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.secret_names import looks_secret, secret_environment
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.runs.command import CommandResult, run_command
+from pytest_agentreplay.settings.tables import OPTIONS
 from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store.projects import values_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
 LIMIT = 300.0
 """Seconds that a replay may take; nothing of it waits for a network."""
@@ -53,6 +57,19 @@ def is_credential(name: str, value: str) -> bool:
     return looks_secret(name) or bool(secret_environment({name: value})) or any(find_vendors(value.encode()))
 
 
+def drop_own_flags(words: Iterable[str]) -> list[str]:
+    """Return the words of an `addopts` without the flags of this plugin, and without that which writes transcripts."""
+    takes_value = {flag: about["action"] != "store_true" for flag, about in OPTIONS} | {"--snapshot-update": False}
+    rest, kept = iter(words), []
+    for word in rest:
+        flag, mark, _ = word.partition("=")
+        if flag not in takes_value:
+            kept.append(word)
+        elif takes_value[flag] and not mark:
+            next(rest, None)
+    return kept
+
+
 def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     """Run `python -m WORDS` in `folder`, without credentials; return how it ended, and the report of its pytest.
 
@@ -61,7 +78,8 @@ def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     with TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True) as made:
         environ = {name: value for name, value in os.environ.items() if not is_credential(name, value)}
         environ |= {"COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": f"{made}/coverage"}
-        environ["PYTEST_ADDOPTS"] = f"{environ.get('PYTEST_ADDOPTS', '')} {ELSEWHERE.format(Path(made).as_posix())}"
+        words_before = drop_own_flags(shlex.split(environ.get("PYTEST_ADDOPTS", "")))
+        environ["PYTEST_ADDOPTS"] = f"{shlex.join(words_before)} {ELSEWHERE.format(Path(made).as_posix())}"
         ended = run_command([sys.executable, "-m", *words], environ=environ, folder=folder, stdin=b"", limit=LIMIT)
         report = Path(made, "junit.xml")
         text = report.read_text(encoding="utf-8") if report.is_file() else "<testsuites/>"
@@ -73,7 +91,10 @@ def replay_tests(folder: Path, tests: list[str]) -> list[TestResult]:
 
     Raises AgentReplayError where pytest ran none, with the reason that it gave.
     """
-    ended, text = run_offline(["pytest", *OFFLINE.split(), *REPORTED.split(), "--", *tests], folder)
+    written = values_of(folder).get("addopts") or ""
+    own = shlex.join(drop_own_flags(written if isinstance(written, list) else shlex.split(str(written))))
+    words = ["pytest", "-o", f"addopts={own}", *OFFLINE.split(), *REPORTED.split(), "--", *tests]
+    ended, text = run_offline(words, folder)
     # An error of a teardown is an entry of its own, beside that of a test that has passed.
     entries = sorted(read_report(text, folder), key=lambda entry: entry.outcome == "failed")
     results = {result.test: result for result in entries}

@@ -6,6 +6,7 @@ only tightens. Takes plain mappings, so that it is tested without pytest; loads 
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeAlias, dataclass_transform
 
@@ -381,10 +382,22 @@ def sandbox_of(option: str | None, mode: str, typed_words: Iterable[str]) -> str
 
 
 def refuse_unknown_keys(written: Iterable[str], known: Mapping[str, Any], where: str) -> None:
-    """Raise SettingsError for a key that looks like ours and is not."""
+    """Raise SettingsError for a key that looks like ours and is not.
+
+    What all keys begin with makes none of them near. The name of a line is looked for in the examples of the keys.
+    """
+    prefix = "agentreplay_"
+    names = {name.removeprefix(prefix): name for name in known}
     for key in written:
-        if key.startswith("agentreplay_") and key not in known:
-            raise SettingsError(f"{where}{key} is not a setting{nearest(key, [*known])}")
+        if key.startswith(prefix) and key not in known:
+            from difflib import get_close_matches
+
+            word = key.removeprefix(prefix)
+            examples = ((name, re.findall(r"\w+", about["help"].partition(": ")[2])) for name, about in INI)
+            near = [f"a line of {name}" for name, words in examples if word in words]
+            near += [names[name] for name in get_close_matches(word, names, n=1)]
+            advice = f": did you mean {near[0]}?" if near else "; pytest --help lists all"
+            raise SettingsError(f"{where}{key} is not a setting{advice}")
 
 
 def mode_of(

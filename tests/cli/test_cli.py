@@ -11,6 +11,8 @@ from importlib.metadata import version
 
 import pytest
 
+from pytest_agentreplay.cli.mcp_tools import scaffold_case
+from pytest_agentreplay.errors import AgentReplayError
 from tests.support.kept_files import contents, put_back
 
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
@@ -38,6 +40,16 @@ def recorded(shop, monkeypatch):
     monkeypatch.chdir(shop.root)
     shop.asked, shop.told = shop.server.hits, shop.ledger
     return shop
+
+
+def test_a_coding_agent_keeps_no_case_of_a_test_that_passes(recorded, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_agentreplay.plugin")
+    with pytest.raises(
+        AgentReplayError, match=r"no failure to keep; .*: agentreplay case new test_shop\.py::test_refund"
+    ):
+        scaffold_case(recorded.root, "test_shop.py::test_refund")
+    assert not (recorded.root / "cases").exists()
 
 
 def ended(done, code):
