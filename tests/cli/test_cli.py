@@ -43,8 +43,8 @@ def recorded(shop, monkeypatch):
 
 
 def test_a_coding_agent_keeps_no_case_of_a_test_that_passes(recorded, monkeypatch):
-    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
-    monkeypatch.setenv("PYTEST_ADDOPTS", "-p pytest_agentreplay.plugin")
+    for name, value in recorded.surroundings(PYTEST_ADDOPTS="-p pytest_agentreplay.plugin").items():
+        monkeypatch.setenv(name, value)
     with pytest.raises(
         AgentReplayError, match=r"no failure to keep; .*: agentreplay case new test_shop\.py::test_refund"
     ):
