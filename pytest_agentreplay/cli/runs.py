@@ -70,9 +70,9 @@ def compare_snapshots(first: Path, second: Path) -> tuple[Divergence, ...]:
 
 def diff(options: argparse.Namespace) -> int:
     """`agentreplay diff A B [--first] [--json]`."""
-    from pytest_agentreplay.cli.showing import find_run
+    from pytest_agentreplay.runs.snapshot_selection import choose_run
 
-    first, second = find_run(options.a), find_run(options.b)
+    first, second = (choose_run(path, "show") for path in (options.a, options.b))
     differences = compare_snapshots(first, second)[: 1 if options.first else None]
     return print_differences(differences, first, second, as_json=options.json)
 

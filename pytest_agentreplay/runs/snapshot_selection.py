@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.request_changes import change_error, parse_change
+from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.runs.accept import explain_nothing_pending, list_pending
@@ -19,7 +21,6 @@ from pytest_agentreplay.snapshots.store.projects import ini_value, is_file, root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import JsonObject
 
@@ -62,6 +63,35 @@ def select_recorded(path: Path, here: Path) -> list[Path]:
         return [path]
     name = f"{path}{layout.RUN_SUFFIX}"
     return [folder / name for folder, names in snapshots.walk(root_above(here)) if name in names] or [path]
+
+
+def find_run(path: Path, verb: str) -> Path:
+    """Return the file that a path means: itself, the run of a case by its folder or file, or one by its id.
+
+    Raises SettingsError for an id that none or several have, and for a file that is no snapshot.
+    """
+    if files.exists(path / FILE):
+        return path / RUN
+    if path.name == FILE:
+        return path.with_name(RUN)
+    chosen = select_recorded(path, Path.cwd())
+    if len(chosen) > 1:
+        commands = [f"agentreplay {verb} {quote_word(format_path(file))}" for file in chosen]
+        raise SettingsError("\n".join([f"{path} is {len(chosen)} snapshots; name one:", *commands]))
+    return check_name(chosen[0])
+
+
+def choose_run(path: Path, verb: str) -> Path:
+    """Return the file of one run, also of the only one in a store of captured runs. Raises SettingsError for others."""
+    path = find_run(path, verb)
+    if not path.is_dir():
+        return path
+    runs = files.list_below(path, layout.RUN_SUFFIX)
+    if len(runs) != 1:
+        what = f"holds {len(runs)} captured runs" if runs else "is a folder"
+        name = format_path(path)
+        raise SettingsError(f"{name}: {what}; to list what is in it: agentreplay ls {quote_word(name)}")
+    return runs[0]
 
 
 def check_name(path: Path, advice: str = "to list all: agentreplay ls") -> Path:

@@ -88,8 +88,8 @@ class Repository:
                 .strip()
             )
         except AgentReplayError:
-            advice = f"a shallow clone lacks older ones: {UNSHALLOW}"
-            raise UnknownRevision(f"{revision}: git knows no such revision here; {advice}") from None
+            advice = f"; a shallow clone lacks older ones: {UNSHALLOW}" if self._is_shallow() else ""
+            raise UnknownRevision(f"{revision}: git knows no such revision here{advice}") from None
 
     def list_changed(self, base: str, head: str = "") -> list[str]:
         """Return the snapshots and cases that differ between two commits; without `head` from the files of today."""
