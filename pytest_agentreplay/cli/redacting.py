@@ -167,6 +167,6 @@ def list_snapshots(paths: Iterable[Path]) -> list[Path]:
     """Return the snapshots that were named, and those below the folders that were. Raises SettingsError for others."""
     from pytest_agentreplay.runs.snapshot_selection import check_name
 
-    below = {path: files.list_below(path, layout.RECORDED) for path in paths if path.is_dir()}
     advice = "to look for secrets in any file: agentreplay redact --dry-run FILE"
-    return [file for path in paths for file in (below[path] if path in below else [check_name(path, advice)])]
+    paths = [check_name(path, advice) for path in paths]
+    return [file for path in paths for file in (files.list_below(path, layout.RECORDED) if path.is_dir() else [path])]

@@ -75,7 +75,7 @@ def verify(options: argparse.Namespace) -> int:
         if not options.paths:
             return complain("say which snapshot was edited: agentreplay verify FILE --accept-edit --reason WHY", USAGE)
         return max(reseal(path, options.reason.strip()) for path in options.paths)
-    paths = options.paths or [root_above(Path.cwd())]
+    paths = [*map(check_name, options.paths)] or [root_above(Path.cwd())]
     if options.lock or options.sign is not None:
         if not options.lock or len(paths) > 1 or options.signers is not None:
             return warn("one folder at a time is locked: agentreplay verify DIR --lock [--sign KEY]", USAGE)
@@ -84,9 +84,7 @@ def verify(options: argparse.Namespace) -> int:
     if options.signers is not None and len(folders) < len(paths):
         return warn("--signers: name the folders whose locks were signed, and no single file", USAGE)
     targets = [
-        file
-        for path in paths
-        for file in (files.list_below(path, layout.RECORDED) if path in folders else [check_name(path)])
+        file for path in paths for file in (files.list_below(path, layout.RECORDED) if path in folders else [path])
     ]
     guards = [lock for folder in folders for lock in locks.find_locks(folder.absolute())]
     if not (targets or guards or options.signers):

@@ -30,6 +30,7 @@ from pytest_agentreplay.report.finding import (
     make_record_step,
     make_snapshot_lines,
 )
+from pytest_agentreplay.report.notices import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -122,8 +123,8 @@ def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> F
     kind = divergence.kind
     where = format_place(divergence)
     more = sum(difference.places for difference in divergence.differences) - 1
-    summary = divergence.summary + (texts.count_more(more, "place") if kind in VALUE_KINDS else "")
-    headline = f"[{kind.code}] {where and f'{where}: '}{summary}"
+    rest = f" (and {format_count(more, 'more place')})" if more > 0 and kind in VALUE_KINDS else ""
+    headline = f"[{kind.code}] {where and f'{where}: '}{divergence.summary}{rest}"
     facts = {
         "code": kind.code,
         "kind": kind.name.lower(),

@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import JsonObject
 
 
-KINDS = locks.snapshots, list_pending  # what lists the snapshots, and the pending runs
-
-
 def select_snapshots(words: Iterable[str], here: Path) -> list[Path]:
     """Return the snapshots that `words` name, typed in the folder `here`; without words those of the whole project.
 
@@ -84,9 +81,7 @@ def find_run(path: Path, verb: str) -> Path:
 def choose_run(path: Path, verb: str) -> Path:
     """Return the file of one run, also of the only one in a store of captured runs. Raises SettingsError for others."""
     path = find_run(path, verb)
-    if not path.is_dir():
-        return path
-    runs = files.list_below(path, layout.RUN_SUFFIX)
+    runs = files.list_below(path, layout.RUN_SUFFIX) if path.is_dir() else [path]
     if len(runs) != 1:
         what = f"holds {len(runs)} captured runs" if runs else "is a folder"
         name = format_path(path)
@@ -136,7 +131,8 @@ def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Pa
 
     if chosen := [file for file in candidates if is_meant(snapshots.find_test(file, root))]:
         return chosen
-    recorded, waiting = ({snapshots.find_test(file, root) or "" for file in files_of(root)} for files_of in KINDS)
+    both = locks.snapshots(root), list_pending(root)
+    recorded, waiting = ({snapshots.find_test(file, root) or "" for file in files_of_kind} for files_of_kind in both)
     if any(map(is_meant, recorded)):
         raise SettingsError(f"{word}: {explain_nothing_pending(quote_word(word))}")
     if any(map(is_meant, waiting)):

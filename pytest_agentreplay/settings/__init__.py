@@ -393,8 +393,9 @@ def refuse_unknown_keys(written: Iterable[str], known: Mapping[str, Any], where:
             from difflib import get_close_matches
 
             word = key.removeprefix(prefix)
-            examples = ((name, re.findall(r"\w+", about["help"].partition(": ")[2])) for name, about in INI)
-            near = [f"a line of {name}" for name, words in examples if word in words]
+            near = [
+                f"a line of {name}" for name, row in INI if word in re.findall(r"\w+", row["help"].partition(": ")[2])
+            ]
             near += [names[name] for name in get_close_matches(word, names, n=1)]
             advice = f": did you mean {near[0]}?" if near else "; pytest --help lists all"
             raise SettingsError(f"{where}{key} is not a setting{advice}")

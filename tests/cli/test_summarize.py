@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from pytest_agentreplay.snapshots.store.git_revisions import UNSHALLOW
+from pytest_agentreplay.snapshots.store.git_revisions import UNSHALLOW, Repository
 from tests.support.git_projects import commit, git
 
 pytestmark = pytest.mark.env("main")  # nothing in it depends on the release of a dependency
@@ -131,6 +131,19 @@ def test_one_revision_is_compared_with_the_files_here_those_that_git_does_not_kn
     assert told.code == DAMAGED
     assert told.out.startswith("**agentreplay: 1 recorded run new, 1 cannot be read.**")
     assert f"- cannot be read: `{FOLDER}/test_new.snapshot.json`" in told.out
+
+
+def test_a_renamed_file_is_paired_before_git_knows_it_and_the_index_stays_as_it_is(tmp_path):
+    old, new = tmp_path / "a.snapshot.json", tmp_path / "b.snapshot.json"
+    old.write_text("".join(f"line {number}\n" for number in range(50)), encoding="utf-8")
+    git(tmp_path, "init", "-q")
+    base = commit(tmp_path, "recorded")
+    text = old.read_text(encoding="utf-8").replace("line 7\n", "another\n")
+    old.unlink()
+    assert Repository(tmp_path).find_renamed(base) == {}
+    new.write_text(text, encoding="utf-8")
+    assert Repository(tmp_path).find_renamed(base) == {"b.snapshot.json": "a.snapshot.json"}
+    assert git(tmp_path, "status", "--porcelain").split() == ["D", "a.snapshot.json", "??", "b.snapshot.json"]
 
 
 def test_three_dots_compare_with_where_the_branches_forked(shop, typed, monkeypatch):

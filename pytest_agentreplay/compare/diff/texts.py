@@ -281,11 +281,6 @@ def _describe_words(old: str, new: str) -> str:
     return _describe_swap(old, new)
 
 
-def count_more(count: int, what: str) -> str:
-    """Return how many more of something there are, as the end of a headline; "" for none."""
-    return f" (and {count} more {what}{'s' * (count > 1)})" if count > 0 else ""
-
-
 def _describe_swap(old: str, new: str) -> str:
     if not old:
         return f"added {_show(shorten(new))}"

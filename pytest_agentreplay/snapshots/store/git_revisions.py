@@ -81,12 +81,9 @@ class Repository:
 
     def resolve(self, revision: str) -> str:
         """Return the id of a commit. Raises UnknownRevision."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         try:
-            return (
-                self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-                .decode()
-                .strip()
-            )
+            return self._git(*words).decode().strip()
         except AgentReplayError:
             advice = f"; a shallow clone lacks older ones: {UNSHALLOW}" if self._is_shallow() else ""
             raise UnknownRevision(f"{revision}: git knows no such revision here{advice}") from None
@@ -104,17 +101,16 @@ class Repository:
     def find_renamed(self, base: str, head: str = "") -> dict[str, str]:
         """Return the former path of each snapshot that git takes for a renamed one of `base`."""
         spec = f":(top,glob)**/*{layout.SUFFIX}"
-        diff = ("diff", "--find-renames", "--diff-filter=R", "--name-status", "--no-ext-diff", "-z", base)
-        if head:
-            names = self._git(*diff, head, "--", spec)
-        else:
-            with TemporaryDirectory() as folder:
-                # In an index of its own, so that files that git does not know count too and the user's stays as it is.
-                index = str(Path(folder, "index"))
+        commits = [base, head] if head else [base]
+        diff = ("diff", "-M", "--diff-filter=R", "--name-status", "--no-ext-diff", "-z", *commits, "--", spec)
+        with TemporaryDirectory() as folder:
+            index = "" if head else str(Path(folder, "index"))
+            # In an index of its own, so that files that git does not know count too and the user's stays as it is.
+            if index:
                 self._git("read-tree", base, index=index)
+            if index and self._git("ls-files", "--others", "--exclude-standard", "--", spec, index=index):
                 self._git("add", "--intent-to-add", "--", spec, index=index)
-                names = self._git(*diff, "--", spec, index=index)
-        words = [os.fsdecode(name) for name in names.split(b"\0")]
+            words = [os.fsdecode(name) for name in self._git(*diff, index=index).split(b"\0")]
         return dict(zip(words[2::3], words[1::3], strict=False))
 
     def read_file(self, commit: str, path: str) -> bytes | None:

@@ -287,11 +287,7 @@ class Journal:
         self._lock = Lock()
         self._file: files.Appending | None = None
         self._begin = self._codec.begin(header)
-        probe = files.Appending(path)
-        try:
-            probe.append(self._begin)
-        finally:
-            probe.close(keep=False)
+        files.Appending(path).close(keep=False)
 
     def write(self, exchange: Exchange) -> None:
         """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
