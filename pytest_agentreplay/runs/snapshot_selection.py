@@ -85,7 +85,7 @@ def choose_run(path: Path, verb: str) -> Path:
     if len(runs) != 1:
         what = f"holds {len(runs)} captured runs" if runs else "is a folder"
         name = format_path(path)
-        raise SettingsError(f"{name}: {what}; to list what is in it: agentreplay ls {quote_word(name)}")
+        raise SettingsError(f"{name}: {what}; to list its runs: agentreplay ls {quote_word(name)}")
     return runs[0]
 
 

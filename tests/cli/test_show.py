@@ -68,7 +68,7 @@ def test_a_file_that_is_no_snapshot_leads_to_those_of_its_tests(typed, root):
     folder = Path("__agent_snapshots__/test_shop")
     folder.mkdir(parents=True)
     for words in (["show", folder], ["diff", folder, folder], ["serve", folder]):
-        assert "is a folder; to list what is in it: agentreplay ls __agent_" in typed(*words).err
+        assert "is a folder; to list its runs: agentreplay ls __agent_" in typed(*words).err
     for words in (["diff", "a.md", "a.md"], ["redact", "a.md"], ["verify", "a.md"], ["replay", "a.md"]):
         assert typed(*words).err.startswith("agentreplay: a.md: is no snapshot; "), words
     names = [f"{folder.as_posix()}/{name}.snapshot.json" for name in ("a", "b")]
