@@ -78,8 +78,11 @@ def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     with TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True) as made:
         environ = {name: value for name, value in os.environ.items() if not is_credential(name, value)}
         environ |= {"COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": f"{made}/coverage"}
-        words_before = drop_own_flags(shlex.split(environ.get("PYTEST_ADDOPTS", "")))
-        environ["PYTEST_ADDOPTS"] = f"{shlex.join(words_before)} {ELSEWHERE.format(Path(made).as_posix())}"
+        written = values_of(folder).get("addopts") or ""
+        of_project = drop_own_flags(written if isinstance(written, list) else shlex.split(str(written)))
+        of_person = drop_own_flags(shlex.split(environ.get("PYTEST_ADDOPTS", "")))
+        words_before = shlex.join([*of_person, "-o", f"addopts={shlex.join(of_project)}"])
+        environ["PYTEST_ADDOPTS"] = f"{words_before} {ELSEWHERE.format(Path(made).as_posix())}"
         ended = run_command([sys.executable, "-m", *words], environ=environ, folder=folder, stdin=b"", limit=LIMIT)
         report = Path(made, "junit.xml")
         text = report.read_text(encoding="utf-8") if report.is_file() else "<testsuites/>"
@@ -91,10 +94,7 @@ def replay_tests(folder: Path, tests: list[str]) -> list[TestResult]:
 
     Raises AgentReplayError where pytest ran none, with the reason that it gave.
     """
-    written = values_of(folder).get("addopts") or ""
-    own = shlex.join(drop_own_flags(written if isinstance(written, list) else shlex.split(str(written))))
-    words = ["pytest", "-o", f"addopts={own}", *OFFLINE.split(), *REPORTED.split(), "--", *tests]
-    ended, text = run_offline(words, folder)
+    ended, text = run_offline(["pytest", *OFFLINE.split(), *REPORTED.split(), "--", *tests], folder)
     # An error of a teardown is an entry of its own, beside that of a test that has passed.
     entries = sorted(read_report(text, folder), key=lambda entry: entry.outcome == "failed")
     results = {result.test: result for result in entries}

@@ -42,7 +42,8 @@ def recorded(shop, monkeypatch):
     return shop
 
 
-def test_a_coding_agent_keeps_no_case_of_a_test_that_passes(recorded, monkeypatch):
+def test_a_coding_agent_keeps_no_case_of_a_test_that_passes_whatever_addopts_say(recorded, monkeypatch):
+    recorded.edit("pytest.ini", "[pytest]", "[pytest]\naddopts = --snapshot-record")
     for name, value in recorded.surroundings(PYTEST_ADDOPTS="-p pytest_agentreplay.plugin").items():
         monkeypatch.setenv(name, value)
     with pytest.raises(
