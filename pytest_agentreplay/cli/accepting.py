@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.cli.snapshot_files import remind
 from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
-from pytest_agentreplay.errors import AgentReplayError, SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.path_parsing import split_path
 from pytest_agentreplay.model.paths import quote_word
@@ -60,17 +60,23 @@ def accept(options: argparse.Namespace) -> int:
     waiting = accepting.list_pending(root)
     for file in waiting:
         say(f"agentreplay accept {quote_word(format_path(file))}")
-    return SAME if waiting else complain(AgentReplayError(f"no run is pending in {root}"), NOTHING)
+    return SAME if waiting else complain(accepting.explain_nothing_pending("--all"), NOTHING)
+
+
+def join_words(words: list[str]) -> str:
+    """Return words as they are typed."""
+    return " ".join(map(quote_word, words))
 
 
 def accept_runs(options: argparse.Namespace) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is reported, and the others are taken."""
-    from pytest_agentreplay.runs.accept import Pending, are_all_chosen, read_pending
+    from pytest_agentreplay.runs.accept import Pending, are_all_chosen, explain_nothing_pending, read_pending
     from pytest_agentreplay.runs.snapshot_selection import select_pending
 
     files = select_pending(options.what, Path.cwd())
     if not files:
-        return complain("no run is pending there", NOTHING)
+        code = "".join(f" --code {code}" for code in options.code)
+        return complain(explain_nothing_pending(f"{join_words(options.what) or '--all'}{code}"), NOTHING)
     worst, readable = SAME, list[Pending]()
     for file in files:
         try:
@@ -93,11 +99,12 @@ def accept_runs(options: argparse.Namespace) -> int:
 
 def accept_requests(options: argparse.Namespace) -> int:
     """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
+    from pytest_agentreplay.report.finding import format_keeping
     from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
-        what = "--all" if options.all else " ".join(map(quote_word, options.what))
-        command = f'agentreplay accept {what or "FILE"} --requests --reason "why every reply still holds"'
+        what = "--all" if options.all else join_words(options.what)
+        command = format_keeping(what or "FILE")
         return complain(f"say {'' if what else 'of which snapshot, and '}why its replies still hold: {command}", USAGE)
     files = select_snapshots(options.what, Path.cwd())
     if not files:

@@ -93,13 +93,15 @@ def scaffold(options: argparse.Namespace) -> int:
         return scaffold_store(options, policy, stores)
     if options.since:
         return complain("--since is for a store of captured runs, and there is none", USAGE)
+    ours = [path for path in options.traces if path.name.endswith(layout.SUFFIX)]
+    if (alone or ours) and (options.wanted or options.format):
+        return complain("--run and --from are for traces of other tools, and there is none", USAGE)
     if alone and is_test(alone[0]):
         return write_case(scaffold_test(alone[0], options, policy), options)
     if alone:
         return unpack_bundle(options.traces[0], options)
     if options.all:
         return scaffold_all(options, policy)
-    ours = [path for path in options.traces if path.name.endswith(layout.SUFFIX)]
     if ours and len(options.traces) > 1:
         return complain("a snapshot is a run of its own: name it alone, or add --all", USAGE)
     if ours:

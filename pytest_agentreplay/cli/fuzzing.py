@@ -53,7 +53,8 @@ def add_verbs(verbs: Verbs) -> None:
     assertions_verb = verbs.add("check assertions", check_assertions, json=True)
     for verb in (fuzz_verb, assertions_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
-    fuzz_verb.add_argument("command", nargs="*", metavar="-- PYTEST-ARGUMENTS", help="with --orders: handed to pytest")
+    about = "with --orders: handed to pytest"
+    fuzz_verb.add_argument("command", nargs="*", default=[], metavar="-- PYTEST-ARGUMENTS", help=about)
 
 
 BUDGET = 200

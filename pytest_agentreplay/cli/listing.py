@@ -27,6 +27,7 @@ from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
+from pytest_agentreplay.runs.snapshot_selection import select_recorded
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
@@ -39,7 +40,8 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Verbs) -> None:
     """Declare `ls`."""
     verb = verbs.add("ls", ls, json=True)
-    verb.paths("files, or folders (default: the project; with --cold its cases)")
+    about = "files, folders, ids of tests or captured runs (default: the project; with --cold its cases)"
+    verb.paths(about, exist=False)
     verb.ways(
         plain="for screen readers: one entry a line",
         totals="only totals: by model, by tool, by age",
@@ -61,6 +63,9 @@ def ls(options: argparse.Namespace) -> int:
     """`agentreplay ls [PATH...] [--plain | --totals | --stale | --cold [--by WAY]] [--json]`."""
     if options.by and not options.cold:
         return complain("--by counts cases that cannot be replayed: add --cold", USAGE)
+    options.paths = [file for path in options.paths for file in select_recorded(path, Path.cwd())]
+    if missing := [path for path in options.paths if not os.path.lexists(path)]:
+        return complain(f"there is no {format_path(missing[0])}", USAGE)
     if options.stale:
         from pytest_agentreplay.cli.stale_checks import print_stale
 
@@ -70,7 +75,7 @@ def ls(options: argparse.Namespace) -> int:
     if options.cold:
         return count_cold(options)
     entries, code = find_entries(options.paths)
-    if options.json and code != USAGE:
+    if options.json:
         say_data({"entries": [describe_entry(entry) for entry in entries], "totals": count_totals(entries)})
     if options.json or not entries:
         return code
@@ -86,8 +91,6 @@ def ls(options: argparse.Namespace) -> int:
 
 def find_entries(paths: Sequence[Path]) -> tuple[list[Entry], int]:
     """Return what is recorded in the project, or below the paths, and the exit code; complain of nothing at all."""
-    if missing := [path for path in paths if not os.path.lexists(path)]:
-        return [], complain(f"there is no {format_path(missing[0])}", USAGE)
     root = root_above(Path.cwd())
     if entries := read_inventory(root, paths):
         return entries, DAMAGED if any(entry.problem for entry in entries) else SAME
@@ -152,7 +155,7 @@ TOKENS = ("input_tokens", "output_tokens")
 def print_totals(options: argparse.Namespace) -> int:
     """`agentreplay ls --totals [PATH...] [--json]`."""
     entries, code = find_entries(options.paths)
-    if code == USAGE or not (entries or options.json):
+    if not (entries or options.json):
         return code
     data = summarize(entries)
     if options.json:

@@ -107,8 +107,13 @@ def replay(root: Path, test: str) -> ToolAnswer:
 
 def scaffold_case(root: Path, test: str) -> ToolAnswer:
     """Keep the last run of a failing test as a case below cases/; nothing else is written."""
-    find_run(root, test)
+    file = find_run(root, test)
     find_inside(root, "cases")
+    pending = layout.pending_path(root, file)
+    outcome = reading.load(pending if files.exists(pending) else file).run.header.outcome
+    if outcome.get("status") == "passed" and all(each.outcome != "failed" for each in replay_recorded(root, test)):
+        why = f"{test} has passed and does not fail in a replay, so there is no failure to keep"
+        raise AgentReplayError(f"{why}; a person may keep its run all the same: agentreplay case new {test}")
     ended, _ = run_offline(["pytest_agentreplay", *SCAFFOLD, test], root)
     lines, errors = (text.decode(errors="replace").splitlines() for text in (ended.stdout, ended.stderr))
     if ended.code or not lines:

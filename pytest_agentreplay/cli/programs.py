@@ -31,7 +31,9 @@ def add_verbs(verbs: Verbs) -> None:
     port = "listen on this port of 127.0.0.1 (default: a free one)"
     serve_verb.add_argument("--port", type=int, default=0, help=port)
     serve_verb.add_argument("file", type=Path, metavar="FILE")
-    serve_verb.add_argument("command", nargs="*", metavar="-- COMMAND", help="run this with the variables set")
+    serve_verb.add_argument(
+        "command", nargs="*", default=[], metavar="-- COMMAND", help="run this with the variables set"
+    )
     run_verb = verbs.add("run", run)
     about = "failed (default): where it ends with another code than 0; all; or a rate"
     run_verb.add_argument("--keep", metavar="WHICH", default="failed", help=about)
@@ -44,10 +46,12 @@ def add_verbs(verbs: Verbs) -> None:
 
 def serve(options: argparse.Namespace) -> int:
     """`agentreplay serve FILE [--port N] [-- COMMAND ...]`."""
+    from pytest_agentreplay.runs.snapshot_selection import choose_run
     from pytest_agentreplay.runs.snapshot_server import SnapshotServer
     from pytest_agentreplay.snapshots.store.projects import root_above
     from pytest_agentreplay.snapshots.store.reading import load
 
+    options.file = choose_run(options.file, options.verb)
     snapshot = load(options.file)
     file = options.file.absolute()
     try:

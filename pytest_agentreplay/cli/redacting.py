@@ -164,5 +164,9 @@ def find_project_policy(file: Path) -> Policy:
 
 
 def list_snapshots(paths: Iterable[Path]) -> list[Path]:
-    """Return the snapshots that were named, and those below the folders that were."""
+    """Return the snapshots that were named, and those below the folders that were. Raises SettingsError for others."""
+    from pytest_agentreplay.runs.snapshot_selection import check_name
+
+    advice = "to look for secrets in any file: agentreplay redact --dry-run FILE"
+    paths = [check_name(path, advice) for path in paths]
     return [file for path in paths for file in (files.list_below(path, layout.RECORDED) if path.is_dir() else [path])]

@@ -29,6 +29,7 @@ from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_output, wrap_text
 from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.runs.snapshot_selection import choose_run
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX
@@ -101,9 +102,10 @@ def replay(options: argparse.Namespace) -> int:
     if not any(map(stored_case.is_case, options.file)):
         if len(options.file) > 1 or options.runner or options.runner_cmd or options.json:
             return complain("these flags are for cases, and a snapshot is replayed by its test", USAGE)
+        file = choose_run(options.file[0], "replay")
         if options.live:
-            return run_test_live(options.file[0], *options.command)
-        return run_test(options.file[0], "--agentreplay-mode=model", *options.command)
+            return run_test_live(file, *options.command)
+        return run_test(file, "--agentreplay-mode=model", *options.command)
     if options.runner and options.runner_cmd:
         return complain("--runner and --runner-cmd both say what runs the case: give one of them", USAGE)
     from pytest_agentreplay.intercept.ordering.overtime import let_end

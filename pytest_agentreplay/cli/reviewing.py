@@ -164,7 +164,8 @@ def compare_revisions(repository: Repository, commits: tuple[str, str], since: s
                 comparison.cases[path] = list_case_changes(read_case(before, path), read_case(after, path))
         except (SnapshotError, CaseError) as error:
             comparison.unreadable[path] = str(error)
-    compare_runs(comparison, *runs, Matching(READER, (*RULES, *list_accepted_rules(root))), read_prices(root))
+    former, matching = repository.find_renamed(*commits), Matching(READER, (*RULES, *list_accepted_rules(root)))
+    compare_runs(comparison, runs, former, matching, read_prices(root))
     return comparison
 
 

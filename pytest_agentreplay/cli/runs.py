@@ -70,8 +70,11 @@ def compare_snapshots(first: Path, second: Path) -> tuple[Divergence, ...]:
 
 def diff(options: argparse.Namespace) -> int:
     """`agentreplay diff A B [--first] [--json]`."""
-    differences = compare_snapshots(options.a, options.b)[: 1 if options.first else None]
-    return print_differences(differences, options.a, options.b, as_json=options.json)
+    from pytest_agentreplay.runs.snapshot_selection import choose_run
+
+    first, second = (choose_run(path, "show") for path in (options.a, options.b))
+    differences = compare_snapshots(first, second)[: 1 if options.first else None]
+    return print_differences(differences, first, second, as_json=options.json)
 
 
 def print_differences(differences: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:

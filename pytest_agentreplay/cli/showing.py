@@ -7,9 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.cli.verbs import CANNOT, NOTHING, SAME, USAGE, Verbs, complain, say, say_data, say_drawn, width
-from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import run_view, transcript
@@ -17,8 +16,8 @@ from pytest_agentreplay.report.escape import escape_output
 from pytest_agentreplay.report.run_stepper import Stepper, describe_run
 from pytest_agentreplay.report.terminal import open_console
 from pytest_agentreplay.runs import pages
-from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.snapshots.store import files, layout, reading
+from pytest_agentreplay.runs.snapshot_selection import choose_run, find_run
+from pytest_agentreplay.snapshots.store import files, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import root_above
 
@@ -50,7 +49,7 @@ def add_verbs(verbs: Verbs) -> None:
 
 def show(options: argparse.Namespace) -> int:
     """`agentreplay show FILE|CASE|NODEID [--turn N] [--step | --kit | --raw | --plain | --textconv] [--json]`."""
-    options.file = choose_run(find_run(options.file))
+    options.file = choose_run(options.file, options.verb)
     if options.json and (options.step or options.raw or options.plain or options.textconv):
         return complain("--json prints the run or, with --kit, the kit; leave the other form out", USAGE)
     if options.turn is not None and (options.step or options.kit or options.textconv):
@@ -98,34 +97,6 @@ def print_kit(options: argparse.Namespace) -> int:
     return SAME if kit.grade.replays else CANNOT
 
 
-def find_run(path: Path) -> Path:
-    """Return the file that a path means: itself, the run of a case by its folder or file, or a snapshot by a test's id.
-
-    Raises SettingsError for an id that none or several have.
-    """
-    if files.exists(path / FILE):
-        return path / RUN
-    if path.name == FILE:
-        return path.with_name(RUN)
-    if path.suffix != ".py" and ("::" not in str(path) or files.exists(path)):
-        if path.suffix != ".json" and path.is_file():
-            raise SettingsError(f"{format_path(path)}: is no snapshot; to list all: agentreplay ls")
-        return path
-    chosen = select_snapshots([path.as_posix()], Path.cwd())
-    if len(chosen) > 1:
-        raise SettingsError(f"{path} is {len(chosen)} snapshots; name one: {', '.join(map(format_path, chosen))}")
-    return chosen[0]
-
-
-def choose_run(path: Path) -> Path:
-    """Return the one run of a store of captured runs, and any other path as it is. Raises SettingsError for several."""
-    runs = files.list_below(path, layout.RUN_SUFFIX) if path.is_dir() else []
-    if len(runs) > 1:
-        name = format_path(path)
-        raise SettingsError(f"{name}: holds {len(runs)} captured runs; to list them: agentreplay ls {quote_word(name)}")
-    return runs[0] if runs else path
-
-
 def write_raw(parts: Iterable[bytes]) -> None:
     """Write bytes as they are, or to a terminal what is safe to show of them."""
     data = b"".join(parts)
@@ -149,7 +120,7 @@ def textconv(file: Path) -> int:
 
 def html(options: argparse.Namespace) -> int:
     """`agentreplay html FILE | A B | DIR [--out PATH] [--force]`."""
-    paths: list[Path] = [find_run(path) for path in options.paths] or [root_above(Path.cwd())]
+    paths: list[Path] = [find_run(path, options.verb) for path in options.paths] or [root_above(Path.cwd())]
     folders = [path for path in paths if path.is_dir()]
     if (folders and len(paths) > 1) or len(paths) > 2:
         return complain("a page shows one file, two files side by side, or one folder", USAGE)

@@ -19,6 +19,7 @@ from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall,
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
+from pytest_agentreplay.runs.snapshot_selection import check_name
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, locks, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -74,7 +75,7 @@ def verify(options: argparse.Namespace) -> int:
         if not options.paths:
             return complain("say which snapshot was edited: agentreplay verify FILE --accept-edit --reason WHY", USAGE)
         return max(reseal(path, options.reason.strip()) for path in options.paths)
-    paths = options.paths or [root_above(Path.cwd())]
+    paths = [*map(check_name, options.paths)] or [root_above(Path.cwd())]
     if options.lock or options.sign is not None:
         if not options.lock or len(paths) > 1 or options.signers is not None:
             return warn("one folder at a time is locked: agentreplay verify DIR --lock [--sign KEY]", USAGE)

@@ -139,8 +139,11 @@ def format_help(group: str = "") -> str:
 
 def explain_unknown(words: str) -> str:
     """Return what to type for one or two words that are no verb."""
+    group, _, word = words.partition(" ")
+    siblings = {name.rpartition(" ")[2]: name for name in ABOUT if name.startswith(f"{group} ")}
     verbs = {word: name for name in ABOUT for word in (name, name.rpartition(" ")[2])}
-    near = dict.fromkeys(verbs[name] for name in get_close_matches(words, verbs, n=3))
+    near = [siblings[name] for name in get_close_matches(word, siblings, n=3)]
+    near = near or [*dict.fromkeys(verbs[name] for name in get_close_matches(words, verbs, n=3))]
     advice = f"the nearest: {', '.join(near)}" if near else "agentreplay --help lists all"
     return f"there is no verb {words!r}; {advice}"
 

@@ -67,23 +67,36 @@ class Absent(Enum):
 
 
 ABSENT = Absent.ABSENT
+INSIDE = " -> "
 
 
 class Difference(NamedTuple):
     """One place of a call that differs.
 
     Attributes:
-        path: A JSON path into the call.
+        path: A JSON path into the call; behind `INSIDE` the path inside a text that is JSON.
         recorded: The value there in the recorded run; `ABSENT` where there is none.
         now: The value there now; `ABSENT` where there is none.
         note: The difference in a few words, where the values are long: "line 3: refund -> credit", "reordered [2, 1,
             3]".
+        places: In how many places the values differ: changed lines of texts, changed words of one line.
     """
 
     path: str
     recorded: Json | Absent
     now: Json | Absent
     note: str = ""
+    places: int = 1
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the place is in a text that is JSON."""
+        return INSIDE in self.path
+
+    @property
+    def rule_path(self) -> str:
+        """The path as rules have it, which do not look inside texts."""
+        return self.path.partition(INSIDE)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from itertools import groupby, pairwise
+from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from pytest_agentreplay.compare.diff import read_json, texts
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     Pieces = tuple[tuple[str, bool], ...]
 
 CONTEXT = 2  # lines that stay as they are, shown before and after a change
-WORDS = 50_000  # characters of two lines whose words are compared one by one
+WORDS = 120_000  # characters of two lines whose words are compared one by one
 MARKED = 400  # changed parts, and changed lines of one part, in which changed words are marked
 NEAR = 20  # lines among which the new form of a changed line is looked for
 ALIKE = 0.5  # share of the words of the longer one that two forms of a line have in common
@@ -46,12 +46,7 @@ SIGNS = {"-": "- ", "+": "+ ", " ": "  ", "@": "@ ", "?": "? "}
 STYLES = {"-": "31", "+": "32", " ": "", "@": "36"}  # red, green and cyan, as pytest has them
 INVERSE = "7"
 
-_TOKEN = re.compile(r"\w+(?:[-.:/@]+\w+)*|\s+|[^\w\s]")  # a date or a price is one word
 _WORD = re.compile(r"\w+")
-# Two code points of one character, as a reader sees it: with a joiner, a skin tone or a tag, or the halves of a flag.
-_JOINED = re.compile(
-    "[\u200c\u200d].|.[\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|[\U0001f1e6-\U0001f1ff]{2}"
-)
 
 
 class Row(NamedTuple):
@@ -115,6 +110,11 @@ def change_row(row: Row, change: Callable[[str], str]) -> Row:
     """Return the row with its line changed; what is changed in a line begins and ends where it will, across pieces."""
     text = change(row.text)
     return row if text == row.text else Row(row.sign, ((text, any(changed for _, changed in row.pieces)),))
+
+
+def is_mostly_changed(row: Row) -> bool:
+    """Return whether marks would stand below most of the line, and say nothing."""
+    return sum(len(text) for text, changed in row.pieces if changed) > ALIKE * len(row.text)
 
 
 def format_rows(rows: Sequence[Row], width: int = 80, *, in_full: bool = True, colour: bool = False) -> list[str]:
@@ -249,16 +249,14 @@ def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
     """Return the pieces of two forms of a line."""
     if len(old) + len(new) > WORDS:
         return _mark_span(old, new)
-    words, others = _split_words(old), _split_words(new)
+    words, others, ranges = texts.find_words(old, new)
     before_pieces: list[tuple[str, bool]] = []
     after_pieces: list[tuple[str, bool]] = []
     i = 0
-    for i1, i2, j1, j2 in [*texts.find_changes(words, others), (len(words),) * 2 + (len(others),) * 2]:
+    for i1, i2, j1, j2 in [*ranges, (len(words),) * 2 + (len(others),) * 2]:
         same = "".join(words[i:i1])
-        # A blank between two changed words belongs to the change.
-        is_joined = i > 0 and i1 < len(words) and not same.strip()
         for pieces, changed in ((before_pieces, words[i1:i2]), (after_pieces, others[j1:j2])):
-            pieces += [(same, is_joined), ("".join(changed), True)]
+            pieces += [(same, False), ("".join(changed), True)]
         i = i2
     if not any(_WORD.search(text) for text, changed in before_pieces if not changed):
         # Of a long text without words, such as base64, all between the ends.
@@ -266,29 +264,13 @@ def _mark_words(old: str, new: str) -> tuple[Pieces, Pieces]:
     return _join_pieces(before_pieces), _join_pieces(after_pieces)
 
 
-def _split_words(line: str) -> list[str]:
-    """Return the words, blanks and signs of a line, none of them cut inside of what a reader sees as one character."""
-    starts = (match.start() for match in _TOKEN.finditer(line))
-    cuts = [at for at in starts if at == 0 or not _is_inside_character(line, at)]
-    return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
-
-
-def _is_inside_character(text: str, at: int) -> bool:
-    """Return whether position `at` is inside of what a reader sees as one character, or behind a mark within a word."""
-    pair = text[at - 1 : at + 1]
-    if len(pair) < 2 or pair.isascii():
-        return False
-    marks = [unicodedata.category(char)[0] == "M" for char in pair]
-    return marks[1] or (marks[0] and pair[1].isalnum()) or _JOINED.match(pair) is not None
-
-
 def _mark_span(old: str, new: str) -> tuple[Pieces, Pieces]:
     """Return the pieces of two forms of a line with all between the first change and the last as one."""
     start = texts.common_prefix(old, new)
     end = texts.common_suffix(old, new, min(len(old), len(new)) - start)
-    while start and any(_is_inside_character(side, start) for side in (old, new)):
+    while start and any(texts.is_inside_character(side, start) for side in (old, new)):
         start -= 1
-    while end and any(_is_inside_character(side, len(side) - end) for side in (old, new)):
+    while end and any(texts.is_inside_character(side, len(side) - end) for side in (old, new)):
         end -= 1
     before, after = (
         ((side[:start], False), (side[start : len(side) - end], True), (side[len(side) - end :], False))

@@ -15,6 +15,7 @@ import json
 import re
 import textwrap
 from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from pytest_agentreplay.report.changes import (
     Row,
     change_row,
     compare_texts,
+    is_mostly_changed,
     plain_rows,
     restore_rows,
     style_rows,
@@ -56,6 +58,8 @@ MOST_TESTS = 3  # that are named of those behind one change
 _PLACE = re.compile(r"\b(?:turn|call) \d")
 # What `agentreplay accept --requests` can take over for good: noise differs again in the next run.
 REQUEST_KINDS = {Kind.PROMPT, Kind.SCHEMA, Kind.MODEL, Kind.HISTORY, Kind.SDK}
+# Their headlines have the first of the places that differ.
+VALUE_KINDS = REQUEST_KINDS | {Kind.ARGS, Kind.RESULT, Kind.REQUEST, Kind.REPLY, Kind.NOISE}
 REQUEST_CODES = frozenset(kind.code for kind in REQUEST_KINDS)
 
 
@@ -68,6 +72,7 @@ class Line:
 
     Attributes:
         rows: The two sides of a difference as rows; those of `recorded` and `now`, which may be cut, unless given.
+        places: In how many places they differ, as `Difference` counts them.
     """
 
     what: str
@@ -76,6 +81,7 @@ class Line:
     recorded: str = ""
     now: str = ""
     rows: tuple[Row, ...] = ()
+    places: int = 1
 
     def __post_init__(self) -> None:
         if self.what == "difference" and not self.rows:
@@ -109,7 +115,10 @@ def map_texts(finding: Finding, change: Callable[[str], str]) -> Finding:
     lines = (
         replace(
             line,
-            **{name: change(getattr(line, name)) for name in ("text", "label", "recorded", "now")},
+            text=change(line.text),
+            label=change(line.label),
+            recorded=change(line.recorded),
+            now=change(line.now),
             rows=tuple(change_row(row, change) for row in line.rows),
         )
         for line in finding.lines
@@ -125,6 +134,11 @@ def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
         replace(line, text=steps[line][len(line.label) + 2 :]) if line in steps else line for line in finding.lines
     )
     return replace(finding, lines=tuple(lines))
+
+
+def format_keeping(targets: str) -> str:
+    """Return the command that keeps the recorded replies under changed requests."""
+    return f'agentreplay accept {targets} --requests --reason "why every reply still holds"'
 
 
 def make_record_step(test: str, label: str) -> Line:
@@ -187,8 +201,9 @@ def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool,
     fitting: list[StyledLine] = []
     for at, (_, rows) in enumerate(parts):
         if fitting and len(fitting) + len(rows) >= height:
-            left = format_count(sum(count for count, _ in parts[at:]), "more changed line")
-            return [*fitting, *_style_plain([f"  {left}: {see_all} shows all"])]
+            left = sum(count for count, _ in parts[at:])
+            rest = format_count(left, "more place") if left else "more of this place"
+            return [*fitting, *_style_plain([f"  {rest}: {see_all} shows all"])]
         fitting += rows
     return fitting
 
@@ -196,7 +211,7 @@ def _fit_differences(lines: list[Line], width: int, height: int, *, marks: bool,
 def _style_difference(
     line: Line, width: int, *, around: bool, in_full: bool, marks: bool
 ) -> list[tuple[int, list[StyledLine]]]:
-    """Return the parts of a difference that are not divided, each with how many changed lines it shows.
+    """Return the parts of a difference that are not divided, each with how many changed places it begins.
 
     They are its place, with a note where the rows do not say it, and the rows; `around` a change only if wanted.
     """
@@ -204,16 +219,30 @@ def _style_difference(
     if note.endswith(("] dropped", "] added")) or " -> " in note or note.startswith("line"):
         note = ""
     head = _style_plain(_wrap_prose(f"{escape_line(line.text)}   {note}".rstrip(), width, "  ", "    "))
-    rows = [row for row in line.rows if around or row.sign != " "]
+    counted = zip(_count_places(line), line.rows, strict=True)
+    shown = [(count, row) for count, row in counted if around or row.sign != " "]
+    places, rows = [count for count, _ in shown], [row for _, row in shown]
     is_short = [row.sign for row in rows] == ["-", "+"]
-    marks = marks and not (is_short and all(len(row.text) < width - 4 - len(SIDES["-"]) for row in rows))
+    if is_short and all(len(row.text) < width - 4 - len(SIDES["-"]) for row in rows):
+        marks = marks and not any(map(is_mostly_changed, rows))
     styled = style_rows(rows, width - 4, in_full=in_full, marks=marks, names=SIDES if is_short else SIGNS)
-    parts = [
-        (int(row.sign in "-+"), [[("    ", ""), *part] for part in lines])
-        for row, lines in zip(rows, styled, strict=True)
-    ]
+    parts = [(count, [[("    ", ""), *part] for part in lines]) for count, lines in zip(places, styled, strict=True)]
     first, rest = (parts, []) if is_short else (parts[:1], parts[1:])
     return [(sum(count for count, _ in first), [*head, *(row for _, lines in first for row in lines)]), *rest]
+
+
+def _count_places(line: Line) -> list[int]:
+    """Return for each row of a difference how many of its places begin there."""
+    counts: list[int] = []
+    for is_changed, run in groupby(line.rows, lambda row: row.sign in "-+"):
+        signs = [row.sign for row in run]
+        places = max(map(signs.count, "-+")) if len({*signs}) > 1 else 1
+        counts += [int(is_changed and at < places) for at in range(len(signs))]
+    if sum(counts) > line.places:  # what is no text is one place
+        return [line.places, *[0] * (len(counts) - 1)]
+    if counts:
+        counts[-1] += line.places - sum(counts)  # of rows that are not kept
+    return counts
 
 
 def _wrap_line(line: Line, width: int) -> list[str]:
@@ -290,8 +319,7 @@ def find_command(causes: Sequence[Cause]) -> tuple[str, str]:
     targets = sorted({cause.again.removeprefix(RECORD) for cause in causes})
     if first.code in REQUEST_CODES and first.again:
         # By name: `--all` would take the runs of other tests too, whose requests changed in another way.
-        named = f'agentreplay accept --requests {" ".join(targets)} --reason "why every reply still holds"'
-        return "if every recorded reply still holds", first.rule or named
+        return "if every recorded reply still holds", first.rule or format_keeping(" ".join(targets))
     # With many tests a command that names them all would not fit a terminal.
     listed = " ".join(targets) if len(targets) <= MOST_TESTS else "--last-failed"
     return "to keep the new behaviour", f"{RECORD}{listed}" if all(targets) else ""

@@ -22,12 +22,15 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.changes import Row, compare_values, format_value
 from pytest_agentreplay.report.finding import (
     REQUEST_KINDS,
+    VALUE_KINDS,
     Finding,
     Line,
     find_file,
+    format_keeping,
     make_record_step,
     make_snapshot_lines,
 )
+from pytest_agentreplay.report.notices import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -93,8 +96,7 @@ def _make_accept_step(divergence: Divergence, file: str, *, accepting: bool) -> 
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
     if accepting:
         return Line("text", "no recorded reply answers this request, so nothing was accepted")
-    command = f'agentreplay accept {quote_word(file)} --requests --reason "why every reply still holds"'
-    return Line("next", command, "keep the recorded replies")
+    return Line("next", format_keeping(quote_word(file)), "keep the recorded replies")
 
 
 def add_waiting(finding: Finding, line: str, *, refused: bool) -> Finding:
@@ -120,7 +122,9 @@ def describe_comparison(divergence: Divergence, first: str, second: str) -> Find
 def _make_finding(divergence: Divergence, test: str, lines: Iterable[Line]) -> Finding:
     kind = divergence.kind
     where = format_place(divergence)
-    headline = f"[{kind.code}] {where and f'{where}: '}{divergence.summary}"
+    more = sum(difference.places for difference in divergence.differences) - 1
+    rest = f" (and {format_count(more, 'more place')})" if more > 0 and kind in VALUE_KINDS else ""
+    headline = f"[{kind.code}] {where and f'{where}: '}{divergence.summary}{rest}"
     facts = {
         "code": kind.code,
         "kind": kind.name.lower(),
@@ -201,8 +205,8 @@ def _make_origin_lines(divergence: Divergence) -> list[Line]:
 def make_difference_lines(divergence: Divergence) -> list[Line]:
     """Return where both sides of a divergence differ."""
     return [
-        Line("difference", difference.path, difference.note, *_cut_sides(difference), rows=_make_rows(difference))
-        for difference in divergence.differences
+        Line("difference", each.path, each.note, *_cut_sides(each), rows=_make_rows(each), places=each.places)
+        for each in divergence.differences
     ]
 
 

@@ -177,7 +177,7 @@ def format_recording(summary: SessionSummary, recording: RecordingSummary, here:
 def format_freezing(path: str) -> str:
     """Return the line that says how the tool at an import path is frozen; "" is one of a child process."""
     if path:
-        return f"          add to agentreplay_tools:   {path}"
+        return f"          if that is what ran, add to agentreplay_tools:   {path}"
     return "          a child's own tools are not frozen: give it a test account"
 
 

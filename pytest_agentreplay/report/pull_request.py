@@ -31,7 +31,7 @@ from pytest_agentreplay.report.transcript_writer import read_system_text
 from pytest_agentreplay.snapshots.kit import list_unfrozen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Iterable, Mapping
 
     from pytest_agentreplay.backends.budget import Prices
     from pytest_agentreplay.compare.matching import Matching
@@ -101,21 +101,21 @@ class RevisionComparison:
 
 
 def compare_runs(
-    comparison: RevisionComparison, old: Mapping[str, Run], new: Mapping[str, Run], matching: Matching, prices: Prices
+    comparison: RevisionComparison,
+    runs: tuple[Mapping[str, Run], Mapping[str, Run]],
+    former: Mapping[str, str],
+    matching: Matching,
+    prices: Prices,
 ) -> None:
-    """Add to `comparison` what differs between the runs of two revisions, by their files."""
-    prices = tuple(prices)
-    former = match_renamed(
-        {file: run for file, run in old.items() if file not in new},
-        {file: run for file, run in new.items() if file not in old},
-    )
+    """Add to `comparison` what differs between the runs of two revisions, by their files; `former` are old names."""
+    (old, new), prices = runs, tuple(prices)
     causes: list[tuple[Finding, str]] = []
     for file, run in sorted(new.items()):
         before = old.get(file) or old.get(former.get(file, ""))
         if before is None:
             comparison.new[file] = read_facts(run, prices)
             continue
-        if file in former and before.exchanges == run.exchanges:
+        if file not in old and before.exchanges == run.exchanges:
             comparison.renamed[file] = former[file]
             continue
         differing = divergences(before, run, READER, matching=matching)
@@ -132,27 +132,9 @@ def compare_runs(
     comparison.removed = {
         file: read_facts(run, prices)
         for file, run in sorted(old.items())
-        if file not in new and file not in former.values()
+        if file not in new and file not in {was for name, was in former.items() if name in new}
     }
     comparison.shared = share_changes(causes)
-
-
-def match_renamed(removed: Mapping[str, Run], added: Mapping[str, Run]) -> dict[str, str]:
-    """Return the former file of each new one that has its run, or is of a test with its name."""
-    left = dict(removed)
-    former: dict[str, str] = {}
-
-    def match(is_same: Callable[[Run, Run], bool]) -> None:
-        for file, run in added.items():
-            same = next((old for old, before in left.items() if file not in former and is_same(before, run)), None)
-            if same is not None:
-                former[file] = same
-                del left[same]
-
-    # Equal runs first: a test may have been renamed while another one took its name.
-    match(lambda before, run: before.exchanges == run.exchanges)
-    match(lambda before, run: before.header.test.rpartition("::")[2] == run.header.test.rpartition("::")[2])
-    return former
 
 
 def read_facts(run: Run, prices: Prices) -> RunFacts:
@@ -242,7 +224,7 @@ def list_runs(comparison: RevisionComparison) -> Iterable[str]:
     alike: dict[str, list[str]] = {}
     for run in comparison.changed:
         about = [*run.changes] or ["" if run.codes else "the agent does the same"]
-        was = f" (was {escape_code(run.former)})" if run.former else ""
+        was = f" (renamed from {escape_code(run.before.test)})" if run.former else ""
         codes = ", ".join(f"{TITLES.get(code, code)}" for code in dict.fromkeys(run.codes))
         text = "; ".join(filter(None, [codes, *about]))
         alike.setdefault(text, []).append(f"{escape_code(run.after.test)}{was}")

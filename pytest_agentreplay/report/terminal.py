@@ -75,7 +75,7 @@ def render(console: Console, *parts: RenderableType) -> str:
     """Return the parts as `console` shows them. Where it has no style, no line is a command to a CI server."""
     with console.capture() as captured:
         for part in parts:
-            console.print(part, soft_wrap=isinstance(part, str))
+            console.print(part, soft_wrap=isinstance(part, str), crop=False)
     # Tables fill each line with spaces up to the width, which nobody wants in a file.
     text = "\n".join(line.rstrip() for line in captured.get().split("\n"))
     return text if console.color_system else escape_output(text)
@@ -99,7 +99,7 @@ def make_table(
     """Return a table without lines, whose first `left` columns are texts; the first one goes on below itself.
 
     Where `width` columns do not take it, the `spare` columns are left out, one after the other; where that is not
-    enough, each row is its first cell, and below that all others with their names.
+    enough, each row is its first cell, whole so that an id can be copied, and below that all others with their names.
     """
     from rich.cells import cell_len
     from rich.console import Group
@@ -110,7 +110,8 @@ def make_table(
     # Escaped here, whatever the caller has done: escaping twice changes nothing.
     cells = [[escape_line(str(cell)) for cell in row] for row in rows]
     widths = {name: max(map(cell_len, (name, *column))) for name, *column in zip(head, *cells, strict=True)}
-    first = min(widths.pop(head[0]), FIRST)
+    longest = max(cell_len(piece) for name, *_ in cells for piece in split_name(name)) if cells else 0
+    first = max(min(widths.pop(head[0]), FIRST), longest)
     # Cells beside the first are never cut: a number without its end is another number.
     while (too_wide := sum(widths.values()) + 2 * len(widths) + first > width) and any(map(widths.get, spare)):
         del widths[next(name for name in spare if name in widths)]
@@ -118,7 +119,7 @@ def make_table(
         parts: list[RenderableType] = []
         for name, *facts in cells:
             text = Text(spell_cells(head[1:], facts), overflow="fold")
-            parts += [Text(wrap_name(name, width), "bold", overflow="fold"), Padding(text, (0, 0, 0, 2))]
+            parts += [Text(name, "bold", no_wrap=True, overflow="ignore"), Padding(text, (0, 0, 0, 2))]
         return Group(*parts)
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     columns = [at for at, name in enumerate(head) if at == 0 or name in widths]
@@ -135,8 +136,19 @@ def make_table(
 
 
 def wrap_name(name: str, width: int) -> str:
-    """Return a name in lines of `width` characters that end behind "/", "_" and the like, as far as it has any."""
-    return "\n".join(re.findall(rf".{{1,{width}}}(?:(?<=[/_:. -])|(?=\[)|$)|.{{1,{width}}}", name))
+    """Return a name in lines of at most `width` characters, as far as its pieces are not longer."""
+    lines = [""]
+    for piece in split_name(name):
+        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > width:
+            lines.append("")
+        lines[-1] += piece
+    return "\n".join(lines)
+
+
+def split_name(name: str) -> list[str]:
+    """Return the parts of an id or path, which stay whole to be copied, and the words of a reason behind it."""
+    name, mark, reason = name.partition(": ")
+    return [*re.split("(?<=/)|(?<=::)", name + mark), *re.split("(?<= )", reason)]
 
 
 def draw_rows(head: Sequence[str], rows: Iterable[Sequence[object]], *, left: int = 1) -> list[str]:

@@ -18,6 +18,7 @@ from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.redaction.policy import PLAIN, Policy
+from pytest_agentreplay.report.finding import format_keeping
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
 from pytest_agentreplay.runs.redact.final_scan import CUT, scan_run
 from pytest_agentreplay.runs.redact.rule_review import Review
@@ -67,6 +68,11 @@ def are_all_chosen(codes: Iterable[str], chosen: Collection[str]) -> bool:
     """Return whether `codes` are not empty and all in `chosen`; an empty `chosen` takes any run."""
     present = set(codes)
     return not chosen or (bool(present) and present <= set(chosen))
+
+
+def explain_nothing_pending(targets: str) -> str:
+    """Return that no run is pending for what was typed, and what keeps its recorded replies."""
+    return f"no run is pending; to keep the recorded replies under changed requests: {format_keeping(targets)}"
 
 
 def list_pending(root: Path) -> list[Path]:
@@ -119,7 +125,8 @@ def read_pending(what: Path) -> Pending:
         run, home = next((file for file in waiting if files.exists(file)), what), what
     if run == home:
         raise SnapshotMissing(
-            NOTHING_PENDING if files.exists(what) else "there is no such file", file=format_path(what)
+            explain_nothing_pending(quote_word(format_path(what))) if files.exists(what) else "there is no such file",
+            file=format_path(what),
         )
     text = reading.data(run)  # what is read here is what is written: nobody can exchange the file in between
     new = codec.loads(text, file=format_path(run)).run

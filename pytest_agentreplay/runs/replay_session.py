@@ -334,8 +334,8 @@ class ReplaySession(OfflineSession):
         calls = Counter(difference.path for difference in differences)
         first = {difference.path: difference for difference in reversed(differences)}
         fields = (
-            FieldDrift(path, calls[path], format_value(old), format_value(now), note)
-            for path, old, now, note in first.values()
+            FieldDrift(path, calls[path], format_value(each.recorded), format_value(each.now), each.note)
+            for path, each in first.items()
         )
         return {"drift": (*fields,), "drifting": len(self.replayer.drift)}
 

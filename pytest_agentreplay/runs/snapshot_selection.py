@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.request_changes import change_error, parse_change
+from pytest_agentreplay.cases.case import FILE, RUN
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError, SnapshotMissing
-from pytest_agentreplay.runs.accept import NOTHING_PENDING, list_pending
+from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.runs.accept import explain_nothing_pending, list_pending
 from pytest_agentreplay.runs.unused_snapshots import move_command
 from pytest_agentreplay.settings.parsers import parse_directory
 from pytest_agentreplay.snapshots import codec
@@ -18,7 +21,6 @@ from pytest_agentreplay.snapshots.store.projects import ini_value, is_file, root
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import JsonObject
 
@@ -45,6 +47,53 @@ def select_pending(words: Iterable[str], here: Path) -> list[Path]:
                 yield file
 
     return select_files(words, here, list_pending, pending_in)
+
+
+def select_recorded(path: Path, here: Path) -> list[Path]:
+    """Return the files that a path, the id of a test or the id of a captured run means.
+
+    Raises SettingsError for the id of a test that no snapshot states.
+    """
+    if path.suffix == ".py" or ("::" in str(path) and not files.exists(path)):
+        return select_snapshots([path.as_posix()], here)
+    if path.name != str(path) or files.exists(path):
+        return [path]
+    name = f"{path}{layout.RUN_SUFFIX}"
+    return [folder / name for folder, names in snapshots.walk(root_above(here)) if name in names] or [path]
+
+
+def find_run(path: Path, verb: str) -> Path:
+    """Return the file that a path means: itself, the run of a case by its folder or file, or one by its id.
+
+    Raises SettingsError for an id that none or several have, and for a file that is no snapshot.
+    """
+    if files.exists(path / FILE):
+        return path / RUN
+    if path.name == FILE:
+        return path.with_name(RUN)
+    chosen = select_recorded(path, Path.cwd())
+    if len(chosen) > 1:
+        commands = [f"agentreplay {verb} {quote_word(format_path(file))}" for file in chosen]
+        raise SettingsError("\n".join([f"{path} is {len(chosen)} snapshots; name one:", *commands]))
+    return check_name(chosen[0])
+
+
+def choose_run(path: Path, verb: str) -> Path:
+    """Return the file of one run, also of the only one in a store of captured runs. Raises SettingsError for others."""
+    path = find_run(path, verb)
+    runs = files.list_below(path, layout.RUN_SUFFIX) if path.is_dir() else [path]
+    if len(runs) != 1:
+        what = f"holds {len(runs)} captured runs" if runs else "is a folder"
+        name = format_path(path)
+        raise SettingsError(f"{name}: {what}; to list its runs: agentreplay ls {quote_word(name)}")
+    return runs[0]
+
+
+def check_name(path: Path, advice: str = "to list all: agentreplay ls") -> Path:
+    """Return the path. Raises SettingsError for a file that is no snapshot by its name."""
+    if path.suffix != ".json" and path.is_file():
+        raise SettingsError(f"{format_path(path)}: is no snapshot; {advice}")
+    return path
 
 
 def select_files(
@@ -82,11 +131,13 @@ def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Pa
 
     if chosen := [file for file in candidates if is_meant(snapshots.find_test(file, root))]:
         return chosen
-    tests = {
-        test for file in (*locks.snapshots(root), *list_pending(root)) if (test := snapshots.find_test(file, root))
-    }
-    if any(map(is_meant, tests)):
-        raise SettingsError(f"{word}: {NOTHING_PENDING}")
+    both = locks.snapshots(root), list_pending(root)
+    recorded, waiting = ({snapshots.find_test(file, root) or "" for file in files_of_kind} for files_of_kind in both)
+    if any(map(is_meant, recorded)):
+        raise SettingsError(f"{word}: {explain_nothing_pending(quote_word(word))}")
+    if any(map(is_meant, waiting)):
+        raise SettingsError(f"{word}: has no snapshot yet; take its pending run: agentreplay accept {quote_word(word)}")
+    tests = (recorded | waiting) - {""}
     raise SettingsError(
         f"{word}: no snapshot or pending run below {format_path(root)} is of this test{describe_nearest(word, tests)}"
     )

@@ -6,6 +6,7 @@ mappings, so that it is tested without pytest; loads nothing, since pytest alway
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -239,6 +240,25 @@ class Settings:
         return f"agentreplay: model {self.model.replace('live', 'LIVE')}, {tools}, clock {clock}, {network}"
 
 
+def refuse_unknown_keys(ini_keys: Iterable[str], where: str) -> None:
+    """Raise SettingsError for a key that looks like ours and is not.
+
+    What all keys begin with makes none of them near. The name of a line is looked for in the examples of the keys.
+    """
+    prefix = "agentreplay_"
+    names = {name.removeprefix(prefix): name for name in INI_KEYS}
+    for key in ini_keys:
+        if key.startswith(prefix) and key not in INI_KEYS:
+            from difflib import get_close_matches
+
+            word = key.removeprefix(prefix)
+            examples = {name: re.findall(r"\w+", row["help"].partition(": ")[2]) for name, row in INI_KEYS.items()}
+            near = [f"a line of {name}" for name, words in examples.items() if word in words]
+            near += [names[name] for name in get_close_matches(word, names, n=1)]
+            advice = f": did you mean {near[0]}?" if near else "; pytest --help lists all"
+            raise SettingsError(f"{where}{key} is not a setting{advice}")
+
+
 def read_settings(
     options: Mapping[str, Any],
     ini: Mapping[str, Any],
@@ -255,9 +275,7 @@ def read_settings(
     Raises SettingsError, which names the flag, variable or key and the nearest right word.
     """
     where = f"{file}: " if file else ""
-    for key in ini_keys:
-        if key.startswith("agentreplay_") and key not in INI_KEYS:
-            raise SettingsError(f"{where}{key} is not a setting{suggest_nearest(key, [*INI_KEYS])}")
+    refuse_unknown_keys(ini_keys, where)
     table = {key: row["default"] for key, row in INI_KEYS.items()} | dict(ini)
     flags = {row.name: options.get(row.key) for row in SETTINGS if row.flag}
     flags = {name: value for name, value in flags.items() if value is not None and value is not False}

@@ -11,6 +11,7 @@ from tests.support.tables import words
 FOLDER = {"tempfile.TemporaryDirectory"}
 WRITERS = {
     "snapshots/store/locks.py": FOLDER,  # ssh-keygen reads a signature from a file: a copy in a folder of its own
+    "snapshots/store/git_revisions.py": FOLDER,  # an index of its own for git, beside the user's
     "snapshots/store/run_store.py": FOLDER,  # copies of captured runs that lie behind a URL, while a command reads them
     "cli/demo/shop/shop.py": {"LEDGER.open"},  # the refund tool writes the ledger that the demo shows to be untouched
     "cli/demo/local_model.py": {"replace"},  # the model's file, once it is whole

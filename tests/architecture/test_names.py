@@ -32,14 +32,14 @@ VAGUE_IN = {
     "intercept/session/": 0,
     "traces/": 5,
     "cases/": 17,
-    "report/": 6,
+    "report/": 7,
     "settings/": 0,
     "runs/": 15,
     "runs/capture/": 9,
     "runs/cassettes/": 43,
     "runs/fuzz/": 0,
     "plugin/": 3,
-    "cli/": 2,
+    "cli/": 3,
 }
 """The same by room."""
 

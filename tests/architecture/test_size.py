@@ -16,11 +16,11 @@ from tests.support.package_sources import PACKAGE, trees
 
 # By room, and by folder of a room: files, lines of code without comments and docstrings, and comments on each 100 of these lines.
 SIZES = {
-    "model/": (17, 1_844, 1.5),
+    "model/": (17, 1_852, 1.5),
     "values/": (12, 1_478, 4.3),
-    "snapshots/": (34, 4_776, 3.3),
+    "snapshots/": (34, 4_790, 3.3),
     "redaction/": (27, 4_122, 4.0),
-    "compare/": (28, 4_330, 3.3),
+    "compare/": (28, 4_374, 3.4),
     "backends/": (15, 2_045, 2.1),
     "providers/": (24, 2_550, 3.7),
     "intercept/": (103, 13_989, 3.0),
@@ -29,14 +29,14 @@ SIZES = {
     "intercept/session/": (16, 2_106, 3.8),
     "traces/": (47, 7_081, 0.5),
     "cases/": (21, 3_181, 0.4),
-    "report/": (22, 3_361, 3.3),
-    "settings/": (4, 728, 8.9),
-    "runs/": (89, 12_128, 2.4),
+    "report/": (22, 3_369, 3.3),
+    "settings/": (4, 739, 8.7),
+    "runs/": (89, 12_165, 2.4),
     "runs/capture/": (15, 1_859, 1.9),
     "runs/cassettes/": (6, 668, 5.0),
     "runs/fuzz/": (9, 1_300, 2.2),
     "plugin/": (23, 3_880, 5.5),
-    "cli/": (36, 4_107, 1.2),
+    "cli/": (36, 4_136, 1.2),
 }
 NO_REASON = ("# noqa", "# type:", "# pragma", "#!")
 """Begin comments that say nothing to people."""

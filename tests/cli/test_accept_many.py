@@ -134,7 +134,7 @@ def test_an_id_of_no_test_and_a_word_that_is_no_code_are_usage(recorded, typed):
             assert (told.code, said in told.err) == (USAGE, True), told
     for word in ("test_shop.py::test_other", OTHER):
         told = typed("accept", word)
-        assert (told.code, "no run is pending for it" in told.err) == (USAGE, True), told
+        assert (told.code, "no run is pending" in told.err) == (USAGE, True), told
 
 
 def fail_and_record(project):

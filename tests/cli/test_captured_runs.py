@@ -118,7 +118,7 @@ def test_runs_are_listed_counted_shown_and_compared(typed, root, store):
     assert "outcome: failed the customer said no\n" in (shown := typed("show", first).out)
     assert "Sorry." in shown
     assert "captured  captured             reason=failed\n" in typed("show", first, "--kit").out
-    assert "to list them: agentreplay ls runs" in typed("show", "runs").err
+    assert "to list its runs: agentreplay ls runs" in typed("show", "runs").err
     assert typed("diff", first, second).code == DIVERGED
     assert typed("html", "runs").code == typed("html", first, second, "--force").code == SAME
     assert typed("redact", "--dry-run", "runs").code == typed("verify", "runs").code == SAME

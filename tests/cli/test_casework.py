@@ -133,6 +133,8 @@ def test_of_several_runs_one_is_named_or_all_are_taken(typed):
     assert said.code == 2
     assert f"--run {first}   # error, 3 model calls, 2 tool calls, refund-agent\n--run {second}" in said.out
     assert "name one of these with --run, or take each with --all" in said.err
+    ours = typed("case", "new", "a.snapshot.json", "--run", "x")
+    assert (ours.code, "--run and --from are for traces of other tools" in ours.err) == (2, True)
     assert not Path("cases").exists()
 
     assert typed("case", "new", "two.jsonl", "--out", CASE, "--run", second).code == 0

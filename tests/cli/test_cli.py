@@ -11,6 +11,8 @@ from importlib.metadata import version
 
 import pytest
 
+from pytest_agentreplay.cli.mcp_tools import scaffold_case
+from pytest_agentreplay.errors import AgentReplayError
 from tests.support.kept_files import contents, put_back
 
 SAME, DIVERGED, USAGE, DAMAGED, NOTHING, CANNOT = 0, 1, 2, 4, 5, 125
@@ -38,6 +40,17 @@ def recorded(shop, monkeypatch):
     monkeypatch.chdir(shop.root)
     shop.asked, shop.told = shop.server.hits, shop.ledger
     return shop
+
+
+def test_a_coding_agent_keeps_no_case_of_a_test_that_passes_whatever_addopts_say(recorded, monkeypatch):
+    recorded.edit("pytest.ini", "[pytest]", "[pytest]\naddopts = --snapshot-record")
+    for name, value in recorded.surroundings(PYTEST_ADDOPTS="-p pytest_agentreplay.plugin").items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(
+        AgentReplayError, match=r"no failure to keep; .*: agentreplay case new test_shop\.py::test_refund"
+    ):
+        scaffold_case(recorded.root, "test_shop.py::test_refund")
+    assert not (recorded.root / "cases").exists()
 
 
 def ended(done, code):
@@ -105,9 +118,9 @@ def test_a_damaged_file_is_said_in_a_line(typed, root):
 
 def test_a_folder_and_a_link_are_no_snapshot(typed, root):
     (root / "link.json").symlink_to("/etc/hostname")
-    for name in (".", "link.json"):
+    for name, code, why in ((".", USAGE, "is a folder"), ("link.json", DAMAGED, "not a plain file")):
         told = typed("show", name)
-        assert (told.code, "not a plain file" in told.err) == (DAMAGED, True)
+        assert (told.code, why in told.err) == (code, True)
 
 
 @pytest.mark.process
@@ -189,7 +202,7 @@ def test_replay_runs_the_test_from_any_folder_of_the_project_whatever_the_enviro
     told, _ = ended(recorded.command("replay", recorded.home.name, cwd=recorded.home.parent), SAME)
     assert "1 passed" in told
     assert "model frozen" in told
-    told, _ = ended(recorded.command("replay", SNAPSHOT, "-q", "--no-header", AGENTREPLAY="record"), SAME)
+    told, _ = ended(recorded.command("replay", "test_shop.py::test_refund", "-q", AGENTREPLAY="record"), SAME)
     assert "1 passed" in told
     assert nothing_went_live(recorded)
 
@@ -275,8 +288,8 @@ def test_a_pending_run_is_listed_and_taken_by_its_name_or_that_of_its_snapshot_f
     assert recorded.snapshots[0].run.header.outcome["status"] == "failed"
     assert typed("accept").code == NOTHING
     none = typed("accept", SNAPSHOT)
-    assert (none.code, "no run is pending for it" in none.err) == (USAGE, True)
-    assert "pytest --snapshot-record" in none.err
+    assert (none.code, "no run is pending" in none.err) == (USAGE, True)
+    assert none.err.endswith('--requests --reason "why every reply still holds"\n')
     recorded.home.write_bytes(recorded.kept[SNAPSHOT])
     (recorded.root / PENDING).write_bytes(pending)
     monkeypatch.chdir(recorded.home.parent)

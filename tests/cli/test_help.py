@@ -41,7 +41,7 @@ def test_the_first_of_two_words_lists_its_verbs_and_the_first_screen_names_them(
     [
         ("shwo", "the nearest: show"),
         ("assertion", "the nearest: check assertions"),
-        ("case nwe", "the nearest: case new, case lint, case"),
+        ("case nwe", "the nearest: case new"),
         ("check lint", "the nearest: check audit, case lint, check"),
         ("--json", "agentreplay --help lists all"),
         ("a\x1b[2Jb", "agentreplay --help lists all"),

@@ -52,7 +52,9 @@ def test_it_is_readable_in_any_terminal(typed, shop, monkeypatch, what, width):
     monkeypatch.setenv("COLUMNS", str(width))
     shown = typed("ls", *["--totals"] * (what == "totals"))
     assert (shown.code, shown.err) == (SAME, "")
-    assert max(cell_len(line) for line in shown.out.splitlines() if "__agent_snapshots__" not in line) <= width
+    ids = [line for line in shown.out.splitlines() if "__agent_snapshots__" in line or line.endswith("_customer[de]")]
+    assert max(cell_len(line) for line in shown.out.splitlines() if line not in ids) <= width
+    assert what == "totals" or "test_a_refund_that_the_bank_refuses_is_told_to_the_customer[de]" in shown.out
     as_kept(f"{what}.{width}.txt", shown.out)
 
 
@@ -117,10 +119,18 @@ def test_show_takes_the_names_that_ls_prints(typed, shop):
     several = typed("show", "tests/test_shop.py::test_b")
     assert (
         several.code,
-        several.err.startswith("agentreplay: tests/test_shop.py::test_b is 2 snapshots; name one: "),
+        several.err.startswith("agentreplay: tests/test_shop.py::test_b is 2 snapshots; name one:\n"),
     ) == (USAGE, True)
     gone = typed("show", "tests/test_shop.py::test_d")
     assert (gone.code, "; the nearest: " in gone.err) == (USAGE, True)
+
+
+def test_an_id_of_a_test_or_of_a_captured_run_is_listed_as_show_takes_it(typed, shop):
+    put(shop, "runs/refund/2026-11-27/r2.run.json", refund())
+    for word, kinds in (("tests/test_shop.py::test_b", ["snapshot", "pending"]), ("r2", ["run"])):
+        assert [entry["kind"] for entry in json.loads(typed("ls", "--json", word).out)["entries"]] == kinds
+        assert typed("show", word, "--turn", "1").code == SAME
+    assert typed("ls", "tests/test_shop.py::test_d").code == typed("ls", "r3").code == USAGE
 
 
 def test_cold_is_about_cases_that_cannot_be_replayed(typed, shop):

@@ -65,6 +65,18 @@ def test_results_have_the_ids_of_pytest_and_the_project_is_as_it_was(folder):
     )
 
 
+@pytest.mark.parametrize("flags", ["--snapshot-record", "--replay live --replay-runs=2", "--snapshot-record-missing"])
+def test_flags_of_the_project_neither_record_nor_go_live(folder, monkeypatch, flags):
+    test = "tests/test_b.py::test_mode"
+    code = "def test_mode(pytestconfig):\n    option = pytestconfig.option\n    assert not option.agentreplay_record\n"
+    code += "    assert (option.agentreplay_replay, option.agentreplay_mode, option.maxfail) == (None, 'model', 7)\n"
+    (folder / "tests/test_b.py").write_text(code, encoding="utf-8")
+    (folder / "pytest.ini").write_text(f"[pytest]\naddopts =\n    {flags}\n    --maxfail=7\n", encoding="utf-8")
+    monkeypatch.setenv("PYTEST_ADDOPTS", f"-p pytest_agentreplay.plugin {flags}")
+    [result] = replay_tests(folder, [test])
+    assert (result.test, result.outcome) == (test, "passed"), result.text
+
+
 def test_what_pytest_cannot_run_is_an_error_with_its_reason(folder):
     with pytest.raises(AgentReplayError, match=r"pytest could not replay it: ERROR: not found: .*test_nope"):
         replay_tests(folder, ["tests/test_a.py::test_nope"])

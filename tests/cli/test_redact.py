@@ -138,8 +138,8 @@ def test_all_or_none(root, typed, monkeypatch):
 
 
 def test_what_is_no_snapshot_is_a_line_and_an_empty_folder_nothing(root, typed):
-    for name, code in (("nothing", USAGE), ("p.yaml", DAMAGED)):
+    for name in ("nothing", "p.yaml"):
         told = typed("redact", name)
-        assert (told.code, len(told.err.splitlines())) == (code, 1)
+        assert (told.code, len(told.err.splitlines())) == (USAGE, 1)
     (root / "empty").mkdir()
     assert typed("redact", "empty").code == NOTHING

@@ -67,14 +67,17 @@ def test_a_file_that_is_no_snapshot_leads_to_those_of_its_tests(typed, root):
     assert (shown.code, shown.err) == (USAGE, "agentreplay: a.md: is no snapshot; to list all: agentreplay ls\n")
     folder = Path("__agent_snapshots__/test_shop")
     folder.mkdir(parents=True)
+    for words in (["show", folder], ["diff", folder, folder], ["serve", folder]):
+        assert "is a folder; to list its runs: agentreplay ls __agent_" in typed(*words).err
+    for words in (["diff", "a.md", "a.md"], ["redact", "a.md"], ["verify", "a.md"], ["replay", "a.md"]):
+        assert typed(*words).err.startswith("agentreplay: a.md: is no snapshot; "), words
     names = [f"{folder.as_posix()}/{name}.snapshot.json" for name in ("a", "b")]
     for name in names:
         made = replace(run((ask(), say("It is shipped."))), header=Header(f"test_shop.py::test_{Path(name).name[0]}"))
         Path(name).write_text(codec.dumps(made), encoding="utf-8")
         assert "It is shipped." in typed("show", "test_shop.py").out or name == names[1]
-    assert (
-        typed("show", "test_shop.py").err == f"agentreplay: test_shop.py is 2 snapshots; name one: {', '.join(names)}\n"
-    )
+    several = typed("show", "test_shop.py").err.splitlines()
+    assert several == ["agentreplay: test_shop.py is 2 snapshots; name one:", *(f"agentreplay show {n}" for n in names)]
 
 
 def test_a_model_is_named_once_whatever_the_fingerprints_of_its_machines(typed, root):

@@ -22,7 +22,9 @@ POLICY = 'schemaVersion: "1.0"\npii: true\n'
 def read_snapshot(version, more, **header):
     document = json.loads(codec.dumps(run_of((post(b"{}"), reply(b"{}")), **header)))
     del document["integrity"]
-    return codec.loads(write_sealed(document | {"schemaVersion": version, **({"extra": 1} if more else {})}), file="f").notes
+    return codec.loads(
+        write_sealed(document | {"schemaVersion": version, **({"extra": 1} if more else {})}), file="f"
+    ).notes
 
 
 def read_captured(version, more):

@@ -106,6 +106,17 @@ def test_a_changed_line_is_marked_against_its_new_form_though_a_line_came_before
     ]
 
 
+def test_words_put_into_a_long_line_of_repeated_words_are_marked_alone_and_fast() -> None:
+    words = ("be kind and look it up in the table " * 1390).split()
+    now = [*words[:2000], "very", *words[2000:6000], "never", "ever", *words[6000:]]
+    begun = time.process_time()
+    before, after = compare_texts(" ".join(words), " ".join(now))
+    assert time.process_time() - begun < 0.5
+    assert [text.strip() for text, changed in after.pieces if changed] == ["very", "never ever"]
+    assert not any(changed for _, changed in before.pieces)
+    assert len(before.text) > 50_000
+
+
 def test_blanks_and_the_last_line_break_are_differences() -> None:
     assert [row.sign for row in compare_texts("a\nb\n", "a\nb")] == ["@", " ", " ", "-"]
     assert [row.pieces for row in compare_texts("a b", "a b ")] == [(("a b", False),), (("a b", False), (" ", True))]

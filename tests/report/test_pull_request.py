@@ -35,9 +35,9 @@ def run_of(text, answer="fine"):
     return Run(Header(f"test_a.py::test_b[{text}]", outcome={"status": text}), exchanges)
 
 
-def compared(old, new):
+def compared(old, new, former=()):
     comparison = RevisionComparison("a" * 40, "b" * 40)
-    compare_runs(comparison, old, new, Matching(READER, RULES), ())
+    compare_runs(comparison, (old, new), dict(former), Matching(READER, RULES), ())
     return comparison
 
 
@@ -119,7 +119,8 @@ def test_the_same_change_in_many_runs_is_one_and_a_run_under_another_name_is_ren
     comment = format_comment(compared(old, new), "x")
     assert "**A recorded call was not made** in 12 tests\n\n`" in comment
     assert comment.count("in `t.py::t0`, `t.py::t1`, `t.py::t10`, `t.py::t11`, `t.py::t2` and 7 more\n") == 1
-    moved = compared({"a": old["1"]}, {"b": replace(old["1"], header=Header("u.py::t9"))})
+    moved = compared({"a": old["1"]}, {"b": replace(old["1"], header=Header("u.py::t9"))}, {"b": "a"})
     assert (moved.renamed, moved.new, moved.removed) == ({"b": "a"}, {}, {})
-    changed = compared({"a": old["1"]}, {"b": replace(new["1"], header=Header("u.py::t1"))})
+    changed = compared({"a": old["1"]}, {"b": replace(new["1"], header=Header("u.py::t9"))}, {"b": "a"})
     assert [(run.file, run.former) for run in changed.changed] == [("b", "a")]
+    assert "- `u.py::t9` (renamed from `t.py::t1`): " in format_comment(changed, "x")

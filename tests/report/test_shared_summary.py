@@ -43,7 +43,7 @@ def test_the_command_is_one_that_takes_this_change_in_all_tests():
     def last(divergence, tests, of=""):
         return format_first_lines(causes(divergence, tests, of))[-1].strip()
 
-    assert last(PROMPT, TESTS[:2]).startswith(f"agentreplay accept --requests {TESTS[1]} {TESTS[0]} --reason ")
+    assert last(PROMPT, TESTS[:2]).startswith(f"agentreplay accept {TESTS[1]} {TESTS[0]} --requests --reason ")
     assert last(ARGS, TESTS[:2]) == f"pytest --snapshot-record {TESTS[1]} {TESTS[0]}"
     assert last(MISSING, TESTS) == "pytest --snapshot-record --last-failed"
     assert last(MISSING, TESTS, FIXTURE) == "pytest --snapshot-record tests"

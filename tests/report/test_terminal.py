@@ -22,7 +22,7 @@ from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, 
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import findings, other_findings
 from pytest_agentreplay.report.escape import escape_line, escape_text
-from pytest_agentreplay.report.finding import HEIGHT, format_finding, restore_finding
+from pytest_agentreplay.report.finding import HEIGHT, Finding, Line, format_finding, restore_finding
 from tests.support import exchanges
 from tests.support.chat_runs import message_of, result_of
 from tests.support.exchanges import chat_use
@@ -424,3 +424,8 @@ def test_what_a_test_still_waited_for_is_said_only_where_a_call_was_refused(refu
     )
     (line,) = [line.text for line in found.lines if line.label == "still waiting"]
     assert line == f"agent.py:7 in f{what}: the test was ended there"
+
+
+def test_a_difference_whose_sides_look_the_same_is_named_without_rows():
+    line = Line("difference", "call", "", "model m-1", "model m-1")
+    assert format_finding(Finding("t", "AR-REQUEST", "x", (line,))) == "x\n\n  call"

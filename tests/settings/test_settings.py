@@ -107,6 +107,11 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     refused(
         "agentreplay_read_tools is not a setting: did you mean agentreplay_tools?", written=["agentreplay_read_tools"]
     )
+    refused(
+        "agentreplay_unused is not a setting: did you mean a line of agentreplay_checks?",
+        written=["agentreplay_unused"],
+    )
+    refused("agentreplay_fixtures is not a setting; pytest --help lists all", written=["agentreplay_fixtures"])
     refused("each time", "--snapshot-record", ini={"agentreplay_mode": "record"})
     refused("agentreplay_mode", "only because the command line says so", ini={"agentreplay_mode": "live"})
     refused("--replay-tools=live", "the mode is off", agentreplay_replay="off", agentreplay_replay_tools="live")

@@ -19,9 +19,9 @@ from pytest_agentreplay.compare.align.local import Item, describe_answer, find_m
 from pytest_agentreplay.compare.align.pairing import Pair, align, find_moves, is_unordered
 from pytest_agentreplay.compare.diagnose import describe_change
 from pytest_agentreplay.compare.diagnose.progress import CachingReader, ReplayProgress, explain_arguments
-from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks
+from pytest_agentreplay.compare.diagnose.results import describe_moved_chunks, describe_result
 from pytest_agentreplay.compare.diagnose.sections import find_message_indexes, find_owner, find_role, is_below
-from pytest_agentreplay.compare.diff import diff, texts
+from pytest_agentreplay.compare.diff import diff
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import Body, Call, Exchange, Run, ToolCall
@@ -183,11 +183,6 @@ class _RunComparison:
     ) -> Divergence:
         """Return the divergence of two calls that were answered otherwise."""
         what = "reply" if kind is Kind.REPLY or x.sort == "http" else "result"
-        first = changes[0]
-        note = first.note or " -> ".join(
-            "absent" if side is ABSENT else texts.shorten(canonical(side), 24) for side in (first.recorded, first.now)
-        )
-        summary = f"{what} changed, {first.path} {note}"
         chunks = [self.reader.read_chunks(item.exchange.outcome) for item in (x, y)] if x.sort == "retrieval" else []
         moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
         cause = "the same request was answered otherwise: the model samples, or another version of it answers"
@@ -195,7 +190,7 @@ class _RunComparison:
             cause = "the same call was answered otherwise: the world behind it changed between the two runs"
         if asked_otherwise:
             cause = "the call was another one too (see above), which may well be why"
-        summary = f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else summary}"
+        summary = f"{self.recorded.name(x.exchange.call)}: {moved[0] if moved else describe_result(changes[0], what)}"
         return self.recorded.make_divergence(
             kind, summary, x.exchange, y.exchange.call, changes, cause=cause, detail=moved[1:]
         )

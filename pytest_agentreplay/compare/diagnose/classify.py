@@ -79,13 +79,14 @@ def describe_noise(difference: Difference, explain: ExplainValue) -> str:
     """
     recorded, now = difference.recorded, difference.now
     if isinstance(recorded, list) and isinstance(now, list):
-        return ORDER if _is_permuted(recorded, now) else ""
+        # In JSON that is sent as a text an order may mean something; only prose may hold a printed set.
+        return ORDER if _is_permuted(recorded, now) and not difference.is_inside else ""
     if _is_epoch(recorded) and _is_epoch(now):
         recorded, now = str(recorded), str(now)
     if not isinstance(recorded, str) or not isinstance(now, str) or media.is_mark(recorded) or media.is_mark(now):
         return ""
     if not (pairs := _pair_spans(recorded, now)):
-        return _describe_text_noise(recorded, now)
+        return _describe_text_noise(recorded, now, is_inside=difference.is_inside)
     if any(is_setting(difference.path, recorded, *old.span()) or explain(old[0], new[0]) for old, new in pairs):
         return ""
     return " and ".join(dict.fromkeys(_NAMES[str(old.lastgroup)] for old, _ in pairs))
@@ -108,14 +109,15 @@ def _explain_values(difference: Difference, explain: ExplainValue) -> str:
 def is_only_noise(difference: Difference) -> bool:
     """Return whether the place holds the noise and no other text, so that leaving it out hides nothing."""
     recorded = difference.recorded
+    if difference.is_inside:
+        return False
     return not isinstance(recorded, str) or not any(map(str.isalnum, _SPAN.sub("", recorded)))
 
 
-def _describe_text_noise(recorded: str, now: str) -> str:
+def _describe_text_noise(recorded: str, now: str, *, is_inside: bool) -> str:
     if _is_place_for_mark(recorded, now) or _is_place_for_mark(now, recorded):
         return PLACE
-    # In JSON that is sent as a text an order may mean something; only in prose it is taken for that of a printed set.
-    if not isinstance(parse(recorded), NotJson):
+    if is_inside or not isinstance(parse(recorded), NotJson):
         return ""
     _, old, new = texts.hunk(recorded, now)
     words, others = _WORD.findall(old), _WORD.findall(new)
@@ -177,6 +179,7 @@ def classify_change(
     # Noise alone is reported as noise. Beside a real change it is no news, and is put last.
     names = {each.path: name for each in differences if (name := describe_noise(each, explain))}
     if differences and len(names) == len(differences):
+        differences = tuple(each._replace(places=1) for each in differences)  # `what` names all of one text
         kind, what, cause, hints = _classify_noise(differences, names)
     elif function_of(recorded, reader) is not None:
         kind, what, cause, hints = Kind.ARGS, "the same arguments, written otherwise", "", ()
@@ -218,7 +221,7 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
     of_history = tuple(differences[at] for where, at in ranked if where is ReportSection.HISTORY)
     differences, where = tuple(differences[at] for _, at in ranked), ranked[0][0]
     first = differences[0]
-    is_dropped = any(difference.now is ABSENT for difference in of_history)
+    is_dropped = any(difference.now is ABSENT and not difference.is_inside for difference in of_history)
     if where is ReportSection.PROMPT and is_dropped and sections.find_owner(first, readings) == "user":
         # Messages went, and what stands in their place reads like an edited one: a summary.
         where, of_history = ReportSection.HISTORY, (*of_history, first)
@@ -227,7 +230,6 @@ def _classify_model(readings: Readings, differences: Differences, *, frozen: IsF
     match where:
         case ReportSection.MODEL:
             kind, cause = Kind.MODEL, _ADDRESS_CAUSE if first.path == "url" else _MODEL_CAUSE
-            what += texts.count_more(len(differences) - 1, "place")
         case ReportSection.SCHEMA:
             kind, what = Kind.SCHEMA, f"{sections.find_tool_name(first, readings)}{what}"
             cause = _SCHEMA_ORDER_CAUSE if is_reordered(first) and len(differences) == 1 else _SCHEMA_CAUSE
@@ -265,12 +267,12 @@ def _explain_prompt(difference: Difference, *, batched: bool) -> str:
 
 def _describe_history(differences: Differences, readings: Readings) -> tuple[str, str]:
     """Return how messages that were sent before came otherwise, by the `differences` that say so, and why."""
-    lost = [difference for difference in differences if difference.now is ABSENT]
+    lost = [difference for difference in differences if difference.now is ABSENT and not difference.is_inside]
     if lost and len(differences) > len(lost):
         cause = "earlier messages gave way to others: the agent now summarises or rebuilds its history"
     elif lost:
         cause = "the agent sends fewer earlier messages: its memory trims, or a call that added them did not happen"
-    elif any(difference.recorded is ABSENT for difference in differences):
+    elif any(difference.recorded is ABSENT and not difference.is_inside for difference in differences):
         cause = "the agent sends messages that the recording does not have: its loop adds them"
     elif any(difference.note.startswith("reordered") for difference in differences):
         cause = "the agent sends the same messages in another order"
@@ -294,9 +296,9 @@ def _classify_sdk(differences: Differences) -> Verdict:
         # The hint is a line for a shell, in which a path with quotes would not stand whole.
         if path.startswith("$") and "'" not in path
         else format_ignore_line(path, "sent by another SDK version")
-        for path in (difference.path for difference in differences[:2])
+        for path in dict.fromkeys(difference.rule_path for difference in differences[:2])
     )
-    return Kind.SDK, ", ".join(map(_describe, differences[:3])), cause, hints
+    return Kind.SDK, _describe(differences[0]), cause, hints
 
 
 def _classify_request(differences: Differences) -> Verdict:

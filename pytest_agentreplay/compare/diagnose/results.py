@@ -34,9 +34,9 @@ def explain_result(
     chunks = [progress.reader.read_chunks(reply) for reply in (recorded, now)] if x.call.boundary == "retrieval" else []
     moved = describe_moved_chunks(*chunks) if chunks and all(chunks) else ()
     first = differing[0]
-    summary = f"{name}: {moved[0] if moved else _describe(first)}"
+    summary = f"{name}: {moved[0] if moved else describe_result(first)}"
     cause = "the tool was run for real beside its recorded result: the world behind it, or its code, has changed"
-    hints = (f"or let it differ: agentreplay_tolerances = {tool} {first.path} = ignore",)
+    hints = (f"or let it differ: agentreplay_tolerances = {tool} {first.rule_path} = ignore",)
     return progress.make_divergence(
         Kind.RESULT, summary, x, call, differing, cause=cause, hints=hints, detail=moved[1:]
     )
@@ -90,14 +90,12 @@ def _cut_items(recorded: Outcome | None, now: Outcome) -> Outcome | None:
     return ToolReply(None, recorded.items[: len(now.items)])
 
 
-def _describe(first: Difference) -> str:
-    """Return the first difference in a few words."""
+def describe_result(first: Difference, what: str = "result") -> str:
+    """Return the first difference of two results, or replies, in a few words."""
     if is_reordered(first):
-        return f"result: {first.path} came in another order"
-    if first.note:
-        return f"result changed, {first.path} {texts.shorten(first.note, 60)}"
+        return f"{what}: {first.path} came in another order"
     sides = ("absent" if side is ABSENT else texts.shorten(canonical(side), 40) for side in (first.recorded, first.now))
-    return f"result changed, {first.path} {' -> '.join(sides)}"
+    return f"{what} changed, {first.path} {texts.shorten(first.note, 60) or ' -> '.join(sides)}"
 
 
 def describe_moved_chunks(recorded: Sequence[Chunk], now: Sequence[Chunk]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from pytest_agentreplay.compare.diff import diff
 from pytest_agentreplay.compare.matching.address import content, header, is_this_host, split
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.divergence import ABSENT, Difference
+from pytest_agentreplay.model.divergence import ABSENT, INSIDE, Difference
 from pytest_agentreplay.model.exchanges import SELF, Call, FrameCall, Headers, Json, JsonObject, ToolCall, WireCall
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.values.fitting import fit_call
@@ -152,8 +152,8 @@ def find_section(difference: Difference, recorded: CallReading, now: CallReading
         return ReportSection.MODEL
     if not difference.path.startswith("$"):
         return ReportSection.WIRE
-    name = re.split(r"[.\[]", difference.path.lstrip("$."), maxsplit=1)[0]
-    came_or_went = difference.recorded is ABSENT or difference.now is ABSENT
+    name = re.split(r"[.\[]", difference.rule_path.lstrip("$."), maxsplit=1)[0]
+    came_or_went = (difference.recorded is ABSENT or difference.now is ABSENT) and not difference.is_inside
     return ReportSection.FIELD if came_or_went and name not in KNOBS else ReportSection.MODEL
 
 
@@ -229,7 +229,7 @@ def name_of_tool(tool: Json) -> str:
 
 def is_below(path: str, above: str) -> bool:
     """Return whether `path` is `above` or a place in it."""
-    return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "["}
+    return path.startswith(above) and path[len(above) : len(above) + 1] in {"", ".", "[", INSIDE[0]}
 
 
 def walk_strings(value: Json) -> Iterator[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.model import media
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.model.divergence import ABSENT, Absent, Difference
+from pytest_agentreplay.model.divergence import ABSENT, INSIDE, Absent, Difference
 from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.redaction.placeholders import describe_exchange
 
@@ -72,9 +72,25 @@ class _Walk:
             self.visit_elements(recorded, now, path)
         elif isinstance(recorded, str) and isinstance(now, str):
             if recorded != now:
-                self.differences.append(_compare_texts(recorded, now, path))
+                self.visit_texts(recorded, now, path)
         elif canonical(recorded) != canonical(now):
             self.add(path, recorded, now)
+
+    def visit_texts(self, recorded: str, now: str, path: str) -> None:
+        """Compare files by hash, JSON by member, the rest by words."""
+        old, new = (str(media.read_media(text) or text) for text in (recorded, now))
+        if note := media.swap(old, new) or describe_exchange(recorded, now):
+            self.add(path, old, new, note)
+            return
+        inside = read_json(recorded), read_json(now)
+        if None in inside:
+            places = texts.count_places(recorded, now)
+            self.differences.append(Difference(path, recorded, now, texts.brief(recorded, now), places))
+            return
+        outside, self.differences = self.differences, []
+        self.visit(*inside, "$")
+        members = [each._replace(path=f"{path}{INSIDE}{each.path[1:].lstrip('.') or '$'}") for each in self.differences]
+        self.differences = outside + (members or [Difference(path, recorded, now, "the same JSON, written otherwise")])
 
     def visit_members(self, recorded: JsonObject, now: JsonObject, path: str) -> None:
         for key, value in recorded.items():
@@ -133,26 +149,9 @@ class _Walk:
                 self.add(f"{path}{where}", ABSENT, value, f"{name}{where} added")
 
 
-def _compare_texts(recorded: str, now: str, path: str) -> Difference:
-    """Return how two texts differ: files by hash, JSON inside by its own first difference, the rest by words."""
-    old, new = (str(media.read_media(text) or text) for text in (recorded, now))
-    if note := media.swap(old, new):
-        return Difference(path, old, new, note)
-    note = describe_exchange(recorded, now)
-    inside = read_json(recorded), read_json(now)
-    if not note and inside[0] is not None and inside[1] is not None:
-        if deeper := diff(inside[0], inside[1]):
-            first, more = deeper[0], f" (and {len(deeper) - 1} more)" if len(deeper) > 1 else ""
-            sides = ["absent" if side is ABSENT else canonical(side) for side in (first.recorded, first.now)]
-            change = first.note or " -> ".join(texts.shorten_pair(sides[0], sides[1]))
-            note = f"in it {first.path}: {change}{more}"
-        else:
-            note = "the same JSON, written otherwise"
-    return Difference(path, recorded, now, note or texts.brief(recorded, now))
-
-
 def read_json(text: str) -> Json:
     """Return the object or list that a text holds as JSON, else None."""
+    text = text.strip()
     if text[:1] not in {"{", "["} or text[-1:] not in {"}", "]"}:
         return None
     value = parse(text, exact=True)

@@ -11,7 +11,8 @@ import re
 import unicodedata
 from collections import Counter
 from difflib import SequenceMatcher
-from typing import TYPE_CHECKING
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterator, Sequence
@@ -27,8 +28,16 @@ SIDE = 32  # characters of each side of it
 PRODUCT, PAIRS = 4_000_000, 200_000
 # What one part of two texts may cost, N x M, and how often a text is divided: 10,000 lines of nine kinds take 0.02 s.
 PART, DEPTH = 40_000, 6
+# Comparisons for each element of a large part in which few edits are looked for, and how many a diagonal counts for:
+# 50 kB of single letters in another order take 0.1 s.
+EFFORT, DIAGONAL = 10, 8
 
 _SPACE = re.compile(r"\s")
+_TOKEN = re.compile(r"\w+(?:[-.:/@]+\w+)*|\s+|[^\w\s]")  # a date or a price is one word
+# Two code points of one character, as a reader sees it: with a joiner, a skin tone or a tag, or the halves of a flag.
+_JOINED = re.compile(
+    "[\u200c\u200d].|.[\u200c\u200d\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f]|[\U0001f1e6-\U0001f1ff]{2}"
+)
 _LETTERS = str.maketrans(  # letters of other alphabets, as the Latin ones that they look like
     "\u0430\u0441\u0501\u0435\u0456\u0458\u043e\u0440\u051b\u0455\u0443\u0445\u04cf\u03bf\u03bd\u03b1\u03b9\u0261\u0131\u0578"
     "\u0410\u0412\u0421\u0415\u041d\u0406\u0408\u041a\u041c\u041e\u0420\u0405\u0422\u0425\u0423\u04c0"
@@ -55,7 +64,8 @@ def find_changes(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0,
     """Yield the ranges of two sequences that differ, in order: begin and end in `old`, begin and end in `new`.
 
     Both are divided at the elements that each has once ("patience diff"), and only what is between these is aligned.
-    A large part without such an element is one range. `i`, `j` and `depth` are of the part that is being divided.
+    A large part without such an element is one range, unless few elements differ in it. `i`, `j` and `depth` are of
+    the part that is being divided.
     """
     head, tail = count_common_ends(old, new)
     old, new, i, j = old[head : len(old) - tail], new[head : len(new) - tail], i + head, j + head
@@ -67,8 +77,41 @@ def find_changes(old: Sequence[str], new: Sequence[str], i: int = 0, j: int = 0,
             i1, j1 = i2 + 1, j2 + 1
     elif old or new:
         codes = opcodes(old, new) if len(old) * len(new) <= PART else None
-        for _, i1, i2, j1, j2 in codes if codes is not None else [("", 0, len(old), 0, len(new))]:
-            yield i + i1, i + i2, j + j1, j + j2
+        ranges = _find_few_edits(old, new) if codes is None else [code[1:] for code in codes]
+        yield from ((i + i1, i + i2, j + j1, j + j2) for i1, i2, j1, j2 in ranges)
+
+
+def _find_few_edits(old: Sequence[str], new: Sequence[str]) -> list[Range]:
+    """Return the ranges that differ by the fewest edits (Myers' greedy way); all as one where these are too many.
+
+    Its time is that of the edits, not of equal pairs: a long line of repeated words has millions of these.
+    """
+    ends: dict[int, tuple[int, Any]] = {1: (0, None)}  # by diagonal: how far in `old`, and the equal runs on the way
+    effort = EFFORT * (len(old) + len(new))
+    for edits in range(effort):
+        for diagonal in range(-edits, edits + 1, 2):
+            above, below = ends.get(diagonal + 1), ends.get(diagonal - 1, (-2, None))
+            i, runs = above if above is not None and below[0] < above[0] else (below[0] + 1, below[1])
+            start, j = i, i - diagonal
+            while i < len(old) and j < len(new) and old[i] == new[j]:
+                i, j = i + 1, j + 1
+            ends[diagonal] = i, (start, start - diagonal, i - start, runs) if i > start else runs
+            effort -= i - start + DIAGONAL
+            if i >= len(old) and j >= len(new):
+                return _list_gaps(ends[diagonal][1], len(old), len(new))
+        if effort < 0:
+            break
+    return [(0, len(old), 0, len(new))]
+
+
+def _list_gaps(runs: Any, i: int, j: int) -> list[Range]:
+    """Return what lies between equal runs, of which the last comes first."""
+    gaps = []
+    while runs is not None:
+        at, to, size, runs = runs
+        gaps.append((at + size, i, to + size, j))
+        i, j = at, to
+    return [*([(0, i, 0, j)] if i or j else []), *(gap for gap in reversed(gaps) if gap[0] < gap[1] or gap[2] < gap[3])]
 
 
 def _find_anchors(old: Sequence[str], new: Sequence[str]) -> list[tuple[int, int]]:
@@ -131,7 +174,7 @@ def brief(recorded: str, now: str) -> str:
         return _describe_swap(recorded, now)
     start, old, new = hunk(recorded, now)
     if "\n" in old or "\n" in new:
-        return _describe_lines(recorded.split("\n"), now.split("\n"))
+        return _describe_lines(*_find_lines(recorded, now))
     has_lines = "\n" in recorded or "\n" in now
     where = f"line {recorded.count(chr(10), 0, start) + 1}: " if has_lines else ""
     return where + _describe_words(old, new)
@@ -202,26 +245,61 @@ def _show(text: str) -> str:
     return text if plain else json.dumps(text, ensure_ascii=False)
 
 
-def _describe_words(old: str, new: str, others: int = 0) -> str:
-    """Return the first place in which two lines differ, and how many more there are, with `others` in other lines."""
+def count_places(recorded: str, now: str) -> int:
+    """Return in how many places two texts differ: their changed lines, or else the changed words of one line.
+
+    Lines that were only added or dropped are one place where they stand together.
+    """
+    _, old, new = hunk(recorded, now)
+    if "\n" in old or "\n" in new:
+        ranges = _find_lines(recorded, now)[2]
+        return sum(max(i2 - i1, j2 - j1) if i1 < i2 and j1 < j2 else 1 for i1, i2, j1, j2 in ranges)
+    return len(find_words(old, new)[2])
+
+
+def _find_lines(recorded: str, now: str) -> tuple[list[str], list[str], list[Range]]:
+    old, new = recorded.split("\n"), now.split("\n")
+    return old, new, [*find_changes(old, new)]
+
+
+def find_words(old: str, new: str) -> tuple[list[str], list[str], list[Range]]:
+    """Return the words, blanks and signs of two lines, and the ranges that differ; those beside each other as one."""
+    words, others = _split_words(old), _split_words(new)
+    ranges: list[Range] = []
+    for i1, i2, j1, j2 in find_changes(words, others):
+        # A blank between two changed words belongs to the change.
+        if ranges and not "".join(words[ranges[-1][1] : i1]).strip():
+            ranges[-1] = ranges[-1][0], i2, ranges[-1][2], j2
+        else:
+            ranges.append((i1, i2, j1, j2))
+    return words, others, ranges
+
+
+def _split_words(line: str) -> list[str]:
+    """Return the words, blanks and signs of a line, none of them cut inside of what a reader sees as one character."""
+    starts = (match.start() for match in _TOKEN.finditer(line))
+    cuts = [at for at in starts if at == 0 or not is_inside_character(line, at)]
+    return [line[start:end] for start, end in pairwise([*cuts, len(line)])]
+
+
+def is_inside_character(text: str, at: int) -> bool:
+    """Return whether position `at` is inside of what a reader sees as one character, or behind a mark within a word."""
+    pair = text[at - 1 : at + 1]
+    if len(pair) < 2 or pair.isascii():
+        return False
+    marks = [unicodedata.category(char)[0] == "M" for char in pair]
+    return marks[1] or (marks[0] and pair[1].isalnum()) or _JOINED.match(pair) is not None
+
+
+def _describe_words(old: str, new: str) -> str:
+    """Return the first place in which two lines differ."""
     if len(old) + len(new) > SHOWN and old and new:
-        before, after = _split_words(old), _split_words(new)
-        ranges = [*find_changes(before, after)]
+        before, after, ranges = find_words(old, new)
         i1, i2, j1, j2 = ranges[0]
         # A text that was written anew is shown from its start.
         if sum(i2 - i1 for i1, i2, _, _ in ranges) * 2 < len(before):
             _, old, new = hunk("".join(before[i1:i2]), "".join(after[j1:j2]))
-            others += len(ranges) - 1
-    return _describe_swap(old, new) + count_more(others, "place")
-
-
-def _split_words(text: str) -> list[str]:
-    return re.split(r"(\s+)", text)
-
-
-def count_more(count: int, what: str) -> str:
-    """Return how many more of something there are, as the end of a headline; "" for none."""
-    return f" (and {count} more {what}{'s' * (count > 1)})" if count > 0 else ""
+    return _describe_swap(old, new)
 
 
 def _describe_swap(old: str, new: str) -> str:
@@ -232,13 +310,10 @@ def _describe_swap(old: str, new: str) -> str:
     return " -> ".join(shorten_pair(_show(old), _show(new), SIDE))
 
 
-def _describe_lines(old: list[str], new: list[str]) -> str:
-    """Return the first of several changed lines, and how many more places there are."""
-    ranges = [*find_changes(old, new)]
+def _describe_lines(old: list[str], new: list[str], ranges: list[Range]) -> str:
+    """Return the first of several changed lines."""
     i1, i2, j1, j2 = ranges[0]
-    more = sum(max(i2 - i1, j2 - j1) for i1, i2, j1, j2 in ranges)
     if i1 < i2 and j1 < j2:
-        return f"line {i1 + 1}: {_describe_words(*hunk(old[i1], new[j1])[1:], others=more - 1)}"
+        return f"line {i1 + 1}: {_describe_words(*hunk(old[i1], new[j1])[1:])}"
     start, end, what = (i1, i2, "dropped") if i1 < i2 else (j1, j2, "added")
-    lines = f"line {end}" if end - start == 1 else f"lines {start + 1}-{end}"
-    return f"{lines} {what}{count_more(more - (end - start), 'place')}"
+    return f"line {end} {what}" if end - start == 1 else f"lines {start + 1}-{end} {what}"

@@ -163,7 +163,7 @@ class NewValues:
             if not (old.kind in IDS or self._is_time(old, new, at)) or not self._are_new(old, new, x, served):
                 return False
         taken: list[tuple[str, str]] = []
-        for path, *sides, _ in compare_calls(x.call, call, matched=self._matching.headers):
+        for path, *sides, _, _ in compare_calls(x.call, call, matched=self._matching.headers):
             recorded, now = ("" if side is ABSENT else canonical(side) for side in sides)
             for old, new in zip(mask_values(recorded)[1], mask_values(now)[1], strict=False):
                 if old != new:

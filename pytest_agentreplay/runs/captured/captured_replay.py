@@ -61,7 +61,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.cases.in_process_run import Runner
     from pytest_agentreplay.settings import Settings
 
-INDEX, PATH, LINE = re.compile(r"\[\d+\]"), re.compile(r" ?\$\S*$"), re.compile(r"line \d+")
+INDEX, PATH, LINE = re.compile(r"\[\d+\]"), re.compile(r" ?\$\S*(?: -> \S+)*$"), re.compile(r"line \d+")
 SAID = "failed"
 """The type of a failure that no exception made: `capture.run(...).failed(reason)`, or a status of 500."""
 OUTCOME = ("status", "type", "message")
@@ -252,7 +252,7 @@ class CapturedReplay(InProcessRun):
         group = f"raise {now['type']}" if failure else f"no longer raise {was.get('type')}"
         if was.get("type") == now.get("type"):
             group += " with another message"
-        difference = Difference("outcome", *map(format_outcome, (was, now)))
+        difference = Difference("outcome", format_outcome(was), format_outcome(now))
         return make_end_change(group, [difference], origin=find_line(frames, str(self.place.root)))
 
     def _compare_output(self, output: Any) -> Iterator[Change]:
@@ -280,14 +280,14 @@ def name_request(asked: Divergence) -> str:
     """Return where a request differs, without the values, which are others in each run: "system text, line 2"."""
     if (call := asked.now) is None or not asked.differences:
         return mask(asked.summary)
-    path, *_, note = asked.differences[0]
-    path = INDEX.sub("[*]", path)
+    first = asked.differences[0]
+    path = INDEX.sub("[*]", first.path)
     if function_of(call, READER) is not None:
         return f"{name_call(call)} {path}"
     named = call if asked.recorded is None else asked.recorded.call
     what, changed, _ = asked.summary.removeprefix(f"{label(named, READER)}: ").partition(" changed, ")
     words = mask(PATH.sub("", what) if changed else what)
-    line = LINE.match(note)
+    line = LINE.match(first.note)
     return f"{words or path}{f', {line[0]}' if line else ''}"
 
 

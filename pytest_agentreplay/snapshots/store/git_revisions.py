@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 from pathlib import Path, PurePosixPath
+from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.errors import AgentReplayError, SnapshotUnreadable
 from pytest_agentreplay.model.paths import quote_word
@@ -80,15 +81,12 @@ class Repository:
 
     def resolve(self, revision: str) -> str:
         """Return the id of a commit. Raises UnknownRevision."""
+        words = ("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
         try:
-            return (
-                self._git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-                .decode()
-                .strip()
-            )
+            return self._git(*words).decode().strip()
         except AgentReplayError:
-            advice = f"a shallow clone lacks older ones: {UNSHALLOW}"
-            raise UnknownRevision(f"{revision}: git knows no such revision here; {advice}") from None
+            advice = f"; a shallow clone lacks older ones: {UNSHALLOW}" if self._is_shallow() else ""
+            raise UnknownRevision(f"{revision}: git knows no such revision here{advice}") from None
 
     def list_changed(self, base: str, head: str = "") -> list[str]:
         """Return the snapshots and cases that differ between two commits; without `head` from the files of today."""
@@ -99,6 +97,21 @@ class Repository:
             names += self._git("ls-files", "--others", "--exclude-standard", "--full-name", "-z", "--", *specs)
         paths = {os.fsdecode(name) for name in names.split(b"\0") if name}
         return sorted(path for path in paths if layout.PRIVATE not in PurePosixPath(path).parts)
+
+    def find_renamed(self, base: str, head: str = "") -> dict[str, str]:
+        """Return the former path of each snapshot that git takes for a renamed one of `base`."""
+        spec = f":(top,glob)**/*{layout.SUFFIX}"
+        commits = [base, head] if head else [base]
+        diff = ("diff", "-M", "--diff-filter=R", "--name-status", "--no-ext-diff", "-z", *commits, "--", spec)
+        with TemporaryDirectory() as folder:
+            index = "" if head else str(Path(folder, "index"))
+            # In an index of its own, so that files that git does not know count too and the user's stays as it is.
+            if index:
+                self._git("read-tree", base, index=index)
+            if index and self._git("ls-files", "--others", "--exclude-standard", "--", spec, index=index):
+                self._git("add", "--intent-to-add", "--", spec, index=index)
+            words = [os.fsdecode(name) for name in self._git(*diff, index=index).split(b"\0")]
+        return dict(zip(words[2::3], words[1::3], strict=False))
 
     def read_file(self, commit: str, path: str) -> bytes | None:
         """Return a file as a commit has it, or with "" as it lies on the disk; None where there is none.
@@ -115,12 +128,13 @@ class Repository:
             raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes in {commit[:12]}", file=path)
         return self._git("cat-file", "blob", f"{commit}:{path}")
 
-    def _git(self, *words: str) -> bytes:
+    def _git(self, *words: str, index: str = "") -> bytes:
         """Return what git prints. Raises AgentReplayError with the last line of its complaint."""
         program = shutil.which("git")
         if program is None:
             raise AgentReplayError("git is not installed, or not on the PATH")
-        done = subprocess.run([program, *words], cwd=self.top, capture_output=True, check=False)  # noqa: S603  no shell
+        env = {**os.environ, "GIT_INDEX_FILE": index} if index else None
+        done = subprocess.run([program, *words], cwd=self.top, env=env, capture_output=True, check=False)  # noqa: S603
         if done.returncode:
             complaint = done.stderr.decode("utf-8", "replace").strip().splitlines()
             raise AgentReplayError(f"git {words[0]}: {complaint[-1] if complaint else 'failed'}")

@@ -279,34 +279,40 @@ class Store:
 
 
 class Journal:
-    """What one recording has seen so far, on disk as soon as it is settled. Safe from any thread."""
+    """What one recording has seen so far, on disk as soon as it is settled. Safe from any thread.
+
+    A kill leaves no file of a run without a call, as that of a session's fixture mostly is.
+    """
 
     def __init__(self, path: Path, header: Header) -> None:
-        """Create the file. Raises CannotWrite, and leaves none."""
+        """Raises CannotWrite where no file can be made."""
         from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
 
         self.path = path
         self._codec = Lines()
         self._lock = Lock()
-        self._file = files.Appending(path)
-        try:
-            self._file.append(self._codec.begin(header))
-        except CannotWrite:
-            self._file.close(keep=False)
-            raise
+        self._file: files.Appending | None = None
+        self._begin = self._codec.begin(header)
+        files.Appending(path).close(keep=False)
 
     def write(self, exchange: Exchange) -> None:
         """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
         with self._lock:
             try:
-                self._file.append(self._codec.exchange(exchange))
+                data = self._begin + self._codec.exchange(exchange)
+                if self._file is None and self._begin:
+                    self._file, self._begin = files.Appending(self.path), b""
+                if self._file is not None:
+                    self._file.append(data)
             except CannotWrite:
                 pass
 
     def close(self, *, keep: bool) -> None:
         """End it: kept for `agentreplay verify --recover`, or removed because the run is sealed or not wanted."""
         with self._lock:
-            self._file.close(keep=keep)
+            self._begin = b""
+            if self._file is not None:
+                self._file.close(keep=keep)
 
     def restate(self, run: Run) -> None:
         """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""

@@ -185,7 +185,7 @@ def test_a_change_of_many_tests_is_shown_once_and_the_others_point_to_it(changed
     footer = done.stdout.partition("shared    [AR-PROMPT] ")[2]
     assert re.search(r"in 6 tests: (test_shop.py::test_refund\[\d\](, )?){3} and 3 more", footer), done.stdout
     if not words:
-        command = re.search(r"agentreplay (accept --requests .*)", footer)[1]
+        command = re.search(r"agentreplay (accept .* --requests .*)", footer)[1]
         taken = changed.command(*shlex.split(command), "--dry-run")
         assert "6 to accept" in taken.stdout
         assert " left" not in taken.stdout, "a test whose request changed in another way is not named"

@@ -201,6 +201,7 @@ def test_journals_that_nobody_has_looked_at_go_after_some_weeks(tmp_path):
     path, other = (store.path_of(tmp_path / "test_a.py", f"test_a.py::{name}") for name in ("test_b", "test_c"))
     left = [store.journal_for(other, Header("test_a.py::test_c")) for _ in range(2)]
     for journal in left:
+        journal.write(Exchange(ToolCall("t", {}), ToolReply(1), 1, 2))
         journal.close(keep=True)
     old = time.time() - snapshots.JOURNALS_KEPT - 60
     os.utime(left[0].path, (old, old))
