@@ -153,6 +153,8 @@ def list_journals(root: Path) -> list[str]:
         except SnapshotError as error:
             lines.append(f"# {error}")
             continue
+        if run is not None and not run.exchanges and not torn:
+            continue  # a killed fixture that made no call: there is nothing to keep
         what = f"{run.header.test}, {count_calls(len(run.exchanges))}" if run else "nothing readable"
         lines.append(f"agentreplay verify --recover {quote_word(format_path(file))}   # {what}{describe_loss(torn)}")
     return lines + [

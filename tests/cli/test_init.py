@@ -83,7 +83,7 @@ EDITED = [
     ("setup.cfg", "[metadata]\nname = shop\n[tool:pytest]\npythonpath = .\nagentreplay_tools =\n  agent.refund\n«  agent.lookup_order\n»\n[x]\ny = 1\n"),
     ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = «[»"lib"«, "."]»  # ours\nagentreplay_tools = [\n  "agent.refund"«,» # money\n  # b\n«  "agent.lookup_order",\n»]\n\n[tool.x]\ny = [\n  ["[tool.pytest]"],\n]\n'),
     ("pyproject.toml", f'[project]\nname = "shop"«\n\n[tool.pytest.ini_options]\npythonpath = ["."]\n»{TOML_LINES}'),
-    ("pyproject.toml", f'[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = """\n-q\n"""\n{TOML_LINES}[tool.x]\n'),
+    ("pyproject.toml", f'[tool.pytest.ini_options]\npythonpath = ["."]\naddopts = """\n-q\n[tool.y]\n"""\n{TOML_LINES}[tool.x]\n'),
     ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["]", "."]\nagentreplay_tools = [\n\t"agent.refund",\n«\t"agent.lookup_order",\n»]\n'),
     ("pyproject.toml", '[tool.pytest.ini_options]\npythonpath = ["."]\nagentreplay_tools = [\n    "agent.refund"«,\n    "agent.lookup_order",\n»]\n'),
 ]  # fmt: skip

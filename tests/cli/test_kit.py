@@ -50,7 +50,7 @@ def test_the_exit_code_says_whether_it_replays(file, typed):
     file.write_text(json.dumps(stored), encoding="utf-8")
     told = typed("show", "--kit", file)
     assert (told.code, "grade C" in told.out) == (125, True)
-    file.write_text(json.dumps(stored | {"exchanges": []}), encoding="utf-8")
+    file.write_text(json.dumps(stored | {"exchanges": [], "volatile": []}), encoding="utf-8")
     told = typed("show", "--kit", file)
     assert (told.code, "cannot be replayed: there is nothing to serve (grade cold)" in told.out) == (125, True)
     file.write_text("{", encoding="utf-8")

@@ -89,9 +89,8 @@ def test_unreadable_is_never_missing(store, path):
         assert path.read_bytes() == data
 
 
-def test_a_journal_is_there_from_the_first_call_gone_when_sealed_and_a_kept_one_loses_its_torn_end(store, path):
+def test_a_journal_is_there_at_once_gone_when_sealed_and_a_kept_one_loses_at_most_its_torn_end(store, path):
     journal = store.journal_for(path, Header(NODE))
-    assert not journal.path.exists(), "a kill before any call leaves nothing, whoever's fixture it was"
     journal.write(exchange(1))
     journal.write(exchange(3))
     ((file, found, torn),) = journals(store)

@@ -151,7 +151,16 @@ trees = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=10
 )
 objects = st.dictionaries(keys, trees, max_size=5)
-streams = st.lists(objects, min_size=1, max_size=3).flatmap(lambda few: st.lists(st.sampled_from(few), max_size=8))
+one_shape = st.lists(st.tuples(leaves, words, st.integers(0, 9)), min_size=3, max_size=6).flatmap(
+    lambda rows: keys.map(
+        lambda key: [
+            {key: text, "input": {"order_id": word, key: n}, "usage": {"tokens": n}, "id": "msg_7712"}
+            for text, word, n in rows
+        ]
+    )
+)
+mixed = st.lists(objects, min_size=1, max_size=3).flatmap(lambda few: st.lists(st.sampled_from(few), max_size=8))
+streams = mixed | one_shape
 bodies = objects.map(lambda tree: json.dumps(tree, ensure_ascii=False)) | streams.map(
     lambda events: "".join(f"data: {json.dumps(event)}\n\n" for event in events)
 )

@@ -1,15 +1,14 @@
 """The file that configures pytest in a project: which one it is, what it says, and its text with lines added to a key.
 
 Text is inserted, never written anew, so comments, order and line ends stay. The standard library reads TOML and does
-not write it: what is here knows lines and arrays. What comes out is parsed again, and refused if it says anything else
-than the old file and the new lines.
+not write it: what is here knows just enough of its grammar to find where a statement and a value end. What comes out
+is parsed again, and refused if it says anything else than the old file and the new lines.
 """
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,7 +18,7 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.projects import read_table
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 
@@ -47,7 +46,7 @@ class Configuration:
             return self
         all_lines = [*self.lines(key), *lines]
         if self.is_toml:
-            text = extend_toml(self.text, self.table, key, all_lines, lines)
+            text = extend_toml(self.text, self.table.split("."), key, all_lines, lines)
         else:
             text = extend_ini(self.text, self.table, key, lines)
         try:
@@ -88,12 +87,20 @@ def text_of(file: Path) -> str | None:
 INDENT = "    "
 
 
-def extend_ini(text: str, section: str, key: str, added: Sequence[str]) -> str:
-    """Return `text` with the lines `added` under `key` of a section; either is made where it is missing."""
-    place = find_key(text, section, rf"{re.escape(key)}\s*[=:]")
-    lines, start, stop, end = place.lines, place.start, place.stop, place.end
-    if start == stop:
-        at = last_line(lines, place.header, stop) + 1
+def extend_ini(text: str, name: str, key: str, added: Sequence[str]) -> str:
+    """Return `text` with the lines `added` under `key` of section `name`; either is made where it is missing."""
+    end = "\r\n" if "\r\n" in text else "\n"
+    lines = text.splitlines(keepends=True)
+    if lines and not lines[-1].endswith(("\n", "\r")):
+        lines[-1] += end
+    header = next((at for at, line in enumerate(lines) if re.match(rf"\[{re.escape(name)}\]", line)), None)
+    if header is None:
+        lines += [end] * bool(text.strip()) + [f"[{name}]{end}"]
+        header = len(lines) - 1
+    stop = next((at for at in range(header + 1, len(lines)) if lines[at].startswith("[")), len(lines))
+    start = next((at for at in range(header + 1, stop) if re.match(rf"{re.escape(key)}\s*[=:]", lines[at])), None)
+    if start is None:
+        at = last_line(lines, header, stop) + 1
         new = [f"{key} ={end}", *(f"{INDENT}{line}{end}" for line in added)]
     else:
         after = next((at for at in range(start + 1, stop) if is_value(lines[at]) and not lines[at][0].isspace()), stop)
@@ -101,34 +108,6 @@ def extend_ini(text: str, section: str, key: str, added: Sequence[str]) -> str:
         indent = INDENT if last == start else lines[last][: len(lines[last]) - len(lines[last].lstrip())]
         at, new = last + 1, [f"{indent}{line}{end}" for line in added]
     return "".join([*lines[:at], *new, *lines[at:]])
-
-
-class KeyPlace(NamedTuple):
-    """The lines of a file, and which of them begin a table, a key in it (`stop` where there is none), and what follows.
-
-    `end` is how lines end there.
-    """
-
-    lines: list[str]
-    header: int
-    start: int
-    stop: int
-    end: str
-
-
-def find_key(text: str, table: str, pattern: str) -> KeyPlace:
-    """Return where a key stands in a table, whose header is added where it is missing."""
-    end = "\r\n" if "\r\n" in text else "\n"
-    lines = text.splitlines(keepends=True)
-    if lines and not lines[-1].endswith(("\n", "\r")):
-        lines[-1] += end
-    header = next((at for at, line in enumerate(lines) if re.match(rf"\[{re.escape(table)}\]", line)), None)
-    if header is None:
-        lines += [end] * bool(text.strip()) + [f"[{table}]{end}"]
-        header = len(lines) - 1
-    stop = next((at for at in range(header + 1, len(lines)) if lines[at].startswith("[")), len(lines))
-    start = next((at for at in range(header + 1, stop) if re.match(pattern, lines[at])), stop)
-    return KeyPlace(lines, header, start, stop, end)
 
 
 def last_line(lines: Sequence[str], first: int, stop: int) -> int:
@@ -141,48 +120,90 @@ def is_value(line: str) -> bool:
     return bool(line.strip()) and line.lstrip()[0] not in "#;"
 
 
-def extend_toml(text: str, table: str, key: str, all_values: Sequence[str], added: Sequence[str]) -> str:
-    """Return `text` with `added` in the array under `key` of a table; either is made where it is missing.
+TOKEN = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'\'\'.*?\'{3,5}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'|#[^\n]*|[\[\]{}]|\n|[^"\'#\[\]{}\n]+|.',
+    re.DOTALL,
+)
+
+
+class Statement(NamedTuple):
+    """A table's header or a key with its value: where it begins, and where it ends (before its line's comment)."""
+
+    start: int
+    end: int
+    text: str
+
+
+def statements(text: str) -> Iterator[Statement]:
+    """Return the statements of a valid document in order."""
+    start = end = depth = 0
+    for token in TOKEN.finditer(text):
+        word = token[0]
+        if word == "\n" and depth == 0:
+            if end > start:
+                yield Statement(start, end, text[start:end])
+            start = end = token.end()
+        elif word[0] != "#" and word.strip():
+            if end == start:
+                start = token.start() + len(word) - len(word.lstrip())
+            end = token.start() + len(word.rstrip())
+            depth += (word in "[{") - (word in "]}")
+    if end > start:
+        yield Statement(start, end, text[start:end])
+
+
+def extend_toml(text: str, table: Sequence[str], key: str, all_values: Sequence[str], added: Sequence[str]) -> str:
+    """Return `text` with `added` in the array under `key` of `table`; either is made where it is missing.
 
     `all_values` are all that the array holds then: they take the place of a string.
     """
-    pattern = rf"{re.escape(key)}\s*=\s*"
-    lines, header, start, stop, end = find_key(text, table, pattern)
-    if start == stop:
-        at = last_line(lines, header, stop) + 1
-        entry = f"[{end}{format_items(added, INDENT, end)}]" if len(added) > 1 else inline(added)
-        return "".join([*lines[:at], f"{key} = {entry}{end}", *lines[at:]])
-    rest = "".join(lines[start:])
-    value = re.sub(pattern, "", rest, count=1)
-    before = "".join(lines[:start]) + rest.removesuffix(value)
-    if string := re.match(r"\"[^\"\n]*\"|'[^'\n]*'", value):
-        return before + inline(all_values) + value[string.end() :]
-    close = find_array_end(value)
-    array, rest = value[:close], value[close:]
-    at = len(re.sub(r"(?:\s|#[^\n]*\n)*\Z", "", array))  # white space and comments may follow the last value
-    comma = "" if at < 2 or array[at - 1] == "," else ","
-    if "\n" not in array:
-        return f"{before}{array[:at]}{comma and ', '}{inline(added)[1:-1]}{array[at:]}{rest}"
-    indent = re.match(r"[ \t]*", array[array.find("\n") + 1 :] if at > 1 else INDENT)
-    line = max(array.rfind("\n") + 1, at)  # of the bracket, unless a value stands before it there
-    items = format_items(added, indent[0] if indent else INDENT, end)
-    return f"{before}{array[:at]}{comma}{array[at:line]}{'' if line > at else end}{items}{array[line:]}{rest}"
+    end = "\r\n" if "\r\n" in text else "\n"
+    inside, last = False, None
+    for statement in statements(text):
+        if statement.text.startswith("["):
+            inside = is_header(statement.text, table)
+            last = statement if inside else last
+        elif inside:
+            last = statement
+            if name := re.match(
+                rf"""(?:{re.escape(key)}|"{re.escape(key)}"|'{re.escape(key)}')\s*=\s*""", statement.text
+            ):
+                start = statement.start + name.end()
+                if text[start] == "[":
+                    return with_values(text, start, statement.end, added, end)
+                return text[:start] + inline(all_values) + text[statement.end :]
+    lines = [f"{INDENT}{json.dumps(value, ensure_ascii=False)}," for value in added]
+    new = end.join([f"{key} = [", *lines, "]", ""]) if len(added) > 1 else f"{key} = {inline(added)}{end}"
+    if last is None:
+        gap = "" if not text else end if text.endswith("\n") else end + end
+        return f"{text}{gap}[{'.'.join(table)}]{end}{new}"
+    at = text.find("\n", last.end) + 1
+    return text[:at] + new + text[at:] if at else text + end + new
 
 
-def format_items(values: Sequence[str], indent: str, end: str) -> str:
-    """Return the lines of values in an array."""
-    return "".join(f"{indent}{inline([value])[1:-1]},{end}" for value in values)
+def is_header(text: str, table: Sequence[str]) -> bool:
+    """Return whether a statement is the header of `table`."""
+    names = [part.strip().strip("\"'") for part in text.strip("[]").split(".")]
+    return not text.startswith("[[") and names == list(table)
 
 
-def find_array_end(text: str) -> int:
-    """Return where the array that `text` begins with has its closing bracket: the first one that makes it valid."""
-    for bracket in re.finditer(r"\]", text):
-        try:
-            tomllib.loads(f"array = {text[: bracket.end()]}")
-        except tomllib.TOMLDecodeError:
-            continue
-        return bracket.start()
-    return 0
+def with_values(text: str, start: int, stop: int, added: Sequence[str], end: str) -> str:
+    """Return `text` with more values in the array between two offsets."""
+    value = text[start:stop]
+    close = stop - 1
+    tokens = [token for token in TOKEN.finditer(text, start, close) if token[0][0] != "#" and token[0].strip()]
+    last = tokens[-1].start() + len(tokens[-1][0].rstrip())
+    comma = "" if text[last - 1] == "," or len(tokens) == 1 else ","
+    if "\n" not in value:
+        space = " " if len(tokens) > 1 else ""
+        return text[:last] + comma + space + inline(added)[1:-1] + text[close:]
+    line = text.rfind("\n", 0, close) + 1
+    at = line if not text[line:close].strip() else close
+    first = text[text.find("\n", start) + 1 :]
+    indent = first[: len(first) - len(first.lstrip(" \t"))] if len(tokens) > 1 else INDENT
+    new = "".join(f"{indent or INDENT}{json.dumps(value, ensure_ascii=False)},{end}" for value in added)
+    before = text[:last] + comma + text[last:at]
+    return before + (new if at == line else f"{end}{new}") + text[at:]
 
 
 def inline(values: Sequence[str]) -> str:

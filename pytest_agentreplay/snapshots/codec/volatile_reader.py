@@ -152,7 +152,7 @@ class LineReader:
                 self._message(value, line, MESSAGES[key])
             else:
                 stored[key] = self._restore(value)
-        stored |= {key: line[key] for key in OF_EXCHANGE if key in line}
+        _put(stored, {key: line[key] for key in OF_EXCHANGE if key in line})
 
     def _message(self, message: Stored, line: Stored, side: str) -> None:
         for key, value in message.items():
@@ -166,9 +166,9 @@ class LineReader:
             self._texts.add(self._lane, message.get("body"))
         if side in line:
             size, sha256 = line[side]
-            message["body"] |= {"size": size, "sha256": sha256}
+            _put(message["body"], {"size": size, "sha256": sha256})
         if side == "response" and "cuts" in line:
-            message["cuts"] = line["cuts"]
+            _put(message, {"cuts": line["cuts"]})
 
     def _shared(self, headers: Any) -> Any:
         """Return a list of headers, which may stand in the file under a name."""
@@ -229,6 +229,13 @@ class LineReader:
         if self._spent > LARGEST:
             raise OverBudget(f"what is set apart unfolds to more than {LARGEST >> 20} MB")
         return value
+
+
+def _put(stored: Stored, members: Stored) -> None:
+    """Add members to a stored object. Raises Malformed for one that is there already: which of the two would count?"""
+    if both := stored.keys() & members.keys():
+        raise Malformed(f"{min(both)!r} stands in the exchange and in its line")
+    stored |= members
 
 
 def _renumber(value: Any, columns: list[Any]) -> Any:

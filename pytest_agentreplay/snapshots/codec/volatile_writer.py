@@ -199,10 +199,10 @@ class _Exchange:
     def _mint(self, value: Any, key: str, columns: _Columns | None = None) -> Any:
         """Return what the field `key` of a reply holds, without what the server minted for it."""
         if isinstance(value, dict):
-            if key in _OF_AGENT:
-                return self._rename(value)
             if columns is not None and "$hole" in value:
                 return self._mint_column(value["$hole"], key, columns)
+            if key in _OF_AGENT:
+                return self._rename(value, columns)
             if value and _COUNTS.search(key) and "$hole" not in json.dumps(value):
                 return self._apart(key, value)
             if next(iter(value), "")[:1] == "$" and next(iter(value))[:2] != "$$":
@@ -228,18 +228,22 @@ class _Exchange:
         is_count = all(type(cell) is int for cell in cells) and _COUNT.search(key)
         if _TIME.search(key) or is_count:
             return {"$hole": self._apart(key, cells)}
-        columns.kept.append(hole)
-        return {"$hole": len(columns.kept) - 1}
+        return columns.keep(hole)
 
-    def _rename(self, value: Any) -> Any:
-        """Return a stored value with the names of ids in place of the ids, and references to texts of replies."""
+    def _rename(self, value: Any, columns: _Columns | None = None) -> Any:
+        """Return a stored value with the names of ids in place of the ids, and references to texts of replies.
+
+        The holes of a template stay, and so do their columns.
+        """
         if is_text(value) and (number := self.ids.texts.find(str(self.stored.get("lane")), value)):
             return {REPLY: number}
         if isinstance(value, str):
             return self.ids.name_ids(value)
         if isinstance(value, dict):
-            return {key: self._rename(item) for key, item in value.items()}
-        return [self._rename(item) for item in value] if isinstance(value, list) else value
+            if columns is not None and "$hole" in value:
+                return columns.keep(value["$hole"])
+            return {key: self._rename(item, columns) for key, item in value.items()}
+        return [self._rename(item, columns) for item in value] if isinstance(value, list) else value
 
     def _id(self, key: str, value: str) -> str:
         """Return the name of an id, which is set apart where it stands first."""
@@ -263,6 +267,11 @@ class _Columns:
 
     rows: list[list[Any]]
     kept: list[int] = field(default_factory=list)
+
+    def keep(self, hole: int) -> Stored:
+        """Return a hole whose values stay in the rows, with its number there."""
+        self.kept.append(hole)
+        return {"$hole": len(self.kept) - 1}
 
     def kept_cells(self) -> Iterator[list[Any]]:
         """Yield of each row what stays in it."""

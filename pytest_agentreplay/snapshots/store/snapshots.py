@@ -281,38 +281,35 @@ class Store:
 class Journal:
     """What one recording has seen so far, on disk as soon as it is settled. Safe from any thread.
 
-    A kill leaves no file of a run without a call, as that of a session's fixture mostly is.
+    The file is made before the test begins: at its first call an event loop may be running, which nothing may block.
     """
 
     def __init__(self, path: Path, header: Header) -> None:
-        """Raises CannotWrite where no file can be made."""
+        """Create the file. Raises CannotWrite, and leaves none."""
         from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
 
         self.path = path
         self._codec = Lines()
         self._lock = Lock()
-        self._file: files.Appending | None = None
-        self._begin = self._codec.begin(header)
-        files.Appending(path).close(keep=False)
+        self._file = files.Appending(path)
+        try:
+            self._file.append(self._codec.begin(header))
+        except CannotWrite:
+            self._file.close(keep=False)
+            raise
 
     def write(self, exchange: Exchange) -> None:
         """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
         with self._lock:
             try:
-                data = self._begin + self._codec.exchange(exchange)
-                if self._file is None and self._begin:
-                    self._file, self._begin = files.Appending(self.path), b""
-                if self._file is not None:
-                    self._file.append(data)
+                self._file.append(self._codec.exchange(exchange))
             except CannotWrite:
                 pass
 
     def close(self, *, keep: bool) -> None:
         """End it: kept for `agentreplay verify --recover`, or removed because the run is sealed or not wanted."""
         with self._lock:
-            self._begin = b""
-            if self._file is not None:
-                self._file.close(keep=keep)
+            self._file.close(keep=keep)
 
     def restate(self, run: Run) -> None:
         """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""

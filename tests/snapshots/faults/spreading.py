@@ -35,9 +35,9 @@ def always(body, number):
 def timeless(file):
     """A snapshot without what says when it was recorded."""
     document = json.loads(file.read_bytes())
-    del document["integrity"], document["header"]["recorded"], document["header"]["clock"]
-    for exchange in document["exchanges"]:
-        del exchange["ms"]
+    del document["integrity"], document["recording"]
+    for line in document["volatile"]:
+        del line["ms"]
     return document
 
 
