@@ -640,7 +640,6 @@ def test_a_file_that_cannot_be_edited_is_named_and_nothing_written(root, typed):
         ("tox.ini", b"[pytest]\nno value\n", "tox.ini: line 2: "),
         ("pyproject.toml", b"[tool]\npytest.ini_options.addopts = '-q'\n", inline),
         ("pyproject.toml", b"[tool.pytest]\nini_options = {addopts = '-q'}\n", inline),
-        ("pyproject.toml", b'[tool.pytest.ini_options]\naddopts = """\n-q\n[tool.y]\n"""\n', inline),
         (".gitignore", b"\xff", ".gitignore: offset 0: is not UTF-8"),
     ):
         file = put(root, name, text)
