@@ -113,7 +113,7 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
             value, at = _scan(text, at)
             if at < len(text):  # else a number may go on
                 fields.setdefault(key[1], reveal(value, BlobReader()) if '"$' in text else value)
-        except (ValueError, RecursionError):
+        except (ValueError, TypeError, RecursionError):
             break
     _refuse_version(fields, file)
     return fields
@@ -121,20 +121,20 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
 
 def cut_volatile(text: str) -> str:
     """Return what a file says, without what each recording has anew."""
-    return text.partition(_VOLATILE)[0]
+    return text.replace("\r\n", "\n").partition(_VOLATILE)[0]
 
 
 def read_tail(data: bytes) -> tuple[int, str] | None:
     """Return how many exchanges the last bytes of a file count, and when it was recorded, "" where they do not say it.
 
-    None where they do not hold the whole seal.
+    None where they do not hold the whole seal, or are laid out in another way.
     """
     above, mark, seal = data.rpartition(b'"integrity"')
     match = _SEALED.search(seal) if mark else None
     recorded = _RECORDED.search(above)
-    return (
-        None if match is None else (match[1].count(b'"') // 2, recorded[1].decode(errors="replace") if recorded else "")
-    )
+    if match is None or (recorded is None and b'"recording"' in above):
+        return None
+    return match[1].count(b'"') // 2, recorded[1].decode(errors="replace") if recorded else ""
 
 
 def list_edits(text: str | bytes, *, file: str) -> list[str]:
