@@ -15,8 +15,11 @@ from tests.support.model_server import ModelServer
 
 pytestmark = pytest.mark.env("main", "lowest")
 
-MOST = 150
-"""So many of our modules may a passing replay import; each costs some 0.3 ms of every session."""
+MOST = 151
+"""So many of our modules may a passing replay import; each costs some 0.3 ms of every session.
+
+150 in the newest environment, 151 in the lowest. The last one is `volatile_reader`, for what stands apart in a file.
+"""
 
 NEVER = (
     "backends.adopt", "backends.verify", "cases", "cli", "compare.align", "compare.diagnose", "compare.diff", "compare.kit_drift", "compare.kit_fields",
