@@ -149,6 +149,7 @@ class LineReader:
     _lane: str = ""
     _own: Stored = field(default_factory=dict)
     _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
+    _used: set[int] = field(default_factory=set)
     _spent: int = 0
 
     def put_back(self, stored: Stored, line: Stored) -> None:
@@ -165,7 +166,7 @@ class LineReader:
     def _message(self, message: Stored, line: Stored, side: str) -> None:
         for key, value in message.items():
             if key == "headers":
-                message[key] = self._restore(self._shared(value))
+                message[key] = [self._header(header) for header in self._shared(value)]
             elif key == "body" and isinstance(value, dict) and isinstance(value.get("templates"), dict):
                 message[key] = self._fill_columns(self._restore(value))
             else:
@@ -187,7 +188,12 @@ class LineReader:
             if headers not in self._shared_headers:
                 raise Malformed(f"no headers are called {headers!r:.20}")
             headers = self._shared_headers[headers]
-        return [*headers]
+        return headers
+
+    def _header(self, header: Any) -> Any:
+        if isinstance(header, str) and header.endswith(": ⟦⟧"):  # most are; a regular expression takes thrice as long
+            return header[:-2] + self._replace_name("")
+        return self._restore(header)
 
     def _fill_columns(self, body: Stored) -> Stored:
         """Return a stored body with the columns of its templates, which were set apart, in its rows again."""
@@ -230,9 +236,12 @@ class LineReader:
         return self._value(match[2]) if match and match[2] else _NAME.sub(self._replace, text)
 
     def _replace(self, match: re.Match[str]) -> str:
-        value = match[1] or self._value(match[2])
+        return match[1] or self._replace_name(match[2])
+
+    def _replace_name(self, name: str) -> str:
+        value = self._value(name)
         if not isinstance(value, str):
-            raise Malformed(f"{match[0]!r:.40} stands for no text, and stands in a longer one")
+            raise Malformed(f"⟦{name:.40}⟧ stands for no text, and stands in a longer one")
         return value
 
     def _value(self, name: str) -> Any:
@@ -240,6 +249,9 @@ class LineReader:
         value = values.get(name, _MISSING) if name else next(self._headers, _MISSING)
         if value is _MISSING:
             raise Malformed(f"nothing is set apart under the name {name!r:.40}")
+        if id(value) not in self._used:  # what stands once in the file is no more than the file
+            self._used.add(id(value))
+            return value
         return self._spend(value)
 
     def _spend(self, value: Any) -> Any:
