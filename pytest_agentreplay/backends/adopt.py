@@ -28,7 +28,7 @@ from pytest_agentreplay.compare.align.pairing import compare, features
 from pytest_agentreplay.compare.diagnose import refusals
 from pytest_agentreplay.compare.diagnose.progress import format_line
 from pytest_agentreplay.compare.diff.texts import shorten
-from pytest_agentreplay.compare.matching.address import authority
+from pytest_agentreplay.compare.matching.address import authority, split
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Run, Timing, ToolCall
 from pytest_agentreplay.model.release_order import lanes_above
@@ -55,6 +55,16 @@ class Aligned:
     recorded: Exchange
     now: Call
     parts: tuple[str, ...] = ()
+
+
+def keep_port(recorded: Call, now: Call) -> Call:
+    """Return a changed request with the port of this machine that is recorded: the others of its run keep theirs."""
+    if isinstance(recorded, ToolCall) or isinstance(now, ToolCall):
+        return now
+    then, today = split(recorded.url), split(now.url)
+    if not (then.loopback and today.loopback and then.port and today.port):
+        return now
+    return replace(now, url=now.url.replace(f":{today.port}", f":{then.port}", 1))
 
 
 class AdoptBackend(ReplayBackend):
@@ -85,7 +95,10 @@ class AdoptBackend(ReplayBackend):
         """Return the run with the changed calls under the recorded outcomes, and how these were aligned."""
         with self._lock:
             changed = dict(sorted(self._aligned.items()))
-        exchanges = (replace(x, call=changed[x.start].now) if x.start in changed else x for x in self.run.exchanges)
+        exchanges = (
+            replace(x, call=keep_port(x.call, changed[x.start].now)) if x.start in changed else x
+            for x in self.run.exchanges
+        )
         return replace(self.run, exchanges=tuple(exchanges)), tuple(changed.values())
 
     def describe_alignment(self) -> list[str]:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _STREAMED = re.compile(r"-stream/?$|:stream\w+$")
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_input_tokens", "cache_creation_input_tokens")
+_SIGNED = ("signature", "data")
+"""What a block of thoughts is signed with, and one that is encrypted: new in each reply, and sent back as they came."""
 
 
 def is_request(body: JsonObject) -> bool:
@@ -53,7 +55,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
         text="".join(string(block.get("text")) for block in blocks if block.get("type") == "text"),
         finish=[string(body.get("stop_reason"))],
         usage=sum_tokens(obj(body.get("usage")), *_COUNTS),
-        ids=[string(body.get("id")), *(string(block.get("id")) for block in blocks)],
+        ids=[string(body.get("id")), *(string(block.get(name)) for block in blocks for name in ("id", *_SIGNED))],
     )
 
 

@@ -80,9 +80,12 @@ def read_reply(body: JsonObject) -> ReplyReading:
     contents = [obj(candidate.get("content")) for candidate in candidates]
     parts = [part for content in contents for part in objects(content.get("parts"))]
     blocked = string(obj(body.get("promptFeedback")).get("blockReason"))
+    uses = tuple(use for content in contents for use in find_tool_uses(content))
+    signatures = (string(part.get("thoughtSignature")) for part in parts)
     return make_reading(
         body,
-        (use for content in contents for use in find_tool_uses(content)),
+        uses,
+        ids=[string(body.get("responseId")), *(use.id for use in uses), *signatures],
         text="".join(string(part.get("text")) for part in parts if not part.get("thought")),
         finish=[blocked, *(string(candidate.get("finishReason")) for candidate in candidates)],
         usage=_count_tokens(obj(body.get("usageMetadata"))),

@@ -64,7 +64,7 @@ def read_reply(body: JsonObject) -> ReplyReading:
     output = objects(body.get("output"))
     parts = [part for item in output for part in objects(item.get("content"))]
     incomplete = string(obj(body.get("incomplete_details")).get("reason"))
-    ids = (string(item.get(name)) for item in output for name in ("id", "call_id"))
+    ids = (string(item.get(name)) for item in output for name in ("id", "call_id", "encrypted_content"))
     return make_reading(
         body,
         filter(None, map(read_item, output)),

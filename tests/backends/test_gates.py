@@ -172,6 +172,18 @@ def test_changed_requests_get_the_replies_of_their_places():
     assert (new.exchanges[0].call, new.exchanges[0].outcome) == (chat("A"), run.exchanges[0].outcome)
 
 
+def test_a_changed_request_keeps_the_port_that_the_others_of_its_run_have():
+    def asked(text, port):
+        return HttpCall("POST", f"http://127.0.0.1:{port}/v1/chat", (), Body(text.encode()))
+
+    run = in_main(asked("a", 39911), asked("b", 39911))
+    backend = adopter(run)
+    assert all(isinstance(backend.decide(asked(text, 1), at()), Replayed) for text in ("a", "B"))
+    new, (changed,) = backend.list_adopted()
+    assert [x.call for x in new.exchanges] == [asked("a", 39911), asked("B", 39911)]
+    assert changed.now == asked("B", 1)
+
+
 def test_a_call_more_or_less_has_no_old_reply():
     run = in_main(tool(1), tool(2))
     more, less = adopter(run), adopter(run)

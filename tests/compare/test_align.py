@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import random
+import string
 from collections import Counter
 from dataclasses import replace
 
@@ -9,9 +11,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.compare.align import divergences, first_divergence
+from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.model.divergence import Kind
-from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.providers import READER
+from pytest_agentreplay.model.exchanges import (
+    Body,
+    Exchange,
+    Failure,
+    Header,
+    HttpCall,
+    HttpReply,
+    Run,
+    ToolCall,
+    ToolReply,
+)
+from pytest_agentreplay.providers import READER, RULES
 from tests.support.written_runs import SYSTEM, conversation
 
 HI = {"role": "user", "content": "hi"}
@@ -300,3 +313,27 @@ def test_no_run_parts_from_itself_and_the_other_way_round_is_the_mirror_image(wr
 
     assert sides(there, turned=False) == sides(back, turned=True)
     assert bool(there) == (one != other)
+
+
+def thinking_run(draw):
+    """An agent on Anthropic's API that sends its signed thoughts back, as the API asks."""
+    signature = "".join(random.Random(draw).choices(string.ascii_letters + "+/=", k=120))
+    thought = {"type": "thinking", "thinking": "I look it up.", "signature": signature}
+    use = {"type": "tool_use", "id": f"toolu_{draw}abcdefgh", "name": "look", "input": {}}
+    asked = {"role": "user", "content": "Where is my order?"}
+    result = {"type": "tool_result", "tool_use_id": use["id"], "content": "shipped"}
+    later = [asked, {"role": "assistant", "content": [thought, use]}, {"role": "user", "content": [result]}]
+    replies = ([thought, use], [{"type": "text", "text": "It is on its way."}])
+    exchanges = []
+    for n, (messages, content) in enumerate(zip(([asked], later), replies, strict=True)):
+        sent = {"model": "m", "max_tokens": 9, "messages": messages}
+        body = {"id": f"msg_{draw}_{n}", "type": "message", "role": "assistant", "content": content}
+        call = HttpCall("POST", "https://api.anthropic.com/v1/messages", (), Body(json.dumps(sent).encode()))
+        headers = (("content-type", "application/json"),)
+        reply = HttpReply(200, headers=headers, body=Body(json.dumps(body).encode()))
+        exchanges.append(Exchange(call, reply, 2 * n, 2 * n + 1))
+    return Run(Header("t"), tuple(exchanges))
+
+
+def test_thoughts_that_are_signed_anew_are_no_change_of_the_history():
+    assert not list(divergences(thinking_run(1), thinking_run(2), READER, matching=Matching(READER, RULES)))

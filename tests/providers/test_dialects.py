@@ -190,7 +190,7 @@ MESSAGE_READ = ReplyReading(
     text="Let me see", tool_uses=(ToolUse("toolu_1", "look", {"q": 1}), ToolUse("toolu_2", "now", {})),
     finish_reasons=("tool_use",), response_id="msg_1", model="claude-4",
     usage={"input_tokens": 10, "output_tokens": 7, "cache_read.input_tokens": 3, "cache_creation.input_tokens": 2},
-    ids=("msg_1", "srvtoolu_1", "toolu_1", "toolu_2"),
+    ids=("msg_1", "sig", "srvtoolu_1", "toolu_1", "toolu_2"),
 )  # fmt: skip
 
 

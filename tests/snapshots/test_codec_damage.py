@@ -215,6 +215,8 @@ WRONG = {
     "exchanges": [{}],
     "exchanges/0": [None],
     "volatile/0": [1, {}],
+    "volatile/0/mood": ["good"],
+    "volatile/0/headers": [["today"]],
     "volatile/0/order": [1, [1], ["1", 2], [1, 2.5], [2, 1], KeyError],
     "volatile/0/ms": [[1, 2], [None, 1, 2], ["a", 1, 2], {}],
     "volatile/0/ns": [[1, 2, "x"]],

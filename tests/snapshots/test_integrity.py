@@ -123,8 +123,8 @@ CHANGED = {
     "one in the place of another": (tree(**listed(0, 1, 1, 3)), ["exchange 3"]),
     "a line of what is set apart": (swapped('"order":[1,2]', '"order":[1,9]'), ["exchange 1"]),
     "the day": (tree(recording={**DOC["recording"], "recorded": "2026-11-21"}), ["recording"]),
-    "the order of top-level keys": (json.dumps(KEYS_OF_THE_FILE), ["the order of its keys"]),
-    "the seal in another place": (json.dumps({"integrity": SEAL, **DOC}), ["the order of its keys"]),
+    "the order of top-level keys": (json.dumps(KEYS_OF_THE_FILE), ["its version, or the order of its keys"]),
+    "the seal in another place": (json.dumps({"integrity": SEAL, **DOC}), ["its version, or the order of its keys"]),
     "a key of one's own": (tree(**{"x-mine": 1}), ["x-mine (added)"]),
     "a key that would be acted on": (tree(**{"x-\x1b[2J\n": 1}), ["'x-\\x1b[2J\\n' (added)"]),
     "one more blob": (tree(blobs={**DOC["blobs"], "x": ["QUJD"]}), ["blobs"]),
@@ -145,7 +145,7 @@ CHANGED = {
     "gone": (json.dumps({k: v for k, v in DOC.items() if k != "integrity"}), ["the seal is gone"]),
     "another form": (in_the_seal(form="agentreplay-c1"), None),
     "another format": (tree(schemaVersion="0.9"), None),
-    "a newer minor": (tree(schemaVersion="1.1"), ["the order of its keys"]),
+    "a newer minor": (tree(schemaVersion="1.1"), ["its version, or the order of its keys"]),
 }  # fmt: skip
 
 

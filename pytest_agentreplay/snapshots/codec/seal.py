@@ -39,7 +39,7 @@ def list_edits(doc: Stored, data: bytes, file: str) -> list[str]:
     if edits:
         return edits
     if seal_digest.is_own_digest_right({seal_digest.KEY: seal}):
-        return ["the order of its keys"]
+        return ["its version, or the order of its keys"]
     return ["the revisions"] if seal.get("digest") == digest else ["the seal itself"]
 
 

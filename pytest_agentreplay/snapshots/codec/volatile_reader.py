@@ -34,6 +34,7 @@ OF_KIT = ("git", "trace", "clock", "body", "after", "served", "servers")
 OF_EXCHANGE = ("order", "ms", "ns", "suspended", "parent", "parts", "at_once")
 MESSAGES = {"request": "request", "frame": "request", "response": "response", "frames": "response"}
 """The keys of an exchange that may hold a body -> the key of its line for the size and the sha256."""
+_OF_LINE = frozenset({*OF_EXCHANGE, *MESSAGES.values(), "cuts", "headers", "values"})
 ROWS = frozenset({"events", "lines"})
 """The keys of a stored body that may hold rows of templates."""
 
@@ -161,6 +162,10 @@ class LineReader:
                 self._message(value, line, MESSAGES[key])
             else:
                 stored[key] = self._restore(value)
+        if next(self._headers, _MISSING) is not _MISSING:
+            raise Malformed("`headers` of its line has more values than its headers have names")
+        if not _OF_LINE.issuperset(line):
+            raise Malformed(f"unknown key {min(line.keys() - _OF_LINE)!r:.40} in its line")
         _put(stored, {key: line[key] for key in OF_EXCHANGE if key in line})
 
     def _message(self, message: Stored, line: Stored, side: str) -> None:
