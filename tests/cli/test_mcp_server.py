@@ -209,12 +209,12 @@ def test_nothing_is_recorded_and_nothing_goes_live(shop, environ):
     assert (read_tree(shop), shop.server.hits) == (before, hits)
 
 
-def test_a_flag_of_the_environment_that_records_is_refused(shop):
-    before = read_tree(shop)
-    given = " ".join([*shop.options, "--snapshot-record"])
-    [reply] = ask(shop, ("replay", {"test": TEST}), PYTEST_ADDOPTS=given)
-    assert (reply.failed, "give one of them" in reply.text) == (True, True)
-    assert read_tree(shop) == before
+@pytest.mark.parametrize("flag", ["--snapshot-record", "--replay=live"])
+def test_a_flag_of_the_environment_that_records_or_goes_live_is_left_out(shop, flag):
+    before, hits = read_tree(shop), shop.server.hits
+    [reply] = ask(shop, ("replay", {"test": TEST}), PYTEST_ADDOPTS=" ".join([*shop.options, flag]))
+    assert reply.text.startswith("1 passed, offline"), reply.text
+    assert (read_tree(shop), shop.server.hits) == (before, hits)
 
 
 def test_no_key_of_the_environment_reaches_the_tests(shop):
