@@ -8,12 +8,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.model.exchanges import Exchange
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER, RULES
@@ -39,7 +41,10 @@ if TYPE_CHECKING:
     from pytest_agentreplay.snapshots.codec import Snapshot
 
 
-NOTHING_PENDING = "no run is pending for it; pytest --snapshot-record makes one where the recorded one has to stay"
+# What stands apart in a file and yet decides whether a run replays: in which order calls began and ended, and why.
+ORDERING_FACTS = ("after", "served", "servers")
+read_place = attrgetter(*(f.name for f in fields(Exchange) if f.name not in {"call", "outcome", "timing"}))
+"""Where an exchange stands in its run: not what was asked, what came back and how long it took."""
 
 
 def accept_rule(root: Path, path: str, reason: str) -> str:
@@ -244,8 +249,18 @@ def describe_loss(torn: int) -> str:
 
 
 def is_unchanged(previous: Snapshot, text: bytes, new: Run) -> bool:
-    """Return whether `new` says what a sealed snapshot with this text says: all but what each recording has anew."""
+    """Return whether `new` says what a sealed snapshot with this text says, in the same order of its calls.
+
+    A test whose calls overlap now and did not then would stay red if its old file were kept.
+    """
     if not previous.sealed or previous.notes or previous.revisions:
         return False
-    old_clock, new_clock = (table(run.header.kit, "clock").get("mode") for run in (previous.run, new))
-    return old_clock == new_clock and codec.cut_volatile(text.decode()) == codec.cut_volatile(codec.dumps(new))
+    old_order, new_order = (
+        (
+            [*map(read_place, run.exchanges)],
+            [run.header.kit.get(name) for name in ORDERING_FACTS],
+            table(run.header.kit, "clock").get("mode"),
+        )
+        for run in (previous.run, new)
+    )
+    return old_order == new_order and codec.cut_volatile(text.decode()) == codec.cut_volatile(codec.dumps(new))
