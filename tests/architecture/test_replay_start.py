@@ -32,8 +32,7 @@ NEVER = (
     "runs.case_files", "runs.cases", "runs.child_session", "runs.command",
     "runs.partial_replay", "runs.recording_session", "runs.redact.final_scan",
     "runs.redact.rule_review", "runs.replay_kit", "runs.snapshot_selection", "snapshots.codec.dedup_writer",
-    "snapshots.codec.encode", "snapshots.codec.journal", "snapshots.codec.seal",
-    "snapshots.codec.strict_yaml", "snapshots.store.locks", "traces", "values",
+    "snapshots.codec.journal", "snapshots.codec.seal", "snapshots.codec.strict_yaml", "snapshots.store.locks", "traces", "values",
     "values.failure",
 )  # fmt: skip
 """Our modules and packages that only a failure, a recording, another provider or another command needs."""
@@ -71,8 +70,8 @@ report report.escape report.notices report.session_notices report.summary
 runs runs.late_calls runs.offline_session runs.redact runs.redact.redaction_setup runs.replay_session
 runs.run_session runs.session_children runs.session_factory runs.session_tools runs.unused_snapshots
 settings settings.parsers settings.table
-snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.decode snapshots.codec.dedup_reader
-snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.streams
+snapshots snapshots.codec snapshots.codec.bodies snapshots.codec.dedup_reader snapshots.codec.fields
+snapshots.codec.parsing snapshots.codec.seal_digest snapshots.codec.stored_exchange snapshots.codec.streams
 snapshots.codec.styles snapshots.codec.v1 snapshots.codec.values snapshots.kit snapshots.store
 snapshots.store.display_path snapshots.store.files snapshots.store.layout
 snapshots.store.projects snapshots.store.snapshots snapshots.store.system

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec import decode, dedup_writer, seal_digest, volatile_reader
+from pytest_agentreplay.snapshots.codec import dedup_writer, seal_digest, stored_exchange, volatile_reader
 from pytest_agentreplay.snapshots.codec.styles import COLUMNS, LARGEST
 from tests.support.tables import words
 
@@ -35,7 +35,7 @@ MARKS = words("$text $blob $utf8 $float $int $pairs $json $raw $list $item $like
 
 
 def test_every_key_and_mark_is_on_the_page():
-    keys = decode.KEYS | {
+    keys = stored_exchange.KEYS | {
         *dedup_writer.LETTERS,
         *volatile_reader.OF_EXCHANGE,
         *volatile_reader.OF_KIT,

@@ -26,8 +26,8 @@ from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import Body
 from pytest_agentreplay.snapshots.codec import streams
-from pytest_agentreplay.snapshots.codec.decode import headers_in, may_be_coded
 from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared
+from pytest_agentreplay.snapshots.codec.fields import may_be_coded, read_headers
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
 from pytest_agentreplay.snapshots.codec.styles import (
     BlobReader,
@@ -170,7 +170,8 @@ class BodyReader:
         try:
             data = self.read_content(message["body"], number if place == "request" else 0)
             # A short body may decode to gigabytes: it is refused before a client decodes it.
-            for name, value in headers_in(message, self.blobs) if may_be_coded(message) else ():
+            headers = message.get("headers", [])
+            for name, value in read_headers(headers, "headers", self.blobs) if may_be_coded(headers) else ():
                 if name.lower() == "content-encoding" and bomb(value, data):
                     what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
                     raise make_unreadable(self.file, what, f"exchange {number}, {place}")

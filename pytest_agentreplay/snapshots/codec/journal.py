@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.exchanges import Body, Run
 from pytest_agentreplay.snapshots.codec.bodies import DAMAGE
-from pytest_agentreplay.snapshots.codec.decode import exchange_in, header_in
 from pytest_agentreplay.snapshots.codec.differences import list_parts
-from pytest_agentreplay.snapshots.codec.encode import exchange_out, header_out
+from pytest_agentreplay.snapshots.codec.stored_exchange import exchange_in, exchange_out, header_in, header_out
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter
 from pytest_agentreplay.snapshots.codec.values import Malformed, reveal_text, unbase64
 

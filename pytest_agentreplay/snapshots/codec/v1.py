@@ -14,7 +14,14 @@ from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest, volatile_reader
 from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, explain, make_unreadable
-from pytest_agentreplay.snapshots.codec.decode import KEYS, exchange_in, find_too_deep, header_in
+from pytest_agentreplay.snapshots.codec.stored_exchange import (
+    KEYS,
+    exchange_in,
+    exchange_out,
+    find_too_deep,
+    header_in,
+    header_out,
+)
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 
 if TYPE_CHECKING:
@@ -52,7 +59,6 @@ def write(run: Run, revisions: Sequence[JsonObject] = ()) -> str:
 
 
 def _document(run: Run, plain: frozenset[Place], revisions: Sequence[JsonObject]) -> str:
-    from pytest_agentreplay.snapshots.codec.encode import exchange_out, header_out
     from pytest_agentreplay.snapshots.codec.volatile_writer import set_apart
 
     bodies = BodyWriter(plain)
