@@ -12,7 +12,6 @@ Who may sign is named by the caller, who has it from the command line: nothing i
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -87,15 +86,13 @@ def read_folder(folder: Path) -> FolderContents:
 
 def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
     """Yield the files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
-    for here, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in _FOREIGN
-            and not files.is_temporary(name)
-            and not files.exists(Path(here, name, "pyvenv.cfg"))
-        )
-        yield from (Path(here, name) for name in sorted(names) if name.endswith(ending))
+    for here, names in files.walk(folder, is_foreign):
+        yield from (here / name for name in names if name.endswith(ending))
+
+
+def is_foreign(folder: Path) -> bool:
+    """Return whether `folder` holds no snapshots of the project."""
+    return folder.name in _FOREIGN or files.exists(folder / "pyvenv.cfg")
 
 
 def content(lock: Path) -> bytes:

@@ -140,14 +140,13 @@ class RunStore:
 
     def _find_files(self) -> Iterator[tuple[str, int, str]]:
         """Yield place, size and time of the files at NAME/DAY/ID; a link is none."""
-        for name in files.list_folders(self._root):
-            for day in files.list_folders(Path(name.path)):
-                if not DAY.fullmatch(day.name):
-                    continue
-                for file in files.list_entries(Path(day.path)):
+        for folder in files.list_folders(self._root, strict=True):
+            for day in () if folder.name.startswith(".") else files.list_folders(folder, strict=True):
+                for file in files.list_entries(day, strict=True) if DAY.fullmatch(day.name) else ():
                     if file.is_file(follow_symlinks=False):
                         status = file.stat(follow_symlinks=False)
-                        yield f"{name.name}/{day.name}/{file.name}", status.st_size, f"{status.st_mtime_ns:020}"
+                        place = f"{folder.name}/{day.name}/{file.name}"
+                        yield place, status.st_size, f"{status.st_mtime_ns:020}"
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         for entry in entries:

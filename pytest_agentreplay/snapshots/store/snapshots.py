@@ -12,7 +12,6 @@ import json
 import os
 import re
 import secrets
-from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 
@@ -61,11 +61,10 @@ def read_stated_id(file: Path) -> str | None:
 
 def list_snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
     """Yield the files named as snapshots in the folders of modules below `folder`, in order of names."""
-    if not inside(folder, root):
-        return
-    for module in entries(folder, want_folders=True):
-        if inside(module, root):
-            yield from (file for file in entries(module) if file.name.endswith(layout.SUFFIX))
+    for module in files.list_folders(folder) if inside(folder, root) else ():
+        for entry in files.list_entries(module):
+            if entry.name.endswith(layout.SUFFIX) and entry.is_file(follow_symlinks=False):
+                yield module / entry.name
 
 
 def inside(path: Path, root: Path) -> bool:
@@ -76,18 +75,6 @@ def inside(path: Path, root: Path) -> bool:
         return False
 
 
-def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
-    """Return the plain files of a folder, or its folders; none where it cannot be read."""
-    try:
-        with os.scandir(files.to_system_path(folder)) as listing:
-            chosen = [
-                entry for entry in listing if (entry.is_dir() if want_folders else entry.is_file(follow_symlinks=False))
-            ]
-    except OSError:
-        return []
-    return [folder / name for name in sorted(entry.name for entry in chosen)]
-
-
 def find_around(root: Path, place: Path, directory: str) -> list[Path]:
     """Return the nearest snapshots to tests in the folder `place`: beside them, above, and one step aside.
 
@@ -95,7 +82,7 @@ def find_around(root: Path, place: Path, directory: str) -> list[Path]:
     """
     snapshots: dict[Path, None] = {}
     for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
-        aside = [folder for folder in entries(up, want_folders=True)[:MOST] if not is_skipped(folder.name)]
+        aside = [folder for folder in files.list_folders(up)[:MOST] if not is_skipped(folder.name)]
         for home in (up, *aside):
             for file in list_snapshots_in(home / directory, root):
                 snapshots[file] = None
@@ -112,9 +99,7 @@ def everywhere(root: Path, directory: str) -> Iterator[Path]:
 
 def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield each folder at or below `root` with the names of its files, sorted; none that pytest does not enter."""
-    for here, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not is_skipped(name))
-        yield Path(here), sorted(names)
+    return files.walk(root, lambda folder: is_skipped(folder.name))
 
 
 def expand_testpath(root: Path, pattern: str) -> list[Path]:
