@@ -15,10 +15,10 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.errors import (
     CannotSign,
@@ -37,10 +37,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 LARGEST = 10_000_000
-LONGEST = 4096
 
 # No control characters: a line break in the name of a file would be a line of the lock.
-_LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
+_LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]{1,4000})  ([0-9]{1,9})", re.ASCII)
 # https://git-scm.com/docs/git-merge#_how_conflicts_are_presented
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 # Installed packages may bring snapshots of their own, and what is pending is no snapshot yet.
@@ -49,38 +48,26 @@ _FOREIGN = frozenset({layout.PRIVATE, ".git", "node_modules"})
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
-    """What a lock keeps of one snapshot. The digest of an unsealed one is empty, and fits none."""
+    """What a lock keeps of one snapshot."""
 
     digest: str
     exchanges: int
 
 
-@dataclass(slots=True)
-class FolderContents:
-    """The snapshots below a folder by their paths from there, and what is wrong with those that cannot be read."""
-
-    entries: dict[str, LockEntry] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def refusals(self) -> list[str]:
-        """Why nothing can be locked: a line for each snapshot that is unreadable, or was edited and not sealed."""
-        edited = [path for path, entry in self.entries.items() if not entry.digest]
-        return [*self.unreadable.values(), *(f"{path}: {EDITED}" for path in edited)]
+Contents: TypeAlias = dict[str, LockEntry | str]
+"""The snapshots below a folder by their paths from there; for one that cannot be locked, the reason."""
 
 
-EDITED = "was edited after it was recorded"
-
-
-def read_folder(folder: Path) -> FolderContents:
+def read_folder(folder: Path) -> Contents:
     """Read every snapshot below `folder`."""
-    contents = FolderContents()
+    contents: Contents = {}
     for file in snapshots(folder):
         path = file.relative_to(folder).as_posix()
         try:
-            contents.entries[path] = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
+            entry = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
+            contents[path] = entry if entry.digest else f"{path}: was edited after it was recorded"
         except SnapshotError as error:
-            contents.unreadable[path] = str(error)
+            contents[path] = str(error)
     return contents
 
 
@@ -130,7 +117,7 @@ def parse_line(line: str) -> tuple[str, LockEntry | None]:
 
     A lock may be a stranger's. Its paths are only compared, but people read them, and other tools may open them.
     """
-    match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
+    match = _LINE.fullmatch(line)
     path = match[2] if match else ""
     pure_path = PurePosixPath(path)
     is_below = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
@@ -151,35 +138,38 @@ def text(entries: dict[str, LockEntry]) -> str:
 
 def write(folder: Path) -> list[str] | int:
     """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite and SnapshotError."""
-    lock, contents = folder / LOCK, read_folder(folder)
-    if contents.refusals:
-        return contents.refusals
-    new = text(contents.entries).encode()
+    lock, entries, refusals = folder / LOCK, {}, []
+    for path, entry in read_folder(folder).items():
+        if isinstance(entry, LockEntry):
+            entries[path] = entry
+        else:
+            refusals.append(entry)
+    if refusals:
+        return refusals
+    new = text(entries).encode()
     if files.read_if_there(lock, LARGEST) != new:
         files.write_whole(lock, new)
-    return len(contents.entries)
+    return len(entries)
 
 
-def differences(locked: dict[str, LockEntry], contents: FolderContents) -> list[str]:
+def differences(locked: dict[str, LockEntry], contents: Contents) -> list[str]:
     """Return what is not as it was locked, a line for each snapshot."""
-    now = contents.entries
     homes = {entry.digest: path for path, entry in locked.items()}
-    missing = [path for path in locked if path not in now and path not in contents.unreadable]
-    # A file that was renamed by hand has the digest that it had; `mv` writes another test into it, so that it is new.
-    moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in missing}
-    lines = list(contents.unreadable.values())
-    lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in missing]
-    for path, entry in now.items():
-        if path not in locked and path not in moved.values():
+    missing = locked.keys() - contents.keys()
+    lines, renamed = [], {}
+    for path, entry in contents.items():
+        home = homes.get(entry.digest) if isinstance(entry, LockEntry) else None
+        if isinstance(entry, str):
+            lines.append(entry)
+        # A file that was renamed by hand has the digest that it had; `mv` writes another test into it: it is new.
+        elif path not in locked and home in missing:
+            renamed[home] = path
+        elif path not in locked:
             lines.append(f"{path}: is new")
-        elif path in locked and locked[path] != entry:
-            other = homes.get(entry.digest)
-            swapped = other is not None and other != path
-            lines.append(
-                f"{path}: {EDITED}" if not entry.digest
-                else f"{path}: holds what was locked as {other}" if swapped
-                else f"{path}: is another one"
-            )  # fmt: skip
+        elif locked[path] != entry:
+            is_other = home is None or home == path
+            lines.append(f"{path}: is another one" if is_other else f"{path}: holds what was locked as {home}")
+    lines += [f"{path}: was renamed to {renamed[path]}" if path in renamed else f"{path}: is gone" for path in missing]
     return sorted(lines)
 
 

@@ -7,6 +7,7 @@ Only plain files below the root are listed: a link that leads out of the project
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -126,8 +127,8 @@ class Store:
         self.largest = largest
         # What `load` has read, by its sha256: a file that is another one by the time of `save` is not written over.
         self._read: dict[Path, str | None] = {}
-        self._around: dict[Path, list[Path]] = {}
-        self._stated: dict[Path, str | None] = {}
+        self._around: dict[Path, list[tuple[Path, str]]] = {}
+        self._find_test = functools.cache(find_test)
 
     def path_of(self, module: Path, nodeid: str) -> Path:
         """Return where the snapshot of a test belongs; `module` is its file."""
@@ -175,11 +176,11 @@ class Store:
         """
         place = module.parent
         if place not in self._around:
-            self._around[place] = find_around(self.root, place, self.directory)
-        for file in self._around[place]:
-            if file not in self._stated:
-                self._stated[file] = find_test(file, self.root)
-        return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
+            stated = [
+                (file, self._find_test(file, self.root)) for file in find_around(self.root, place, self.directory)
+            ]
+            self._around[place] = [(file, test) for file, test in stated if test is not None]
+        return self._around[place]
 
     def list_edits(self, path: Path) -> list[str]:
         """Return what in the file at `path` is not what was sealed: "exchange 3", "header"."""
@@ -271,10 +272,10 @@ class Journal:
 
     def __init__(self, path: Path, header: Header) -> None:
         """Create the file. Raises CannotWrite, and leaves none."""
-        from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
+        from pytest_agentreplay.snapshots.codec.journal import JournalWriter
 
         self.path = path
-        self._codec = Lines()
+        self._codec = JournalWriter()
         self._lock = Lock()
         self._file = files.Appending(path)
         try:
@@ -298,9 +299,7 @@ class Journal:
 
     def restate(self, run: Run) -> None:
         """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""
-        from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
-
-        text = Lines()
+        text = type(self._codec)()
         try:
             files.write_whole(self.path, b"".join([text.begin(run.header), *map(text.exchange, run.exchanges)]))
         except CannotWrite:
