@@ -190,11 +190,17 @@ def refusals(path: Path, verb: str = "written") -> Iterator[None]:
 def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = True) -> None:
     """Write a temporary file, flush it if it is to be `synced`, and rename it to `path`. Raises OSError."""
     data = text.encode() if isinstance(text, str) else text
-    mode = mode_to_keep(path)
-    temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
-    try:
-        write_new(temporary, data, mode, synced=synced)
+    with free_path_beside(path, token) as temporary:
+        write_new(temporary, data, mode_to_keep(path), synced=synced)
         insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
+
+
+@contextmanager
+def free_path_beside(path: Path, token: str) -> Iterator[Path]:
+    """The path of a temporary file or folder beside `path`; what was not renamed from there is removed."""
+    temporary = path.parent / f"{token}-{secrets.token_hex(8)}.tmp"
+    try:
+        yield temporary
     # Ctrl-C too: what is left would wait for the next writer of this file.
     except BaseException:
         remove(temporary)
@@ -224,14 +230,11 @@ def write_once(path: Path, data: bytes) -> bool:
 
     There is no lock, and the folder is not listed: it may hold many thousand files. Raises CannotWrite.
     """
-    temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
-    with refusals(path):
+    with refusals(path), free_path_beside(path, TEMPORARY) as temporary:
         make_private(path.parent)
-        try:
-            write_new(temporary, data, 0o600)
-            is_new = rename_once(temporary, path)
-        finally:
-            remove(temporary)
+        write_new(temporary, data, 0o600)
+        is_new = rename_once(temporary, path)
+        remove(temporary)
     sync_folder(path)
     return is_new
 
@@ -425,8 +428,7 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
     with refusals(folder), hold_lock(folder) as token:
         if exists(folder):
             return False
-        beside = folder.parent / f"{token}-{secrets.token_hex(4)}.tmp"
-        try:
+        with free_path_beside(folder, token) as beside:
             for name, data in contents.items():
                 os.makedirs(to_system_path((beside / name).parent), exist_ok=True)
                 write_new(beside / name, data)
@@ -434,9 +436,6 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
             for inside in {(beside / name).parent for name in contents}:
                 sync(inside)
             insist(lambda: os.replace(to_system_path(beside), to_system_path(folder)))
-        except BaseException:
-            remove(beside)
-            raise
     sync_folder(folder)
     return True
 

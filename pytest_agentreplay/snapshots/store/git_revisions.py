@@ -145,9 +145,8 @@ def explain_no_head(folder: Path) -> str:
     """Return why there is no commit to compare the files of `folder` with; "" where there is one."""
     try:
         Repository(folder).resolve("HEAD")
+    except UnknownRevision:
+        return "this repository has no commit yet"
     except AgentReplayError as error:
-        text = str(error)
-        if text.startswith("HEAD: "):
-            return "this repository has no commit yet"
-        return "there is no git repository here" if "not a git repository" in text else text
+        return "there is no git repository here" if "not a git repository" in str(error) else str(error)
     return ""

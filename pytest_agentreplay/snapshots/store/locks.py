@@ -138,14 +138,10 @@ def text(entries: dict[str, LockEntry]) -> str:
 
 def write(folder: Path) -> list[str] | int:
     """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite and SnapshotError."""
-    lock, entries, refusals = folder / LOCK, {}, []
-    for path, entry in read_folder(folder).items():
-        if isinstance(entry, LockEntry):
-            entries[path] = entry
-        else:
-            refusals.append(entry)
-    if refusals:
+    lock, contents = folder / LOCK, read_folder(folder)
+    if refusals := [entry for entry in contents.values() if isinstance(entry, str)]:
         return refusals
+    entries = {path: entry for path, entry in contents.items() if isinstance(entry, LockEntry)}
     new = text(entries).encode()
     if files.read_if_there(lock, LARGEST) != new:
         files.write_whole(lock, new)

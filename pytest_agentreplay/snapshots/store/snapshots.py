@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import json
 import os
-import re
 import secrets
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -28,15 +27,11 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 
-# The header begins a file, and its first key is the test: a few hundred bytes hold it.
-HEAD = 4096
 # Snapshots that are looked at around a test, and folders beside one another.
 MOST = 500
 
 # Folders that pytest does not enter either, as those that begin with a dot.
 SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "__pycache__"})
-
-_STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
 
 
 def find_test(file: Path, root: Path) -> str | None:
@@ -50,12 +45,11 @@ def find_test(file: Path, root: Path) -> str | None:
 
 def read_stated_id(file: Path) -> str | None:
     """Return the id that the file states itself; None for what is unreadable."""
+    name = format_path(file)
     try:
-        if match := _STATED.search(files.head(file, HEAD)):
-            test = str(json.loads(match[1]))
-        else:
-            test = codec.loads(files.read_file(file), file=format_path(file)).run.header.test
-    except (SnapshotError, ValueError):
+        stated = codec.read_head(files.head(file, codec.HEAD), file=name).get("test")
+        test = str(stated or codec.loads(files.read_file(file), file=name).run.header.test)
+    except SnapshotError:
         return None
     return test if layout.names_test(test) else None
 
@@ -81,15 +75,11 @@ def find_around(root: Path, place: Path, directory: str) -> list[Path]:
 
     `MOST` at most.
     """
-    snapshots: dict[Path, None] = {}
+    homes: dict[Path, None] = {}
     for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
         aside = [folder for folder in files.list_folders(up)[:MOST] if not is_skipped(folder.name)]
-        for home in (up, *aside):
-            for file in list_snapshots_in(home / directory, root):
-                snapshots[file] = None
-                if len(snapshots) == MOST:
-                    return list(snapshots)
-    return list(snapshots)
+        homes |= dict.fromkeys([up, *aside])
+    return [*islice((file for home in homes for file in list_snapshots_in(home / directory, root)), MOST)]
 
 
 def everywhere(root: Path, directory: str) -> Iterator[Path]:
