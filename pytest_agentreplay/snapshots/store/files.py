@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import CannotWrite, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.snapshots.store.display_path import format_path, make_cannot_write
+from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.system import hold, to_extended, to_short
 
 if TYPE_CHECKING:
@@ -32,6 +32,19 @@ else:
     from pytest_agentreplay.snapshots.store.system import os
 
 T = TypeVar("T")
+
+# What the system says names no way out. These are the cases that people meet.
+ADVICE = {
+    errno.ENOSPC: "Free some space and record again.",
+    errno.EDQUOT: "Your quota is used up: free some space and record again.",
+    errno.EROFS: "The tree is read-only: replay works here, recording needs a writable checkout.",
+    errno.EACCES: "Make the folder writable, or record in a checkout that is yours.",
+    errno.EPERM: "Make the folder writable, or record in a checkout that is yours.",
+    errno.EFBIG: "The file is larger than this system allows; record a shorter run.",
+    errno.EEXIST: "Another file stands there; name another place.",
+    errno.ENOTDIR: "Another file stands there; name another place.",
+    errno.ENAMETOOLONG: "Move the checkout to a shorter path, or shorten agentreplay_dir.",
+}
 
 LARGEST = 32 * 1024 * 1024
 TEMPORARY = ".ar-"
@@ -184,7 +197,9 @@ def refusals(path: Path, verb: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise make_cannot_write(path, error, verb) from None
+        words = (error.strerror or str(error)).lower()
+        advice = ADVICE.get(error.errno or 0, "Whatever stood there before is intact; try again.")
+        raise CannotWrite(f"{format_path(path)}: cannot be {verb}: {words}.\n{advice}") from None
 
 
 def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = True) -> None:
@@ -371,10 +386,11 @@ class Appending:
         if self._handle is None:
             return
         try:
-            write_all(self._handle, data)
-        except OSError as error:
+            with refusals(self.path):
+                write_all(self._handle, data)
+        except CannotWrite:
             self.close()
-            raise make_cannot_write(self.path, error, "written") from None
+            raise
 
     def close(self, *, keep: bool = True) -> None:
         """Close it, and remove it unless it is to be kept."""
@@ -669,12 +685,10 @@ def is_older_than(path: Path, seconds: float) -> bool:
 
 def remove(path: Path) -> None:
     """Remove a file of ours, or a folder with all that is in it, if it can be; what stays is swept later."""
-    try:
+    with suppress(OSError):
         if stat.S_ISDIR(os.lstat(to_system_path(path)).st_mode):
             for name in list_names(path):
                 remove(path / name)
             os.rmdir(to_system_path(path))
         else:
             insist(lambda: os.unlink(to_system_path(path)))
-    except OSError:
-        pass

@@ -36,7 +36,6 @@ from pytest_agentreplay.snapshots.store.projects import LOCK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 10_000_000
 
 # No control characters: a line break in the name of a file would be a line of the lock.
 _LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]{1,4000})  ([0-9]{1,9})", re.ASCII)
@@ -84,10 +83,7 @@ def is_foreign(folder: Path) -> bool:
 
 def content(lock: Path) -> bytes:
     """Return the bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
-    data = files.read_file(lock)
-    if len(data) > LARGEST:
-        raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
-    return data.replace(b"\r\n", b"\n")
+    return files.read_file(lock).replace(b"\r\n", b"\n")
 
 
 def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
@@ -99,16 +95,16 @@ def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
     entries: dict[str, LockEntry] = {}
     for number, line in enumerate(lines, 1):
         path, entry = parse_line(line)
-        if entry is None or path in entries:
-            message = (
-                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
-                if line.startswith(_CONFLICT)
-                else "no line of a lock: sha256, path below this folder, exchanges"
-                if entry is None
-                else "the path of an earlier line; type: agentreplay verify --lock"
-            )
-            raise SnapshotUnreadable(message, file=file, place=f"line {number}")
-        entries[path] = entry
+        if line.startswith(_CONFLICT):
+            fault = "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
+        elif entry is None:
+            fault = "no line of a lock: sha256, path below this folder, exchanges"
+        elif path in entries:
+            fault = "the path of an earlier line; type: agentreplay verify --lock"
+        else:
+            entries[path] = entry
+            continue
+        raise SnapshotUnreadable(fault, file=file, place=f"line {number}")
     return entries
 
 
@@ -143,7 +139,7 @@ def write(folder: Path) -> list[str] | int:
         return refusals
     entries = {path: entry for path, entry in contents.items() if isinstance(entry, LockEntry)}
     new = text(entries).encode()
-    if files.read_if_there(lock, LARGEST) != new:
+    if files.read_if_there(lock) != new:
         files.write_whole(lock, new)
     return len(entries)
 

@@ -11,6 +11,7 @@ import functools
 import hashlib
 import os
 import secrets
+from contextlib import suppress
 from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -201,11 +202,9 @@ class Store:
             journal = folder / name
             if layout.home_path(journal) != path and not files.is_older_than(journal, JOURNALS_KEPT):
                 continue
-            try:
+            with suppress(SnapshotError):  # gone meanwhile, or no file of ours
                 if files.is_growing(journal) is False:
                     files.remove(journal)
-            except SnapshotError:  # gone meanwhile, or no file of ours
-                pass
 
     def restore(self, path: Path, data: bytes | None, saved: str) -> None:
         """Put back what stood at `path` before a `save` that gave `saved`; None for nothing.
@@ -276,11 +275,8 @@ class Journal:
 
     def write(self, exchange: Exchange) -> None:
         """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
-        with self._lock:
-            try:
-                self._file.append(self._codec.exchange(exchange))
-            except CannotWrite:
-                pass
+        with self._lock, suppress(CannotWrite):
+            self._file.append(self._codec.exchange(exchange))
 
     def close(self, *, keep: bool) -> None:
         """End it: kept for `agentreplay verify --recover`, or removed because the run is sealed or not wanted."""
