@@ -52,7 +52,8 @@ STALE = 3600.0
 # ERROR_ACCESS_DENIED and ERROR_SHARING_VIOLATION: a scanner or an editor has the file open.
 # https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499-
 SHARING_VIOLATIONS = (5, 32)
-TRIES = 5
+# With growing pauses: 0.6 seconds in all.
+TRIES = 7
 # Five seconds: a snapshot is written in milliseconds, so whoever holds its lock longer hangs.
 LOCK_TRIES, LOCK_PAUSE = 250, 0.02
 # What a folder's sync says where the rename may be lost; others say that this folder cannot be synced.
@@ -135,9 +136,8 @@ def open_plain(path: Path) -> Iterator[int]:
 def check_plain(status: os.stat_result, path: Path) -> None:
     """Raise SnapshotUnreadable for what is no plain file."""
     if not stat.S_ISREG(status.st_mode):
-        raise SnapshotUnreadable(
-            "is not a plain file; links, folders and pipes are not followed", file=format_path(path)
-        )
+        message = "is not a plain file; links, folders and pipes are not followed"
+        raise SnapshotUnreadable(message, file=format_path(path))
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
