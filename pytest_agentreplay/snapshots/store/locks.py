@@ -37,8 +37,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-# No control characters: a line break in the name of a file would be a line of the lock.
-_LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]{1,4000})  ([0-9]{1,9})", re.ASCII)
+# No control characters: a line break in the name of a file would be a line of the lock. What has another meaning on
+# Windows is no part of a path either.
+_PATH = rf"[^\x00-\x1f\x7f\\:]{{1,4000}}{re.escape(layout.SUFFIX)}"
+_LINE = re.compile(rf"([0-9a-f]{{64}})  ({_PATH})  ([0-9]{{1,9}})", re.ASCII)
 # https://git-scm.com/docs/git-merge#_how_conflicts_are_presented
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 # Installed packages may bring snapshots of their own, and what is pending is no snapshot yet.
@@ -94,32 +96,30 @@ def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
         raise SnapshotUnreadable("this byte is not UTF-8", file=file, place=f"offset {error.start}") from None
     entries: dict[str, LockEntry] = {}
     for number, line in enumerate(lines, 1):
-        path, entry = parse_line(line)
+        parsed = parse_line(line)
         if line.startswith(_CONFLICT):
             fault = "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
-        elif entry is None:
+        elif parsed is None:
             fault = "no line of a lock: sha256, path below this folder, exchanges"
-        elif path in entries:
+        elif parsed[0] in entries:
             fault = "the path of an earlier line; type: agentreplay verify --lock"
         else:
-            entries[path] = entry
+            entries |= [parsed]
             continue
         raise SnapshotUnreadable(fault, file=file, place=f"line {number}")
     return entries
 
 
-def parse_line(line: str) -> tuple[str, LockEntry | None]:
-    """Return path and entry of a line. No entry for a path that is not the same on every system, from the folder down.
+def parse_line(line: str) -> tuple[str, LockEntry] | None:
+    """Return path and entry of a line; None for a path that is not the same on every system, from the folder down.
 
     A lock may be a stranger's. Its paths are only compared, but people read them, and other tools may open them.
     """
-    match = _LINE.fullmatch(line)
-    path = match[2] if match else ""
-    pure_path = PurePosixPath(path)
-    is_below = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
-    if match is None or not is_below or not path.endswith(layout.SUFFIX) or {"\\", ":"} & {*path}:
-        return path, None
-    return path, LockEntry(match[1], int(match[3]))
+    if (match := _LINE.fullmatch(line)) is None:
+        return None
+    path = PurePosixPath(match[2])
+    is_below = str(path) == match[2] and not path.is_absolute() and ".." not in path.parts
+    return (match[2], LockEntry(match[1], int(match[3]))) if is_below else None
 
 
 def text(entries: dict[str, LockEntry]) -> str:
