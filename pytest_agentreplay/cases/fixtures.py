@@ -25,7 +25,7 @@ from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, ToolReply
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.snapshots.codec import strict_yaml
-from pytest_agentreplay.snapshots.codec.file_faults import find_place, suggest_word
+from pytest_agentreplay.snapshots.codec.strict_yaml import suggest_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -110,7 +110,7 @@ class FixtureParser:
             where = (*place, "then", at)
             outcomes.append(self._outcome(where, self._keys(where, it, OUTCOMES, "then")))
         written = kinds == ["written"]
-        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, find_place(self._document, place))
+        return FixtureAnswer(arguments, tuple(outcomes), written, why, self._file, self._document.find_place(place))
 
     def _outcome(self, place: Place, fields: JsonObject) -> ToolReply | Failure:
         kinds = [key for key in OUTCOMES if key in fields]
@@ -155,7 +155,7 @@ class FixtureParser:
         return value
 
     def _make_error(self, path: Place, message: str) -> CaseError:
-        return CaseError(message, file=self._file, place=find_place(self._document, path))
+        return CaseError(message, file=self._file, place=self._document.find_place(path))
 
 
 SUFFIX = ".yaml"

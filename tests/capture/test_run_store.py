@@ -183,7 +183,8 @@ def test_a_file_system_with_folders_renames_what_is_written(monkeypatch, tmp_pat
     store = RunStore(f"memory://{tmp_path.name}")
     places = [store.write("refund", DAY, "a1", text_of()) for _ in range(2)]
     assert sorted(entry.where for entry in store.list_runs()) == sorted(places)
-    assert [name for name in store._connect()[0].find(store._connect()[1]) if ".ar-" in name] == []
+    system, root = store._connect(store.where)
+    assert [name for name in system.find(root) if ".ar-" in name] == []
 
 
 def test_a_url_whose_package_is_missing_says_what_to_install(monkeypatch):

@@ -118,7 +118,7 @@ def test_a_file_of_another_project_is_redacted_by_the_policy_of_that_one_too(roo
 def test_all_or_none(root, typed, monkeypatch):
     both = [put(root, "a"), put(root, "b")]
     before = [file.read_bytes() for file in both]
-    write, count = files.write_whole, []
+    write, count = files.write_unsynced, []
 
     def full(path, text):
         count.append(path)
@@ -127,7 +127,7 @@ def test_all_or_none(root, typed, monkeypatch):
         write(path, text)
 
     with monkeypatch.context() as patch:
-        patch.setattr(files, "write_whole", full)
+        patch.setattr(files, "write_unsynced", full)
         assert typed("redact", ".", *UNDER).code == USAGE
     assert [file.read_bytes() for file in both] == before
     text = both[0].read_text("utf-8").replace("tests/test_a.py::test_a", "tests/test_a.py::test_x")

@@ -204,7 +204,7 @@ def test_without_a_default_branch_it_says_what_to_type(clone, shop, typed, monke
     assert "there is no origin/next here, nor next; name" in typed("summarize").err
     git(tmp_path, "clone", "-q", "--depth", "1", shop.root.as_uri(), "shallow")
     monkeypatch.chdir(tmp_path / "shallow")
-    assert typed("summarize").err.endswith(f"; a shallow clone lacks it: {UNSHALLOW}\n")
+    assert typed("summarize").err.endswith(f"; a shallow clone lacks older commits and other branches: {UNSHALLOW}\n")
     monkeypatch.delenv("GITHUB_BASE_REF")
     git(tmp_path / "shallow", *shlex.split(UNSHALLOW)[1:])
     assert typed("summarize").out.startswith("**agentreplay: ")

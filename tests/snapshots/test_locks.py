@@ -177,7 +177,7 @@ def test_a_hostile_lock_is_one_typed_line_with_its_place():
 
 def test_a_huge_lock_is_refused_unread(folder):
     with (folder / projects.LOCK).open("wb") as file:
-        file.truncate(locks.LARGEST + 1)
+        file.truncate(files.LARGEST + 1)
     with pytest.raises(SnapshotUnreadable, match="larger"):
         told(folder)
 

@@ -22,8 +22,7 @@ from pytest_agentreplay.errors import CaseError, SettingsError
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.providers.lenient import arr, string
 from pytest_agentreplay.snapshots.codec import strict_yaml
-from pytest_agentreplay.snapshots.codec.file_faults import (
-    find_place,
+from pytest_agentreplay.snapshots.codec.strict_yaml import (
     find_version_fault,
     format_path,
     suggest_similar,
@@ -190,7 +189,7 @@ class CaseParser:
     def _error(self, complaints: list[tuple[Place, str]]) -> CaseError:
         """One error for all of them, in the order of the file."""
         placed = sorted(
-            {(find_place(self._document, path), what) for path, what in complaints},
+            {(self._document.find_place(path), what) for path, what in complaints},
             key=lambda pair: ([*map(int, filter(None, pair[0].split(":")))], pair[1]),
         )
         (place, first), *others = placed

@@ -23,7 +23,7 @@ from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.redaction.regexes import RefusedPattern, compile_shape
 from pytest_agentreplay.redaction.secret_names import looks_secret
 from pytest_agentreplay.snapshots.codec import strict_yaml
-from pytest_agentreplay.snapshots.codec.file_faults import find_place, find_version_fault, format_path, suggest_word
+from pytest_agentreplay.snapshots.codec.strict_yaml import find_version_fault, format_path, suggest_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -183,7 +183,7 @@ class PolicyParser:
             yield category, text
 
     def _make_error(self, message: str, path: tuple[str | int, ...]) -> PolicyError:
-        return PolicyError(message, file=self._file, place=find_place(self._document, path))
+        return PolicyError(message, file=self._file, place=self._document.find_place(path))
 
 
 def find_fault(key: str, name: str) -> str:

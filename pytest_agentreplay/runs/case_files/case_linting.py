@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cases import linting
@@ -27,6 +27,7 @@ from pytest_agentreplay.snapshots.store.layout import SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.model.exchanges import Run
@@ -46,11 +47,13 @@ def files_in(paths: Iterable[Path]) -> Iterator[Path]:
         if not path.is_dir() or path.is_symlink():
             yield path
             continue
-        for here, folders, names in os.walk(path):
-            folders[:] = sorted(
-                folder for folder in folders if folder == layout.PRIVATE or not snapshots.is_skipped(folder)
-            )
-            yield from (Path(here) / name for name in sorted(names))
+        for here, names in files.walk(path, is_foreign):
+            yield from (here / name for name in names)
+
+
+def is_foreign(folder: Path) -> bool:
+    """Return whether a folder holds files of other tools."""
+    return folder.name != layout.PRIVATE and snapshots.is_skipped(folder.name)
 
 
 def scan_file(file: Path, policy: Policy, environ: Mapping[str, str]) -> list[RuleHit]:
@@ -102,11 +105,12 @@ def cases_in(paths: Iterable[Path]) -> Iterator[Path]:
         elif os.path.lexists(path / FILE):
             yield path
         elif path.is_dir() and not path.is_symlink():
-            for here, folders, names in os.walk(path):
-                folders[:] = sorted(name for name in folders if not snapshots.is_skipped(name))
-                if FILE in names:
-                    folders[:] = []
-                    yield Path(here)
+            yield from (here for here, names in files.walk(path, is_no_place) if FILE in names)
+
+
+def is_no_place(folder: Path) -> bool:
+    """Return whether no cases are looked for in a folder: it is one of other tools, or part of a case."""
+    return snapshots.is_skipped(folder.name) or files.exists(folder.with_name(FILE))
 
 
 def lint_case(folder: Path, policy: Policy, environ: Mapping[str, str]) -> Linted:
@@ -152,13 +156,9 @@ def make_unreadable(error: CaseError) -> LintProblem:
 
 def names_in(folder: Path) -> Iterator[str]:
     """Yield the files below a folder, by their path in it; a link is told by its name and not followed."""
-    for count, (here, folders, names) in enumerate(os.walk(folder)):
-        linked = [name for name in folders if (Path(here) / name).is_symlink()]
-        folders[:] = sorted(name for name in folders if name not in linked and not snapshots.is_skipped(name))
-        if count > MOST_FILES:
-            return
-        for name in sorted((*names, *linked))[:MOST_FILES]:
-            yield (Path(here) / name).relative_to(folder).as_posix()
+    folders = files.walk(folder, lambda inside: snapshots.is_skipped(inside.name))
+    for here, names in islice(folders, MOST_FILES + 1):
+        yield from ((here / name).relative_to(folder).as_posix() for name in names[:MOST_FILES])
 
 
 def find_unredacted(

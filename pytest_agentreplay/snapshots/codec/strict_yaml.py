@@ -4,6 +4,8 @@ No tags, anchors, aliases, merge keys or directives; one document in UTF-8, of b
 values; no key twice. Plain `true`, `false`, `null` and JSON's numbers are what they are, and every other scalar is
 text: `no`, `1_000` and `12:30:45` stay as written.
 
+What a policy and a case say of a wrong file is here as well: where it is, which version, the nearest word.
+
 `load_foreign` reads YAML as other tools write it. There an alias stands for what it names, `!!binary` for its bytes,
 `!!str` for a text; all else is refused as well. The bounds are wider, and hold for what the aliases amount to, so that
 a few lines cannot name a billion values.
@@ -22,7 +24,7 @@ import yaml
 from pytest_agentreplay.model.paths import quote_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from pytest_agentreplay.model.exchanges import Json
     from pytest_agentreplay.model.json_paths import Place
@@ -57,6 +59,12 @@ class Document:
 
     value: Json
     places: Mapping[Place, str]
+
+    def find_place(self, path: Place) -> str:
+        """Return line:column of the value at `path`, else of what is nearest above it; "" for none."""
+        while path and path not in self.places:
+            path = path[:-1]
+        return self.places.get(path, "")
 
 
 def load(data: bytes, *, file: str, error: Refusal) -> Document:
@@ -222,6 +230,42 @@ def find_scalars(text: str) -> list[tuple[int, int, str]]:
     except yaml.YAMLError:
         return []
     return [(scalar.start_mark.index, scalar.end_mark.index, scalar.value) for scalar in scalars]
+
+
+def format_path(path: Iterable[str | int]) -> str:
+    """Return a path as people write one: observed[2].output."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+
+
+def find_version_fault(members: Mapping[str, object], what: str, release: str) -> tuple[Place, str] | None:
+    """Return where the `schemaVersion` of a file is wrong, and how; None if its major version is that of `release`.
+
+    `what` stands before the version in the message: "a policy of version".
+    """
+    version = members.get("schemaVersion")
+    if version is None:
+        return (), f'says no version: begin with schemaVersion: "{release}"'
+    if not isinstance(version, str) or not re.fullmatch(r"[0-9]{1,6}\.[0-9]{1,6}", version, re.ASCII):
+        return ("schemaVersion",), f'a version is text like "{release}", in quotes'
+    ours, theirs = (int(text.partition(".")[0]) for text in (release, version))
+    if ours == theirs:
+        return None
+    advice = "pip install --upgrade frozen-agentreplay" if theirs > ours else f'write schemaVersion: "{release}"'
+    return ("schemaVersion",), f"is {what} {version}, and this release reads {ours}.x: {advice}"
+
+
+def suggest_word(word: object, words: Iterable[str]) -> str:
+    """Return the end of a message about a word that nobody knows: the most similar one, else all that there are."""
+    choices = [*words]
+    return suggest_similar(word, choices) or (f": it is one of {', '.join(choices)}" if choices else "")
+
+
+def suggest_similar(word: object, words: Iterable[str]) -> str:
+    """Return the end of a message about a word that nobody knows: the most similar one, "" if none is."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(str(word), [*words], n=1)
+    return f": did you mean {close[0]}?" if close else ""
 
 
 FOREIGN_LARGEST = 64 << 20

@@ -15,12 +15,13 @@ import secrets
 import stat
 import sys
 from contextlib import contextmanager, suppress
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.errors import CannotWrite, SnapshotError, SnapshotMissing, SnapshotUnreadable
-from pytest_agentreplay.snapshots.store.display_path import format_path, make_cannot_write
+from pytest_agentreplay.errors import CannotWrite, SnapshotMissing, SnapshotUnreadable
+from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.system import hold, to_extended, to_short
 
 if TYPE_CHECKING:
@@ -32,17 +33,29 @@ else:
 
 T = TypeVar("T")
 
+# What the system says names no way out. These are the cases that people meet.
+ADVICE = {
+    errno.ENOSPC: "Free some space and record again.",
+    errno.EDQUOT: "Your quota is used up: free some space and record again.",
+    errno.EROFS: "The tree is read-only: replay works here, recording needs a writable checkout.",
+    errno.EACCES: "Make the folder writable, or record in a checkout that is yours.",
+    errno.EPERM: "Make the folder writable, or record in a checkout that is yours.",
+    errno.EFBIG: "The file is larger than this system allows; record a shorter run.",
+    errno.EEXIST: "Another file stands there; name another place.",
+    errno.ENOTDIR: "Another file stands there; name another place.",
+    errno.ENAMETOOLONG: "Move the checkout to a shorter path, or shorten agentreplay_dir.",
+}
+
 LARGEST = 32 * 1024 * 1024
 TEMPORARY = ".ar-"
 STALE = 3600.0
 # ERROR_ACCESS_DENIED and ERROR_SHARING_VIOLATION: a scanner or an editor has the file open.
 # https://learn.microsoft.com/windows/win32/debug/system-error-codes--0-499-
 SHARING_VIOLATIONS = (5, 32)
-TRIES = 5
+# With growing pauses: 0.6 seconds in all.
+TRIES = 7
 # Five seconds: a snapshot is written in milliseconds, so whoever holds its lock longer hangs.
 LOCK_TRIES, LOCK_PAUSE = 250, 0.02
-# How a file system says that a file has only one name there, as on FAT.
-LINKLESS = {errno.EPERM, errno.ENOSYS, errno.EMLINK, errno.ENOTSUP, errno.EOPNOTSUPP}
 # What a folder's sync says where the rename may be lost; others say that this folder cannot be synced.
 UNCONFIRMED = {errno.EIO, errno.ENOSPC, errno.EDQUOT}
 
@@ -66,10 +79,17 @@ def to_system_path(path: Path) -> Path | str:
 def read_file(path: Path, largest: int | None = None) -> bytes:
     """Return the bytes of a plain file.
 
-    Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there.
+    Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there and for more bytes than `largest`.
     """
+    data, most = bytearray(), largest or LARGEST
+    # The size that a file states says nothing: those in /proc state 0, and others grow while they are read.
     with open_plain(path) as handle:
-        return read_bounded(handle, path, largest or LARGEST)
+        while part := os.read(handle, 1 << 20):
+            data += part
+            if len(data) > most:
+                message = f"is larger than {most:,} bytes; to allow it, raise largest in agentreplay_checks"
+                raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {most}")
+    return bytes(data)
 
 
 def read_if_there(path: Path, largest: int | None = None) -> bytes | None:
@@ -100,15 +120,10 @@ def read_ends(path: Path, size: int) -> tuple[bytes, bytes, int]:
 def open_plain(path: Path) -> Iterator[int]:
     """A plain file, open. Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there."""
     try:
-        if not stat.S_ISREG(os.lstat(to_system_path(path)).st_mode):
-            raise SnapshotUnreadable(
-                "is not a plain file; links, folders and pipes are not followed", file=format_path(path)
-            )
+        check_plain(os.lstat(to_system_path(path)), path)
         handle = insist(lambda: os.open(to_system_path(path), os.O_RDONLY | NOFOLLOW | NONBLOCK | BINARY))
-        # Something else may have been put there between the look and the open.
         try:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise SnapshotUnreadable("is not a plain file", file=format_path(path))
+            check_plain(os.fstat(handle), path)  # something else may have been put there since
             yield handle
         finally:
             os.close(handle)
@@ -118,18 +133,11 @@ def open_plain(path: Path) -> Iterator[int]:
         raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(path)) from None
 
 
-def read_bounded(handle: int, path: Path, largest: int) -> bytes:
-    """Return everything, as long as it is not more than `largest`, whatever size the file claims to have."""
-    # The size that a file states says nothing: those in /proc state 0, and others grow while they are read.
-    parts = []
-    size = 0
-    while part := os.read(handle, 1 << 20):
-        size += len(part)
-        if size > largest:
-            message = f"is larger than {largest:,} bytes; to allow it, raise largest in agentreplay_checks"
-            raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {largest}")
-        parts.append(part)
-    return b"".join(parts)
+def check_plain(status: os.stat_result, path: Path) -> None:
+    """Raise SnapshotUnreadable for what is no plain file."""
+    if not stat.S_ISREG(status.st_mode):
+        message = "is not a plain file; links, folders and pipes are not followed"
+        raise SnapshotUnreadable(message, file=format_path(path))
 
 
 def write_whole(path: Path, text: str | bytes) -> None:
@@ -138,20 +146,16 @@ def write_whole(path: Path, text: str | bytes) -> None:
     sync_folder(path)
 
 
-def append_text(path: Path, text: str) -> None:
-    """Add `text` to a file that others add to as well. Raises CannotWrite."""
-    with refusals(path):
-        handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
-        try:
-            write_all(handle, text.encode())
-        finally:
-            os.close(handle)
-
-
 def write_unsynced(path: Path, text: str | bytes) -> None:
     """`write_whole` without waiting for the folder: a power cut may bring back what stood there."""
     with refusals(path), hold_lock(path) as token:
         write_beside(path, text, token)
+
+
+def append_text(path: Path, text: str) -> None:
+    """Add `text` to a file that others add to as well. Raises CannotWrite."""
+    with refusals(path), open_to_write(path, os.O_APPEND) as handle:
+        write_all(handle, text.encode())
 
 
 def write_derived(path: Path, text: str) -> None:
@@ -193,17 +197,25 @@ def refusals(path: Path, verb: str = "written") -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise make_cannot_write(path, error, verb) from None
+        words = (error.strerror or str(error)).lower()
+        advice = ADVICE.get(error.errno or 0, "Whatever stood there before is intact; try again.")
+        raise CannotWrite(f"{format_path(path)}: cannot be {verb}: {words}.\n{advice}") from None
 
 
 def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = True) -> None:
     """Write a temporary file, flush it if it is to be `synced`, and rename it to `path`. Raises OSError."""
     data = text.encode() if isinstance(text, str) else text
-    mode = mode_to_keep(path)
-    temporary = path.parent / f"{token}-{secrets.token_hex(4)}.tmp"
-    try:
-        write_new(temporary, data, mode, synced=synced)
+    with free_path_beside(path, token) as temporary:
+        write_new(temporary, data, mode_to_keep(path), synced=synced)
         insist(lambda: os.replace(to_system_path(temporary), to_system_path(path)))
+
+
+@contextmanager
+def free_path_beside(path: Path, token: str) -> Iterator[Path]:
+    """The path of a temporary file or folder beside `path`; what was not renamed from there is removed."""
+    temporary = path.parent / f"{token}-{secrets.token_hex(8)}.tmp"
+    try:
+        yield temporary
     # Ctrl-C too: what is left would wait for the next writer of this file.
     except BaseException:
         remove(temporary)
@@ -212,11 +224,18 @@ def write_beside(path: Path, text: str | bytes, token: str, *, synced: bool = Tr
 
 def write_new(path: Path, data: bytes, mode: int = 0o666, *, synced: bool = True) -> None:
     """Write a file that is not there yet, and flush it to the disk if it is to be `synced`. Raises OSError."""
-    handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | NOFOLLOW | BINARY, mode)
-    try:
+    with open_to_write(path, os.O_EXCL, mode) as handle:
         write_all(handle, data)
         if synced:
             os.fsync(handle)  # one that fails is not asked again: the system may have dropped what it could not write
+
+
+@contextmanager
+def open_to_write(path: Path, flags: int, mode: int = 0o666) -> Iterator[int]:
+    """A file, open for writing, and made where there is none; no link is followed. Raises OSError."""
+    handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | NOFOLLOW | BINARY | flags, mode)
+    try:
+        yield handle
     finally:
         os.close(handle)
 
@@ -226,14 +245,11 @@ def write_once(path: Path, data: bytes) -> bool:
 
     There is no lock, and the folder is not listed: it may hold many thousand files. Raises CannotWrite.
     """
-    temporary = path.parent / f"{TEMPORARY}{secrets.token_hex(8)}.tmp"
-    with refusals(path):
+    with refusals(path), free_path_beside(path, TEMPORARY) as temporary:
         make_private(path.parent)
-        try:
-            write_new(temporary, data, 0o600)
-            is_new = rename_once(temporary, path)
-        finally:
-            remove(temporary)
+        write_new(temporary, data, 0o600)
+        is_new = rename_once(temporary, path)
+        remove(temporary)
     sync_folder(path)
     return is_new
 
@@ -254,13 +270,10 @@ def rename_once(old: Path, new: Path) -> bool:
     rename = os.link if os.name == "posix" else os.rename  # Windows replaces no file in a rename
     try:
         insist(lambda: rename(to_system_path(old), to_system_path(new)))
-    except FileExistsError:
-        return False
-    except OSError as error:
-        if error.errno not in LINKLESS:
-            raise
+    except OSError:
         if exists(new):
             return False
+        # On file systems where a file has only one name, as on FAT.
         os.replace(to_system_path(old), to_system_path(new))
     return True
 
@@ -312,40 +325,28 @@ def hold_lock(path: Path) -> Iterator[str]:
 
 def open_lock(path: Path, lock: Path) -> tuple[int, bool]:
     """Return the lock file, open and ours; and whether the system holds others off, which some file systems cannot."""
-    refusal: OSError | None = None
+    flags = os.O_RDWR | os.O_CREAT | NOFOLLOW | NONBLOCK | BINARY
     for _ in range(LOCK_TRIES):
+        handle = insist(lambda: os.open(to_system_path(lock), flags, 0o666))
         try:
-            handle = os.open(to_system_path(lock), os.O_RDWR | os.O_CREAT | NOFOLLOW | NONBLOCK | BINARY, 0o666)
-        except OSError as error:
-            if not is_sharing_violation(error):  # on Windows one that is being removed can be met
-                raise
-            refusal = error
-        else:
-            try:
-                ours = hold(handle)
-                # One that was removed meanwhile is locked for nobody: the next process opens another file of that name.
-                if ours is None or (ours and is_still_at(lock, handle)):
-                    return handle, bool(ours)
-            except BaseException:
-                close_quietly(handle)
-                raise
+            ours = hold(handle)
+            # One that was removed meanwhile is locked for nobody: the next process opens another file of that name.
+            if ours is None or (ours and is_still_at(lock, handle)):
+                return handle, bool(ours)
+        except BaseException:
             close_quietly(handle)
-            refusal = None
+            raise
+        close_quietly(handle)
         clocks.sleep(LOCK_PAUSE)
-    if refusal is not None:
-        raise refusal
     raise CannotWrite(f"{format_path(path)}: another process is writing it, and has been for a while; record again")
 
 
 def is_still_at(path: Path, handle: int) -> bool:
     """Return whether the open file is still the one at `path`, and not one that was removed meanwhile."""
-    if os.name != "posix":  # where nobody removes an open file
-        return True
-    try:
-        current, opened = os.lstat(to_system_path(path)), os.fstat(handle)
+    try:  # Windows removes no open file
+        return os.name != "posix" or os.path.samestat(os.lstat(to_system_path(path)), os.fstat(handle))
     except FileNotFoundError:
         return False
-    return (current.st_dev, current.st_ino) == (opened.st_dev, opened.st_ino)
 
 
 def sweep(folder: Path, ours: str = "") -> None:
@@ -385,10 +386,11 @@ class Appending:
         if self._handle is None:
             return
         try:
-            write_all(self._handle, data)
-        except OSError as error:
+            with refusals(self.path):
+                write_all(self._handle, data)
+        except CannotWrite:
             self.close()
-            raise make_cannot_write(self.path, error, "written") from None
+            raise
 
     def close(self, *, keep: bool = True) -> None:
         """Close it, and remove it unless it is to be kept."""
@@ -404,18 +406,15 @@ def shared_lines(path: Path) -> Iterator[tuple[list[bytes], Callable[[bytes], No
     """Hold the lock of a file of lines: those that are whole, and what adds one. Raises CannotWrite."""
     with refusals(path), hold_lock(path):
         data = read_if_there(path) or b""
-        *lines, rest = data.split(b"\n")
+        *lines, torn = data.split(b"\n")
+        size = len(data) - len(torn)
 
         def append(line: bytes) -> None:
-            nonlocal rest  # what a killed writer has left of a line goes, so that it spoils no other
-            handle = os.open(to_system_path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND | NOFOLLOW | BINARY, 0o666)
-            try:
-                if rest:
-                    os.ftruncate(handle, len(data) - len(rest))
+            nonlocal size
+            with open_to_write(path, os.O_APPEND) as handle:
+                os.ftruncate(handle, size)  # what a killed writer has left of a line, so that it spoils no other
                 write_all(handle, line + b"\n")
-            finally:
-                os.close(handle)
-            rest = b""
+            size += len(line) + 1
 
         yield lines, append
 
@@ -430,33 +429,11 @@ def make_private_folder(folder: Path) -> None:
 def make_new(folder: Path) -> bool:
     """Make a folder that is nobody else's; False where there is one already. Raises CannotWrite."""
     with refusals(folder):
-        os.makedirs(to_system_path(folder.parent), exist_ok=True)
         try:
-            os.mkdir(to_system_path(folder))
+            os.makedirs(to_system_path(folder))
         except FileExistsError:
             return False
     return True
-
-
-def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
-    """Put each text at its new path and remove the old file: all of them, or none. Raises CannotWrite."""
-    undo: list[tuple[Path, bytes | None]] = []
-    try:
-        # All new files come before the first removal: a kill leaves a snapshot twice, and never nowhere.
-        for old, new, text in moves:
-            undo.append((new, read_file(old) if old == new else None))
-            write_whole(new, text)
-        for old, new, _ in moves:
-            if old != new:
-                undo.append((old, read_file(old)))
-                unlink(old)
-    except (CannotWrite, SnapshotError):
-        for path, before in reversed(undo):
-            if before is None:
-                remove(path)
-            else:
-                write_whole(path, before)
-        raise
 
 
 def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
@@ -467,8 +444,7 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
     with refusals(folder), hold_lock(folder) as token:
         if exists(folder):
             return False
-        beside = folder.parent / f"{token}-{secrets.token_hex(4)}.tmp"
-        try:
+        with free_path_beside(folder, token) as beside:
             for name, data in contents.items():
                 os.makedirs(to_system_path((beside / name).parent), exist_ok=True)
                 write_new(beside / name, data)
@@ -476,11 +452,23 @@ def make_folder(folder: Path, contents: Mapping[str, bytes]) -> bool:
             for inside in {(beside / name).parent for name in contents}:
                 sync(inside)
             insist(lambda: os.replace(to_system_path(beside), to_system_path(folder)))
-        except BaseException:
-            remove(beside)
-            raise
     sync_folder(folder)
     return True
+
+
+def move_all(moves: Sequence[tuple[Path, Path, str]]) -> None:
+    """Put each text at its new path and remove the old file: all of them, or none. Raises CannotWrite."""
+    new_files = {new: text.encode() for _, new, text in moves}
+    old_files = [old for old, _, _ in moves if old not in new_files]
+    before = {path: read_if_there(path) for path in (*new_files, *old_files)}
+    try:
+        # All new files come before the first removal: a kill leaves a snapshot twice, and never nowhere.
+        write_all_whole(new_files)
+        for old in old_files:
+            unlink(old)
+    except BaseException:
+        put_back(before)
+        raise
 
 
 def write_all_whole(contents: Mapping[Path, bytes], last: Callable[[], object] = lambda: None) -> None:
@@ -496,48 +484,38 @@ def write_all_whole(contents: Mapping[Path, bytes], last: Callable[[], object] =
             write_unsynced(path, data)
         last()
     except BaseException:
-        for path, was in before.items():
-            put_back(path, was)
+        put_back(before)
         raise
     for path in {path.parent: path for path in contents}.values():
         sync_folder(path)
 
 
-def put_back(path: Path, was: bytes | None) -> None:
-    """Bring back what stood at `path`, None for nothing, where the disk still allows it."""
-    if was is None:
-        remove(path)
-    else:
-        with suppress(CannotWrite):
-            write_unsynced(path, was)
+def put_back(before: Mapping[Path, bytes | None]) -> None:
+    """Bring back what stood at each path, None for nothing, where the disk still allows it."""
+    for path, data in before.items():
+        if data is None:
+            remove(path)
+        else:
+            with suppress(CannotWrite):
+                write_unsynced(path, data)
 
 
 def refuse_links(path: Path, top: Path) -> None:
     """Raise SnapshotUnreadable where a folder between `path` and `top` is a link: it may lead out of the project."""
-    for folder in path.parents:
-        if folder == top or not folder.is_relative_to(top):
-            return
-        if is_link(folder):
-            raise SnapshotUnreadable(
-                "lies behind a link, which is not followed; make it a folder", file=format_path(folder)
-            )
+    for folder in list_folders_between(path, top):
+        if os.path.islink(to_system_path(folder)):
+            message = "lies behind a link, which is not followed; make it a folder"
+            raise SnapshotUnreadable(message, file=format_path(folder))
 
 
-def is_link(path: Path) -> bool:
-    """Return whether a link stands at `path`."""
-    try:
-        return stat.S_ISLNK(os.lstat(to_system_path(path)).st_mode)
-    except OSError:
-        return False
+def list_folders_between(path: Path, top: Path) -> Iterator[Path]:
+    """Return the folders above `path` and below `top`, from `path` up."""
+    return takewhile(lambda folder: folder != top and folder.is_relative_to(top), path.parents)
 
 
 def exists(path: Path) -> bool:
     """Return whether anything stands at `path`, a dead link too."""
-    try:
-        os.lstat(to_system_path(path))
-    except OSError:
-        return False
-    return True
+    return os.path.lexists(to_system_path(path))
 
 
 def resolve_path(path: Path) -> Path:
@@ -559,13 +537,9 @@ def delete(path: Path, top: Path) -> None:
 
 def prune(path: Path, top: Path) -> None:
     """Remove the folders between `path` and `top` that are empty."""
-    for folder in path.parents:
-        if folder == top or not folder.is_relative_to(top):
-            return
-        try:
+    with suppress(OSError):
+        for folder in list_folders_between(path, top):
             os.rmdir(to_system_path(folder))
-        except OSError:
-            return
 
 
 def mode_to_keep(path: Path) -> int:
@@ -648,68 +622,53 @@ def sync(folder: Path) -> None:
 
 def close_quietly(handle: int) -> None:
     """Close a file of which nothing more is wanted."""
-    try:
+    with suppress(OSError):
         os.close(handle)
-    except OSError:
-        pass
 
 
 def list_names(folder: Path, *, strict: bool = False) -> list[str]:
-    """Return what lies in `folder`, sorted; nothing where it is not there.
+    """Return the names in `folder`. Raises like `list_entries`."""
+    return [entry.name for entry in list_entries(folder, strict=strict)]
+
+
+def list_entries(folder: Path, *, strict: bool = False) -> list[DirEntry[str]]:
+    """Return what lies in `folder`, sorted by name; nothing where it is not there.
 
     One that cannot be read holds nothing either, or, where it is `strict`, raises SnapshotUnreadable.
     """
     try:
-        return sorted(os.listdir(to_system_path(folder)))
-    except OSError as error:
-        raise_unreadable(folder, error, strict=strict)
-        return []
-
-
-def list_folders(folder: Path) -> list[DirEntry[str]]:
-    """Return the folders in `folder`, by name, but links and hidden ones. Raises SnapshotUnreadable."""
-    return [entry for entry in list_entries(folder) if entry.is_dir(follow_symlinks=False)]
-
-
-def list_entries(folder: Path) -> list[DirEntry[str]]:
-    """Return what lies in `folder`, by name, but hidden and temporary files. Raises SnapshotUnreadable."""
-    try:
         with os.scandir(to_system_path(folder)) as entries:
-            return sorted((entry for entry in entries if not entry.name.startswith(".")), key=lambda entry: entry.name)
-    except FileNotFoundError:
-        return []
+            return sorted(entries, key=lambda entry: entry.name)
     except OSError as error:
-        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(folder)) from None
+        if strict and not isinstance(error, FileNotFoundError | NotADirectoryError):
+            raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(folder)) from None
+        return []
+
+
+def list_folders(folder: Path, *, strict: bool = False) -> list[Path]:
+    """Return the folders in `folder`, sorted; no link to one, and none that is being written. As `list_entries`."""
+    entries = [entry for entry in list_entries(folder, strict=strict) if entry.is_dir(follow_symlinks=False)]
+    return [folder / entry.name for entry in entries if not is_temporary(entry.name)]
+
+
+def walk(
+    folder: Path, skips: Callable[[Path], bool] = lambda _: False, *, strict: bool = False
+) -> Iterator[tuple[Path, list[str]]]:
+    """Yield each folder at or below `folder` with the names of its files, sorted; no file that is still being written.
+
+    A folder that `skips` is left out with all below it; a link is a file. Raises like `list_entries`.
+    """
+    entries = [entry for entry in list_entries(folder, strict=strict) if not is_temporary(entry.name)]
+    below = [folder / entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
+    yield folder, [entry.name for entry in entries if not entry.is_dir(follow_symlinks=False)]
+    for inside in below:
+        if not skips(inside):
+            yield from walk(inside, skips, strict=strict)
 
 
 def list_below(folder: Path, ending: str | tuple[str, ...], *, strict: bool = False) -> list[Path]:
-    """The files at any depth below `folder` whose names end in `ending`, sorted; none that is still being written.
-
-    Links to folders are not followed. What cannot be read is left out, or, where it is `strict`, raises
-    SnapshotUnreadable.
-    """
-    files = []
-    for name in list_names(folder, strict=strict):
-        file = folder / name
-        if is_temporary(name):
-            continue
-        try:
-            # Not `stat`: a link to a folder above would be followed round and round.
-            mode = os.lstat(to_system_path(file)).st_mode
-        except OSError as error:
-            raise_unreadable(file, error, strict=strict)
-            continue
-        if stat.S_ISDIR(mode):
-            files += list_below(file, ending, strict=strict)
-        elif name.endswith(ending):
-            files.append(file)
-    return files
-
-
-def raise_unreadable(path: Path, error: OSError, *, strict: bool) -> None:
-    """Raise SnapshotUnreadable where one is `strict`, unless nothing stands at `path`, any more or at all."""
-    if strict and not isinstance(error, FileNotFoundError | NotADirectoryError):
-        raise SnapshotUnreadable(f"cannot be read: {error.strerror or error}", file=format_path(path)) from None
+    """Return the files at any depth below `folder` whose names end in `ending`, sorted. Raises like `walk`."""
+    return sorted(here / name for here, names in walk(folder, strict=strict) for name in names if name.endswith(ending))
 
 
 def is_older_than(path: Path, seconds: float) -> bool:
@@ -726,12 +685,10 @@ def is_older_than(path: Path, seconds: float) -> bool:
 
 def remove(path: Path) -> None:
     """Remove a file of ours, or a folder with all that is in it, if it can be; what stays is swept later."""
-    try:
+    with suppress(OSError):
         if stat.S_ISDIR(os.lstat(to_system_path(path)).st_mode):
             for name in list_names(path):
                 remove(path / name)
             os.rmdir(to_system_path(path))
         else:
             insist(lambda: os.unlink(to_system_path(path)))
-    except OSError:
-        pass

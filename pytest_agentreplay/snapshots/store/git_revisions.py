@@ -61,23 +61,24 @@ class Repository:
                 return name, self._find_fork(f"{name}...HEAD", self.resolve(name), self.resolve("HEAD"))
             except UnknownRevision:
                 continue
-        advice = f"; a shallow clone lacks it: {UNSHALLOW}" if self._is_shallow() else ""
         typed = "name what to compare with: agentreplay summarize BASE..HEAD"
-        raise AgentReplayError(f"there is no {names[0]} here, nor {', '.join(names[1:])}; {typed}{advice}")
+        raise AgentReplayError(
+            f"there is no {names[0]} here, nor {', '.join(names[1:])}; {typed}{self._advise_fetching()}"
+        )
 
-    def _is_shallow(self) -> bool:
-        return self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
+    def _advise_fetching(self) -> str:
+        """Return the end of a message about what a clone with a depth may lack; "" for any other clone."""
+        is_shallow = self._git("rev-parse", "--is-shallow-repository").strip() == b"true"
+        return f"; a shallow clone lacks older commits and other branches: {UNSHALLOW}" if is_shallow else ""
 
     def _find_fork(self, words: str, first: str, last: str) -> str:
         """Return the last commit that two commits have in common. Raises AgentReplayError where there is none here."""
         try:
             return self._git("merge-base", first, last).decode().strip()
         except AgentReplayError:
-            if self._is_shallow():
-                advice = f"a shallow clone lacks older ones: {UNSHALLOW}"
-            else:
-                advice = f"compare the two as they are: agentreplay summarize {quote_word(words.replace('...', '..'))}"
-            raise AgentReplayError(f"{words}: git knows no commit here that both began from; {advice}") from None
+            typed = f"agentreplay summarize {quote_word(words.replace('...', '..'))}"
+            advice = self._advise_fetching() or f"; compare the two as they are: {typed}"
+            raise AgentReplayError(f"{words}: git knows no commit here that both began from{advice}") from None
 
     def resolve(self, revision: str) -> str:
         """Return the id of a commit. Raises UnknownRevision."""
@@ -85,8 +86,7 @@ class Repository:
         try:
             return self._git(*words).decode().strip()
         except AgentReplayError:
-            advice = f"; a shallow clone lacks older ones: {UNSHALLOW}" if self._is_shallow() else ""
-            raise UnknownRevision(f"{revision}: git knows no such revision here{advice}") from None
+            raise UnknownRevision(f"{revision}: git knows no such revision here{self._advise_fetching()}") from None
 
     def list_changed(self, base: str, head: str = "") -> list[str]:
         """Return the snapshots and cases that differ between two commits; without `head` from the files of today."""
@@ -145,9 +145,8 @@ def explain_no_head(folder: Path) -> str:
     """Return why there is no commit to compare the files of `folder` with; "" where there is one."""
     try:
         Repository(folder).resolve("HEAD")
+    except UnknownRevision:
+        return "this repository has no commit yet"
     except AgentReplayError as error:
-        text = str(error)
-        if text.startswith("HEAD: "):
-            return "this repository has no commit yet"
-        return "there is no git repository here" if "not a git repository" in text else text
+        return "there is no git repository here" if "not a git repository" in str(error) else str(error)
     return ""

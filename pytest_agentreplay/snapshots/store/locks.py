@@ -12,14 +12,13 @@ Who may sign is named by the caller, who has it from the command line: nothing i
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from pytest_agentreplay.errors import (
     CannotSign,
@@ -37,11 +36,11 @@ from pytest_agentreplay.snapshots.store.projects import LOCK
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-LARGEST = 10_000_000
-LONGEST = 4096
 
-# No control characters: a line break in the name of a file would be a line of the lock.
-_LINE = re.compile(r"([0-9a-f]{64})  ([^\x00-\x1f\x7f]+)  ([0-9]{1,9})", re.ASCII)
+# No control characters: a line break in the name of a file would be a line of the lock. What has another meaning on
+# Windows is no part of a path either.
+_PATH = rf"[^\x00-\x1f\x7f\\:]{{1,4000}}{re.escape(layout.SUFFIX)}"
+_LINE = re.compile(rf"([0-9a-f]{{64}})  ({_PATH})  ([0-9]{{1,9}})", re.ASCII)
 # https://git-scm.com/docs/git-merge#_how_conflicts_are_presented
 _CONFLICT = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
 # Installed packages may bring snapshots of their own, and what is pending is no snapshot yet.
@@ -50,60 +49,43 @@ _FOREIGN = frozenset({layout.PRIVATE, ".git", "node_modules"})
 
 @dataclass(frozen=True, slots=True)
 class LockEntry:
-    """What a lock keeps of one snapshot. The digest of an unsealed one is empty, and fits none."""
+    """What a lock keeps of one snapshot."""
 
     digest: str
     exchanges: int
 
 
-@dataclass(slots=True)
-class FolderContents:
-    """The snapshots below a folder by their paths from there, and what is wrong with those that cannot be read."""
-
-    entries: dict[str, LockEntry] = field(default_factory=dict)
-    unreadable: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def refusals(self) -> list[str]:
-        """Why nothing can be locked: a line for each snapshot that is unreadable, or was edited and not sealed."""
-        edited = [path for path, entry in self.entries.items() if not entry.digest]
-        return [*self.unreadable.values(), *(f"{path}: {EDITED}" for path in edited)]
+Contents: TypeAlias = dict[str, LockEntry | str]
+"""The snapshots below a folder by their paths from there; for one that cannot be locked, the reason."""
 
 
-EDITED = "was edited after it was recorded"
-
-
-def read_folder(folder: Path) -> FolderContents:
+def read_folder(folder: Path) -> Contents:
     """Read every snapshot below `folder`."""
-    contents = FolderContents()
+    contents: Contents = {}
     for file in snapshots(folder):
         path = file.relative_to(folder).as_posix()
         try:
-            contents.entries[path] = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
+            entry = LockEntry(*codec.identity(reading.data(file), file=format_path(file)))
+            contents[path] = entry if entry.digest else f"{path}: was edited after it was recorded"
         except SnapshotError as error:
-            contents.unreadable[path] = str(error)
+            contents[path] = str(error)
     return contents
 
 
 def snapshots(folder: Path, ending: str | tuple[str, ...] = layout.SUFFIX) -> Iterator[Path]:
     """Yield the files named as snapshots below `folder`, folder by folder. Links to folders are not followed."""
-    for here, folders, names in os.walk(folder):
-        folders[:] = sorted(
-            name
-            for name in folders
-            if name not in _FOREIGN
-            and not files.is_temporary(name)
-            and not files.exists(Path(here, name, "pyvenv.cfg"))
-        )
-        yield from (Path(here, name) for name in sorted(names) if name.endswith(ending))
+    for here, names in files.walk(folder, is_foreign):
+        yield from (here / name for name in names if name.endswith(ending))
+
+
+def is_foreign(folder: Path) -> bool:
+    """Return whether `folder` holds no snapshots of the project."""
+    return folder.name in _FOREIGN or files.exists(folder / "pyvenv.cfg")
 
 
 def content(lock: Path) -> bytes:
     """Return the bytes of a lock, its lines ended by LF whatever the checkout made of them. Raises SnapshotError."""
-    data = files.read_file(lock)
-    if len(data) > LARGEST:
-        raise SnapshotUnreadable(f"is larger than {LARGEST:,} bytes", file=format_path(lock))
-    return data.replace(b"\r\n", b"\n")
+    return files.read_file(lock).replace(b"\r\n", b"\n")
 
 
 def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
@@ -114,32 +96,30 @@ def parse_lock(data: bytes, file: str) -> dict[str, LockEntry]:
         raise SnapshotUnreadable("this byte is not UTF-8", file=file, place=f"offset {error.start}") from None
     entries: dict[str, LockEntry] = {}
     for number, line in enumerate(lines, 1):
-        path, entry = parse_line(line)
-        if entry is None or path in entries:
-            message = (
-                "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
-                if line.startswith(_CONFLICT)
-                else "no line of a lock: sha256, path below this folder, exchanges"
-                if entry is None
-                else "the path of an earlier line; type: agentreplay verify --lock"
-            )
-            raise SnapshotUnreadable(message, file=file, place=f"line {number}")
-        entries[path] = entry
+        parsed = parse_line(line)
+        if line.startswith(_CONFLICT):
+            fault = "unresolved merge conflict; settle the snapshots, then type: agentreplay verify --lock"
+        elif parsed is None:
+            fault = "no line of a lock: sha256, path below this folder, exchanges"
+        elif parsed[0] in entries:
+            fault = "the path of an earlier line; type: agentreplay verify --lock"
+        else:
+            entries |= [parsed]
+            continue
+        raise SnapshotUnreadable(fault, file=file, place=f"line {number}")
     return entries
 
 
-def parse_line(line: str) -> tuple[str, LockEntry | None]:
-    """Return path and entry of a line. No entry for a path that is not the same on every system, from the folder down.
+def parse_line(line: str) -> tuple[str, LockEntry] | None:
+    """Return path and entry of a line; None for a path that is not the same on every system, from the folder down.
 
     A lock may be a stranger's. Its paths are only compared, but people read them, and other tools may open them.
     """
-    match = _LINE.fullmatch(line) if len(line) <= LONGEST else None
-    path = match[2] if match else ""
-    pure_path = PurePosixPath(path)
-    is_below = pure_path.as_posix() == path and not pure_path.is_absolute() and ".." not in pure_path.parts
-    if match is None or not is_below or not path.endswith(layout.SUFFIX) or {"\\", ":"} & {*path}:
-        return path, None
-    return path, LockEntry(match[1], int(match[3]))
+    if (match := _LINE.fullmatch(line)) is None:
+        return None
+    path = PurePosixPath(match[2])
+    is_below = str(path) == match[2] and not path.is_absolute() and ".." not in path.parts
+    return (match[2], LockEntry(match[1], int(match[3]))) if is_below else None
 
 
 def text(entries: dict[str, LockEntry]) -> str:
@@ -155,34 +135,33 @@ def text(entries: dict[str, LockEntry]) -> str:
 def write(folder: Path) -> list[str] | int:
     """Lock what lies below `folder`: the number of snapshots, or why not. Raises CannotWrite and SnapshotError."""
     lock, contents = folder / LOCK, read_folder(folder)
-    if contents.refusals:
-        return contents.refusals
-    new = text(contents.entries).encode()
-    if files.read_if_there(lock, LARGEST) != new:
+    if refusals := [entry for entry in contents.values() if isinstance(entry, str)]:
+        return refusals
+    entries = {path: entry for path, entry in contents.items() if isinstance(entry, LockEntry)}
+    new = text(entries).encode()
+    if files.read_if_there(lock) != new:
         files.write_whole(lock, new)
-    return len(contents.entries)
+    return len(entries)
 
 
-def differences(locked: dict[str, LockEntry], contents: FolderContents) -> list[str]:
+def differences(locked: dict[str, LockEntry], contents: Contents) -> list[str]:
     """Return what is not as it was locked, a line for each snapshot."""
-    now = contents.entries
     homes = {entry.digest: path for path, entry in locked.items()}
-    missing = [path for path in locked if path not in now and path not in contents.unreadable]
-    # A file that was renamed by hand has the digest that it had; `mv` writes another test into it, so that it is new.
-    moved = {homes[e.digest]: path for path, e in now.items() if path not in locked and homes.get(e.digest) in missing}
-    lines = list(contents.unreadable.values())
-    lines += [f"{path}: was renamed to {moved[path]}" if path in moved else f"{path}: is gone" for path in missing]
-    for path, entry in now.items():
-        if path not in locked and path not in moved.values():
+    missing = locked.keys() - contents.keys()
+    lines, renamed = [], {}
+    for path, entry in contents.items():
+        home = homes.get(entry.digest) if isinstance(entry, LockEntry) else None
+        if isinstance(entry, str):
+            lines.append(entry)
+        # A file that was renamed by hand has the digest that it had; `mv` writes another test into it: it is new.
+        elif path not in locked and home in missing:
+            renamed[home] = path
+        elif path not in locked:
             lines.append(f"{path}: is new")
-        elif path in locked and locked[path] != entry:
-            other = homes.get(entry.digest)
-            swapped = other is not None and other != path
-            lines.append(
-                f"{path}: {EDITED}" if not entry.digest
-                else f"{path}: holds what was locked as {other}" if swapped
-                else f"{path}: is another one"
-            )  # fmt: skip
+        elif locked[path] != entry:
+            is_other = home is None or home == path
+            lines.append(f"{path}: is another one" if is_other else f"{path}: holds what was locked as {home}")
+    lines += [f"{path}: was renamed to {renamed[path]}" if path in renamed else f"{path}: is gone" for path in missing]
     return sorted(lines)
 
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import os
 import shlex
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
@@ -34,6 +35,8 @@ TABLES = {
     "tox.ini": ("pytest",),
     "setup.cfg": ("tool:pytest",),
 }
+# What pytest takes for a yes; `true` of TOML is among them.
+TRUE = {"1", "true", "t", "yes", "y", "on"}
 # What makes a folder the root where nothing configures pytest.
 BEGINS = ("pyproject.toml", "setup.py", ".git")
 
@@ -56,7 +59,7 @@ def configuration(folder: Path) -> tuple[str, str] | None:
     for name, tables in TABLES.items():
         try:
             text = (folder / name).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
+        except (OSError, ValueError):  # no text; no name that a system takes: a snapshot of a stranger's may state any
             continue
         if name.endswith(("pytest.toml", "pytest.ini")) or any(f"[{table}]" in text for table in tables):
             return name, text
@@ -88,12 +91,7 @@ def convert_value(value: object, kind: str, key: str) -> list[str] | bool | str:
     """Return what a file says under `key` as pytest would, for a key of that type."""
     if kind == "linelist":
         return lines_of(value, key)
-    return is_true(value) if kind == "bool" else str(value)
-
-
-def is_true(value: object) -> bool:
-    """Return a yes or no of an ini file, as pytest reads one."""
-    return value is True or str(value).strip().lower() in {"1", "true", "t", "yes", "y", "on"}
+    return str(value).strip().lower() in TRUE if kind == "bool" else str(value)
 
 
 def lines_of(value: object, key: str) -> list[str]:
@@ -142,11 +140,8 @@ def read_toml(file: Path, text: str) -> dict[str, Any]:
 
 
 def is_file(path: Path) -> bool:
-    """Return whether a file stands at `path`; none does where no system takes the name."""
-    try:
-        return path.is_file()
-    except (OSError, ValueError):
-        return False
+    """Return whether a file stands at `path`; none does where no system takes the name, for which `Path` raises."""
+    return os.path.isfile(path)  # noqa: PTH113
 
 
 def file_of_test(file: Path, nodeid: str) -> tuple[Path, Path]:
@@ -230,13 +225,7 @@ def test_to_run(snapshot: Path, stated: str) -> tuple[Path, Path, str]:
 
 
 # Each test asks for the folders above it, and no configuration comes or goes in a session.
-@functools.cache
-def _configures(folder: Path) -> bool:
-    """Return whether `folder` configures pytest."""
-    try:
-        return configures(folder)
-    except ValueError:  # no system takes the name: a snapshot of a stranger's may state any
-        return False
+_configures = functools.cache(configures)
 
 
 @functools.cache

@@ -140,14 +140,13 @@ class RunStore:
 
     def _find_files(self) -> Iterator[tuple[str, int, str]]:
         """Yield place, size and time of the files at NAME/DAY/ID; a link is none."""
-        for name in files.list_folders(self._root):
-            for day in files.list_folders(Path(name.path)):
-                if not DAY.fullmatch(day.name):
-                    continue
-                for file in files.list_entries(Path(day.path)):
+        for folder in files.list_folders(self._root, strict=True):
+            for day in () if folder.name.startswith(".") else files.list_folders(folder, strict=True):
+                for file in files.list_entries(day, strict=True) if DAY.fullmatch(day.name) else ():
                     if file.is_file(follow_symlinks=False):
                         status = file.stat(follow_symlinks=False)
-                        yield f"{name.name}/{day.name}/{file.name}", status.st_size, f"{status.st_mtime_ns:020}"
+                        place = f"{folder.name}/{day.name}/{file.name}"
+                        yield place, status.st_size, f"{status.st_mtime_ns:020}"
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
         for entry in entries:
@@ -185,7 +184,6 @@ class RemoteStore(RunStore):
         """Import what the URL needs, and connect to nothing yet. Raises SettingsError."""
         self._protocol, _, rest = str(where).partition("://")
         self.where = f"{self._protocol}://{rest.rstrip('/')}"
-        self._connected: tuple[int, Any, str] = -1, None, ""
         try:
             from fsspec import get_filesystem_class
 
@@ -204,22 +202,17 @@ class RemoteStore(RunStore):
             words = "files can be read there, but not written; name a folder, or a URL as s3://bucket/runs"
             raise SettingsError(f"{USER.sub('', self.where)}: {words}")
 
-    def _connect(self) -> tuple[Any, str]:
-        """Return the file system and the path of the store in it: those of this process, a fork makes its own."""
-        if self._connected[0] != os.getpid():
-            from fsspec.core import url_to_fs
+    def _connect(self, where: str) -> tuple[Any, str]:
+        """Return the file system of a URL, and the path in it. fsspec keeps it open; a fork gets one of its own."""
+        from fsspec.core import url_to_fs
 
-            system, root = url_to_fs(self.where)
-            self._connected = os.getpid(), system, root.rstrip("/")
-        return self._connected[1:]
-
-    def _find_path(self, where: str) -> str:
-        return f"{self._connect()[1]}/{where.removeprefix(f'{self.where}/')}"
+        system, path = url_to_fs(where)
+        return system, path.rstrip("/")
 
     def _find_files(self) -> Iterator[tuple[str, int, str]]:
         """Yield what lies there, in one request of each thousand or so."""
         with translate_errors(self.where):
-            system, root = self._connect()
+            system, root = self._connect(self.where)
             system.invalidate_cache()  # others write there too
             details = system.find(root, detail=True)
         for path, facts in sorted(details.items()):
@@ -228,11 +221,12 @@ class RemoteStore(RunStore):
                 yield path.removeprefix(f"{root}/"), facts.get("size") or 0, changed
 
     def _read_heads(self, entries: Sequence[RunEntry]) -> Iterable[bytes | Exception]:
-        paths = [self._find_path(entry.where) for entry in entries]
         # A range beyond the end of a file is an error in some stores.
         ends = [min(entry.size, codec.HEAD) for entry in entries]
         with translate_errors(self.where):
-            heads: list[bytes | Exception] = self._connect()[0].cat_ranges(paths, [0] * len(paths), ends)
+            system, root = self._connect(self.where)
+            paths = [f"{root}{entry.where.removeprefix(self.where)}" for entry in entries]
+            heads: list[bytes | Exception] = system.cat_ranges(paths, [0] * len(paths), ends)
         return heads
 
     def read_run(self, entry: RunEntry) -> bytes:
@@ -241,11 +235,12 @@ class RemoteStore(RunStore):
         if entry.size > files.LARGEST:
             raise SnapshotUnreadable(f"is larger than {files.LARGEST:,} bytes", file=USER.sub("", entry.where))
         with translate_errors(entry.where):
-            return bytes(self._connect()[0].cat_file(self._find_path(entry.where)))
+            system, path = self._connect(entry.where)
+            return bytes(system.cat_file(path))
 
     def _put(self, where: str, data: bytes) -> bool:
         with translate_errors(where, "written"):
-            system, path = self._connect()[0], self._find_path(where)
+            system, path = self._connect(where)
             if self._protocol not in RENAMING:
                 try:
                     system.pipe_file(path, data, mode="create")
@@ -264,7 +259,8 @@ class RemoteStore(RunStore):
     def delete(self, entry: RunEntry) -> None:
         """Remove the file of a run. Raises CannotWrite."""
         with translate_errors(entry.where, "removed"):
-            self._connect()[0].rm_file(self._find_path(entry.where))
+            system, path = self._connect(entry.where)
+            system.rm_file(path)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ Only plain files below the root are listed: a link that leads out of the project
 
 from __future__ import annotations
 
+import functools
 import hashlib
-import json
 import os
-import re
 import secrets
-from pathlib import Path
+from contextlib import suppress
+from itertools import islice
 from threading import Lock
 from typing import TYPE_CHECKING
 
@@ -24,18 +24,15 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Exchange, Header, Run
 
-# The header begins a file, and its first key is the test: a few hundred bytes hold it.
-HEAD = 4096
 # Snapshots that are looked at around a test, and folders beside one another.
 MOST = 500
 
 # Folders that pytest does not enter either, as those that begin with a dot.
 SKIPPED = frozenset({"node_modules", "venv", "build", "dist", "CVS", "_darcs", "__pycache__"})
-
-_STATED = re.compile(rb'"header":\s*\{\s*"test":\s*("(?:[^"\\]|\\.)*")')
 
 
 def find_test(file: Path, root: Path) -> str | None:
@@ -49,23 +46,21 @@ def find_test(file: Path, root: Path) -> str | None:
 
 def read_stated_id(file: Path) -> str | None:
     """Return the id that the file states itself; None for what is unreadable."""
+    name = format_path(file)
     try:
-        if match := _STATED.search(files.head(file, HEAD)):
-            test = str(json.loads(match[1]))
-        else:
-            test = codec.loads(files.read_file(file), file=format_path(file)).run.header.test
-    except (SnapshotError, ValueError):
+        stated = codec.read_head(files.head(file, codec.HEAD), file=name).get("test")
+        test = str(stated or codec.loads(files.read_file(file), file=name).run.header.test)
+    except SnapshotError:
         return None
     return test if layout.names_test(test) else None
 
 
 def list_snapshots_in(folder: Path, root: Path) -> Iterator[Path]:
     """Yield the files named as snapshots in the folders of modules below `folder`, in order of names."""
-    if not inside(folder, root):
-        return
-    for module in entries(folder, want_folders=True):
-        if inside(module, root):
-            yield from (file for file in entries(module) if file.name.endswith(layout.SUFFIX))
+    for module in files.list_folders(folder) if inside(folder, root) else ():
+        for entry in files.list_entries(module):
+            if entry.name.endswith(layout.SUFFIX) and entry.is_file(follow_symlinks=False):
+                yield module / entry.name
 
 
 def inside(path: Path, root: Path) -> bool:
@@ -76,32 +71,16 @@ def inside(path: Path, root: Path) -> bool:
         return False
 
 
-def entries(folder: Path, *, want_folders: bool = False) -> list[Path]:
-    """Return the plain files of a folder, or its folders; none where it cannot be read."""
-    try:
-        with os.scandir(files.to_system_path(folder)) as listing:
-            chosen = [
-                entry for entry in listing if (entry.is_dir() if want_folders else entry.is_file(follow_symlinks=False))
-            ]
-    except OSError:
-        return []
-    return [folder / name for name in sorted(entry.name for entry in chosen)]
-
-
 def find_around(root: Path, place: Path, directory: str) -> list[Path]:
     """Return the nearest snapshots to tests in the folder `place`: beside them, above, and one step aside.
 
     `MOST` at most.
     """
-    snapshots: dict[Path, None] = {}
+    homes: dict[Path, None] = {}
     for up in (place, *(up for up in place.parents if up.is_relative_to(root))):
-        aside = [folder for folder in entries(up, want_folders=True)[:MOST] if not is_skipped(folder.name)]
-        for home in (up, *aside):
-            for file in list_snapshots_in(home / directory, root):
-                snapshots[file] = None
-                if len(snapshots) == MOST:
-                    return list(snapshots)
-    return list(snapshots)
+        aside = [folder for folder in files.list_folders(up)[:MOST] if not is_skipped(folder.name)]
+        homes |= dict.fromkeys([up, *aside])
+    return [*islice((file for home in homes for file in list_snapshots_in(home / directory, root)), MOST)]
 
 
 def everywhere(root: Path, directory: str) -> Iterator[Path]:
@@ -112,9 +91,7 @@ def everywhere(root: Path, directory: str) -> Iterator[Path]:
 
 def walk(root: Path) -> Iterator[tuple[Path, list[str]]]:
     """Yield each folder at or below `root` with the names of its files, sorted; none that pytest does not enter."""
-    for here, folders, names in os.walk(root):
-        folders[:] = sorted(name for name in folders if not is_skipped(name))
-        yield Path(here), sorted(names)
+    return files.walk(root, lambda folder: is_skipped(folder.name))
 
 
 def expand_testpath(root: Path, pattern: str) -> list[Path]:
@@ -141,8 +118,8 @@ class Store:
         self.largest = largest
         # What `load` has read, by its sha256: a file that is another one by the time of `save` is not written over.
         self._read: dict[Path, str | None] = {}
-        self._around: dict[Path, list[Path]] = {}
-        self._stated: dict[Path, str | None] = {}
+        self._around: dict[Path, list[tuple[Path, str]]] = {}
+        self._find_test = functools.cache(find_test)
 
     def path_of(self, module: Path, nodeid: str) -> Path:
         """Return where the snapshot of a test belongs; `module` is its file."""
@@ -190,11 +167,11 @@ class Store:
         """
         place = module.parent
         if place not in self._around:
-            self._around[place] = find_around(self.root, place, self.directory)
-        for file in self._around[place]:
-            if file not in self._stated:
-                self._stated[file] = find_test(file, self.root)
-        return [(file, test) for file in self._around[place] if (test := self._stated[file]) is not None]
+            stated = [
+                (file, self._find_test(file, self.root)) for file in find_around(self.root, place, self.directory)
+            ]
+            self._around[place] = [(file, test) for file, test in stated if test is not None]
+        return self._around[place]
 
     def list_edits(self, path: Path) -> list[str]:
         """Return what in the file at `path` is not what was sealed: "exchange 3", "header"."""
@@ -225,11 +202,9 @@ class Store:
             journal = folder / name
             if layout.home_path(journal) != path and not files.is_older_than(journal, JOURNALS_KEPT):
                 continue
-            try:
+            with suppress(SnapshotError):  # gone meanwhile, or no file of ours
                 if files.is_growing(journal) is False:
                     files.remove(journal)
-            except SnapshotError:  # gone meanwhile, or no file of ours
-                pass
 
     def restore(self, path: Path, data: bytes | None, saved: str) -> None:
         """Put back what stood at `path` before a `save` that gave `saved`; None for nothing.
@@ -286,10 +261,10 @@ class Journal:
 
     def __init__(self, path: Path, header: Header) -> None:
         """Create the file. Raises CannotWrite, and leaves none."""
-        from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
+        from pytest_agentreplay.snapshots.codec.journal import JournalWriter
 
         self.path = path
-        self._codec = Lines()
+        self._codec = JournalWriter()
         self._lock = Lock()
         self._file = files.Appending(path)
         try:
@@ -300,11 +275,8 @@ class Journal:
 
     def write(self, exchange: Exchange) -> None:
         """Add an exchange. A full disk ends the journal and not the agent's call: the seal will tell it."""
-        with self._lock:
-            try:
-                self._file.append(self._codec.exchange(exchange))
-            except CannotWrite:
-                pass
+        with self._lock, suppress(CannotWrite):
+            self._file.append(self._codec.exchange(exchange))
 
     def close(self, *, keep: bool) -> None:
         """End it: kept for `agentreplay verify --recover`, or removed because the run is sealed or not wanted."""
@@ -313,9 +285,7 @@ class Journal:
 
     def restate(self, run: Run) -> None:
         """Write the kept journal anew, as `run` tells it. Raises CannotWrite; then there is none."""
-        from pytest_agentreplay.snapshots.codec.journal import JournalWriter as Lines
-
-        text = Lines()
+        text = type(self._codec)()
         try:
             files.write_whole(self.path, b"".join([text.begin(run.header), *map(text.exchange, run.exchanges)]))
         except CannotWrite:
