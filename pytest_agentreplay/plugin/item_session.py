@@ -132,7 +132,7 @@ def make_breaking_session(
 ) -> RunSession:
     """Return the session of a replay that stops in pytest's debugger."""
     from pytest_agentreplay.intercept.environment import debuggers
-    from pytest_agentreplay.runs.breaking_session import BreakingSession
+    from pytest_agentreplay.runs.partial_replay import BreakingSession
 
     # https://github.com/pytest-dev/pytest-xdist/blob/v3.8.0/src/xdist/plugin.py has the option and the worker's input.
     if getattr(item.config.option, "dist", "no") != "no" or hasattr(item.config, "workerinput"):

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
 MOST_TESTS = 3
 
 
+@pause_garbage_collection()
 def begin_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
@@ -57,14 +58,6 @@ def begin_session(
 
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
-    with pause_garbage_collection():
-        return choose_session(place, settings, store, suite, replays)
-
-
-def choose_session(
-    place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
-) -> RunSession:
-    """Return the session for what the store holds."""
     if settings.mode == "record" and not settings.record_from:
         from pytest_agentreplay.runs.recording_session import RecordingSession
 
@@ -89,18 +82,14 @@ def choose_session(
         return UnusableSnapshotSession(place, settings, missing, explain=explain)
     except SnapshotError as error:
         return UnusableSnapshotSession(place, settings, describe_unusable(error, place.test, suite), at_once=True)
-    if settings.record_from:
-        from pytest_agentreplay.runs.partial_replay import ForkSession
+    if settings.record_from or settings.adopt or settings.trial is not None:
+        from pytest_agentreplay.runs import partial_replay
 
-        return ForkSession(place, settings, store)
-    if settings.adopt:
-        from pytest_agentreplay.runs.partial_replay import AdoptingSession
-
-        return AdoptingSession(place, settings, store, snapshot)
-    if settings.trial is not None:
-        from pytest_agentreplay.runs.partial_replay import OrderExploration
-
-        return OrderExploration(place, settings, settings.trial, snapshot, edited)
+        if settings.record_from:
+            return partial_replay.ForkSession(place, settings, store)
+        if settings.adopt:
+            return partial_replay.AdoptingSession(place, settings, store, snapshot)
+        return partial_replay.OrderExploration(place, settings, snapshot, edited)
     if replays is not None:
         return replays(place, settings, snapshot, edited)
     from pytest_agentreplay.runs.replay_session import ReplaySession
@@ -170,6 +159,7 @@ def describe_refused(error: SnapshotError, test: str, suite: Callable[[], Suite]
     return findings.describe_divergence(describe_unusable(error, test, suite), test, {"file": error.file})
 
 
+@pause_garbage_collection()
 def begin_fixture_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
 ) -> RunSession:
@@ -185,25 +175,24 @@ def begin_fixture_session(
         settings = settings._replace(mode="replay", record_from=0)
     # Not from that state: two workers of xdist that make a database by a random id each must not share it.
     ids = secrets.randbits(64)
-    with pause_garbage_collection():
-        missing = not files.exists(place.snapshot)
-        if settings.mode == "record" or (missing and settings.record_missing):
-            from pytest_agentreplay.runs.recording_session import FixtureRecording
+    missing = not files.exists(place.snapshot)
+    if settings.mode == "record" or (missing and settings.record_missing):
+        from pytest_agentreplay.runs.recording_session import FixtureRecording
 
-            recording = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
-            recording.note(missing=settings.mode != "record")
-            session: RunSession = recording
-        elif missing:
-            from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
+        recording = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
+        recording.note(missing=settings.mode != "record")
+        session: RunSession = recording
+    elif missing:
+        from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
 
-            explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
-            session = UnrecordedFixtureSession(place, settings, explain)
-        else:
-            session = choose_session(place, settings, store, suite)
-            header = session.run().header
-            if isinstance(recorded := table(header.kit, "fixture").get("ids"), int):
-                ids = recorded
-            session.summary = replace(session.summary, instance=header.clock)
+        explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
+        session = UnrecordedFixtureSession(place, settings, explain)
+    else:
+        session = begin_session(place, settings, store, suite)
+        header = session.run().header
+        if isinstance(recorded := table(header.kit, "fixture").get("ids"), int):
+            ids = recorded
+        session.summary = replace(session.summary, instance=header.clock)
     session.chance.ids = ids
     session.summary = replace(session.summary, fixture={name: str(value) for name, value in facts.items()})
     return session
