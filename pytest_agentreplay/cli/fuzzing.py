@@ -24,8 +24,7 @@ from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
-from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, confirm, group_failures, run_trials, shrink
-from pytest_agentreplay.runs.fuzz.trials import Trial
+from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, Trial, confirm, group_failures, run_trials, shrink
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.snapshots.store import files, reading
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.runs.fuzz.plan import PlanResult
-    from pytest_agentreplay.runs.fuzz.trials import TrialResult
+    from pytest_agentreplay.runs.fuzz.plan import PlanResult, TrialResult
 
 
 def add_verbs(verbs: Verbs) -> None:
