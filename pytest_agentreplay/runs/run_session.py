@@ -28,6 +28,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.rules import is_declared
 from pytest_agentreplay.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.report.summary import SessionSummary
+from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.redact.redaction_setup import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
@@ -88,12 +89,7 @@ class EndedRun:
         """Return the end as the header keeps it: status, and type and first line of a failure."""
         if self.failure is None:
             return {"status": "skipped" if self.skipped else "passed"}
-        kind = type(self.failure)
-        return {
-            "status": "failed",
-            "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-            "message": str(self.failure).strip().partition("\n")[0],
-        }
+        return {"status": "failed", **describe_failure(self.failure)}
 
 
 class RunSession:

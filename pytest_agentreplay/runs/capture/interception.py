@@ -215,21 +215,22 @@ class CaptureInterception(Interception):
             self.size += len(name) + len(value)
         return shared
 
-    def keep_outcome(self, ticket: int, raw: RawOutcome) -> None:
+    def keep_outcome(self, ticket: int, outcome: Outcome) -> None:
         """Keep what came back, until the run has been handed over."""
-        if not self.ending.over.is_set():
-            native = raw.native
-            if isinstance(native, HttpReply):
-                x, headers = native, self._share(native.headers)
-                raw = RawOutcome(HttpReply(x.status, x.reason, x.version, headers, x.body, x.cuts, x.failure, x.closed))
-            self.outcomes[ticket] = raw
-            match native:
-                case ToolReply(value, items):
-                    self.size += len(str(value)) + len(str(items))
-                case Failure(message=message):
-                    self.size += len(message)
-                case HttpReply(body=body) | FramesReply(body=body):
-                    self.size += len(body)
+        if self.ending.over.is_set():
+            return
+        match outcome:
+            case ToolReply(value, items):
+                self.size += len(str(value)) + len(str(items))
+            case Failure(message=message):
+                self.size += len(message)
+            case HttpReply() as x:
+                self.size += len(x.body)
+                headers = self._share(x.headers)
+                outcome = HttpReply(x.status, x.reason, x.version, headers, x.body, x.cuts, x.failure, x.closed)
+            case FramesReply(body=body):
+                self.size += len(body)
+        self.outcomes[ticket] = RawOutcome(outcome)
 
     def end(self) -> None:
         """End: an answer that is still under way counts as far as it has come, and later calls pass."""
@@ -289,7 +290,7 @@ class CapturedCall(PendingCall):
             super().settle(outcome, suspended=suspended)
 
     def _store(self, outcome: Outcome) -> Outcome:
-        self._interception.keep_outcome(self.ticket, RawOutcome(outcome))
+        self._interception.keep_outcome(self.ticket, outcome)
         return STAND_IN
 
 

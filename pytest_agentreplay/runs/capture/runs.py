@@ -7,10 +7,11 @@ import os
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.model.exchanges import RawValue
+from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.capture import fail_open
 from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
 
@@ -22,24 +23,9 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture, Keep
+    from pytest_agentreplay.runs.capture.ended_capture import Keep
     from pytest_agentreplay.runs.capture.interception import CaptureInterception
-
-
-class RunKeeper(Protocol):
-    """What decides on ended runs: `keeping.Keeper`."""
-
-    def take(self, ended: EndedCapture) -> None:
-        """Take a run. Never raises or waits."""
-
-    def keep(self, run_id: str, reason: str) -> bool:
-        """Keep a run that was taken; return whether it is still there."""
-
-    def stats(self) -> dict[str, int]:
-        """Return what became of the runs."""
-
-    def close(self, timeout: float) -> None:
-        """Write what is due."""
+    from pytest_agentreplay.runs.capture.keeping import Keeper
 
 
 class Capture:
@@ -51,16 +37,16 @@ class Capture:
         patches: What stands in the place of functions of the process.
     """
 
-    def __init__(self, make_keeper: Callable[[], RunKeeper], tools: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, make_keeper: Callable[[], Keeper], tools: tuple[tuple[str, str], ...]) -> None:
         """Make the keeper and patch. Raises what options and tools are refused with."""
         from pytest_agentreplay.runs.capture.patches import Patches
 
         self.make_keeper = make_keeper
-        self.keeper: RunKeeper | None = make_keeper()
+        self.keeper: Keeper | None = make_keeper()
         self.open: weakref.WeakSet[CaptureInterception] = weakref.WeakSet()
         self.patches = Patches(tools)
 
-    def get_keeper(self) -> RunKeeper:
+    def get_keeper(self) -> Keeper:
         """Return the keeper, in a forked process a new one."""
         if self.keeper is None:
             self.keeper = self.make_keeper()
@@ -315,7 +301,6 @@ class CapturedRun:
     def _begin(self, capture: Capture) -> None:
         from pytest_agentreplay.intercept.session import lanes
         from pytest_agentreplay.runs.capture.interception import CaptureInterception
-        from pytest_agentreplay.runs.capture.span_marks import mark_span
 
         around = lanes.CALL_CONTEXT.get()
         if is_in_test():
@@ -397,10 +382,8 @@ class CapturedRun:
         return RawValue(frozen)
 
 
-def describe_failure(error: BaseException) -> JsonObject:
-    """Return type and first line of an exception, as the header of a recording has them."""
-    kind = type(error)
-    return {
-        "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-        "message": str(error).strip().partition("\n")[0],
-    }
+def mark_span(run_id: str) -> None:
+    """Set the run's id on the current span of OpenTelemetry, where that is loaded: the way from a trace to the file."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is not None:
+        trace.get_current_span().set_attribute("agentreplay.run_id", run_id)
