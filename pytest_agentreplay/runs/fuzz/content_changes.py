@@ -17,7 +17,7 @@ from pytest_agentreplay.providers.messages import normalize_reply
 from pytest_agentreplay.runs.fuzz.wire_changes import dump, read_plain, with_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.backends.perturbation import Perturbation
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Outcome, Run
@@ -283,68 +283,62 @@ def change_result(operator: str, exchange: Exchange, argument: Json, run: Run) -
             return with_result(exchange, change_at(operator, str(argument), value))
 
 
+VALUE_CHANGES: dict[str, Callable[[Any], Json]] = {
+    "empty-result": lambda value: "" if isinstance(value, str) else [],
+    "wrong-type-result": swap_types,
+    "huge-result": lambda value: str(value) + " word" * (HUGE // 5),
+    "right-to-left": lambda value: RIGHT_TO_LEFT + str(value),
+    "injection": lambda value: {**value, "note": INJECTION} if isinstance(value, dict) else f"{value}\n{INJECTION}",
+    "other-unit": lambda value: UNIT.sub(lambda unit: OTHER_UNIT[unit[0].upper()], str(value)),
+    "shuffled-items": lambda items: [*reversed(items)],
+    "dropped-item": lambda items: items[1:],
+    "doubled-item": lambda items: [items[0], *items],
+}
+"""What an operator makes of a value in a result."""
+
+
 def change_at(operator: str, path: str, value: Json) -> Json:
     """Return the value with what stands at a path changed by an operator."""
     ((place, inner),) = compile_path(path).find(value)
-    changed: Any = inner
-    match operator:
-        case "empty-result":
-            changed = "" if isinstance(inner, str) else []
-        case "wrong-type-result":
-            changed = swap_types(inner)
-        case "huge-result":
-            changed = str(inner) + " word" * (HUGE // 5)
-        case "right-to-left":
-            changed = RIGHT_TO_LEFT + str(inner)
-        case "injection":
-            changed = {**inner, "note": INJECTION} if isinstance(inner, dict) else f"{inner}\n{INJECTION}"
-        case "other-unit":
-            changed = UNIT.sub(lambda unit: OTHER_UNIT[unit[0].upper()], str(inner))
-        case "shuffled-items":
-            changed = [*reversed(changed)]
-        case "dropped-item":
-            changed = changed[1:]
-        case "doubled-item":
-            changed = [changed[0], *changed]
-    return rewritten(value, {place: changed})
+    return rewritten(value, {place: VALUE_CHANGES[operator](inner)})
 
 
 def change_words(case_input: Any, neighbour: Sequence[Perturbation]) -> Any:
     """Return the input of a case with the operators of a neighbour that change the user's words."""
     for perturbation in neighbour:
-        case_input = change_texts(case_input, perturbation.operator)
+        if (change := WORD_CHANGES.get(perturbation.operator)) is not None:
+            case_input = change_texts(case_input, change)
     return case_input
 
 
-def change_texts(case_input: Any, operator: str) -> Any:
+def change_texts(case_input: Any, change: Callable[[str], str]) -> Any:
     """Return an input whose texts are changed: those of the user's messages, or of the arguments."""
     match case_input:
         case {"messages": [*messages]}:
             changed = [
-                {**message, "content": change_text(str(message["content"]), operator)}
+                {**message, "content": change(message["content"])}
                 if message.get("role") == "user" and isinstance(message.get("content"), str)
                 else message
                 for message in messages
             ]
             return {**case_input, "messages": changed}
         case {"arguments": dict() as arguments}:
-            texts = {name: change_text(value, operator) for name, value in arguments.items() if isinstance(value, str)}
+            texts = {name: change(value) for name, value in arguments.items() if isinstance(value, str)}
             return {**case_input, "arguments": {**arguments, **texts}}
         case _:
             return case_input
 
 
-def change_text(text: str, operator: str) -> str:
-    """Return a text changed by an operator; as it is by any other one."""
-    match operator:
-        case "typo":
-            middle = len(text) // 2
-            return f"{text[:middle]}{text[middle : middle + 2][::-1]}{text[middle + 2 :]}"
-        case "letter-case":
-            return text.upper()
-        case "spaces":
-            return text.replace(" ", "   ") + "  "
-        case "injected-words":
-            return f"{text}\n{INJECTION}"
-        case _:
-            return text
+def swap_middle(text: str) -> str:
+    """Return a text with two letters in its middle in the wrong order."""
+    middle = len(text) // 2
+    return f"{text[:middle]}{text[middle : middle + 2][::-1]}{text[middle + 2 :]}"
+
+
+WORD_CHANGES: dict[str, Callable[[str], str]] = {
+    "typo": swap_middle,
+    "letter-case": str.upper,
+    "spaces": lambda text: text.replace(" ", "   ") + "  ",
+    "injected-words": lambda text: f"{text}\n{INJECTION}",
+}
+"""What an operator makes of the user's words."""

@@ -21,11 +21,11 @@ from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import FrameCall, Header, Run, ToolCall
-from pytest_agentreplay.model.turns import is_model
+from pytest_agentreplay.model.turns import is_model, top_level
 from pytest_agentreplay.providers import READER, encode
 from pytest_agentreplay.report.other_findings import describe_neighbour
 from pytest_agentreplay.runs.fuzz.invariants import Violation, find_crash, find_violations
-from pytest_agentreplay.runs.fuzz.neighbours import list_calls, perturb
+from pytest_agentreplay.runs.fuzz.neighbours import perturb
 from pytest_agentreplay.runs.fuzz.plan import TrialResult
 from pytest_agentreplay.runs.offline_session import make_schedule
 from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers
@@ -263,9 +263,8 @@ class TrialSession(ReplaySession):
         self.summary = replace(self.summary, result=result.plain())
         if not result.violations:
             return None
-        finding = describe_neighbour(self.place.test, result.violations, self.trial.neighbour, self.trial.served)
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        neighbour, served = self.trial.neighbour, self.trial.served
+        return self.fail_with(describe_neighbour(self.place.test, result.violations, neighbour, served))
 
     def end(self) -> Finding | None:
         """Return nothing: what a teardown leaves undone in a neighbour is open."""
@@ -280,7 +279,7 @@ class TrialSession(ReplaySession):
             has_effects=self.tools.has_effects,
             run=self.run(),
             base=self.base,
-            before=[exchange.call for exchange in list_calls(self.base)],
+            before=[exchange.call for exchange in top_level(self.base)],
             failure=ended.failure,
             root=self.place.root,
             own=self.own,
