@@ -256,9 +256,9 @@ class OrderExploration(ReplaySession):
         }
         pairs = islice(list_root_swaps(answers(make_schedule(run)), trial.completion), other_findings.PAIRS + 1)
         labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
-        finding = other_findings.describe_race(self.place.test, trial, change, labels, self.collect_facts())
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        return self.fail_with(
+            other_findings.describe_race(self.place.test, trial, change, labels, self.collect_facts())
+        )
 
     def _find_effect(self, ended: EndedRun) -> other_findings.OrderEffect | None:
         """Return what is not as in the recorded order. From another request of the agent all else follows."""

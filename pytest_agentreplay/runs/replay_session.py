@@ -486,9 +486,8 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.report import other_findings
 
         self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
-        finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.collect_facts())
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        facts = self.collect_facts()
+        return self.fail_with(other_findings.describe_other_end(self.place.test, was, ended.outcome(), facts))
 
 
 def format_value(value: object) -> str:

@@ -25,6 +25,7 @@ from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_backend import RemoteBackend
 from pytest_agentreplay.intercept.process.child_server import Children, PythonChild
 from pytest_agentreplay.intercept.session import lanes
+from pytest_agentreplay.intercept.tools.tool import Tool
 from pytest_agentreplay.model.exchanges import RawCall
 from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.capture.fail_open import never_raising
@@ -33,6 +34,7 @@ from pytest_agentreplay.runs.capture.patches import Patches
 from pytest_agentreplay.runs.capture.runs import open_run
 from pytest_agentreplay.runs.session_children import HANDOVER
 from pytest_agentreplay.runs.session_tools import (
+    NOWHERE,
     ChildTool,
     find_main_module,
     freeze_in_main,
@@ -121,8 +123,8 @@ def find_tools(lines: Iterable[str]) -> list[ChildTool]:
         # Nothing of the program is imported here: a class is told from a module by its name.
         cut = next((number for number, part in enumerate(parts[:-1]) if part[0].isupper()), len(parts) - 1)
         effects, _, name = how.partition(" as ")
-        place: Any = ".".join(parts[:cut]), ".".join(parts[cut:]), name or names[path], effects
-        tools.append(ChildTool(*place))
+        tool = Tool(name or names[path], NOWHERE, effects)  # type: ignore[arg-type]
+        tools.append(ChildTool(".".join(parts[:cut]), ".".join(parts[cut:]), tool))
     return tools
 
 

@@ -129,9 +129,7 @@ class LiveSession(ReplaySession):
             return self.find_late_calls()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.describe_divergence(divergence, self.collect_facts())
-        finding = describe_live_run(result, self.collect_facts(), changes)
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        return self.fail_with(describe_live_run(result, self.collect_facts(), changes))
 
     def end(self) -> Finding | None:
         """Close it; what teardown asked is told where the test itself has nothing to tell."""
