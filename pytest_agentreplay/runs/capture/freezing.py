@@ -69,10 +69,10 @@ def freeze_call(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str
             typed[name] = dotted_name(type(value))
         elif reason:
             reasons.append(reason)
-    given: JsonObject = {"arguments": arguments}
+    call_input: JsonObject = {"arguments": arguments}
     if typed:
-        given["typed"] = typed
-    return given, f"the argument {reasons[0]}" if reasons else ""
+        call_input["typed"] = typed
+    return call_input, f"the argument {reasons[0]}" if reasons else ""
 
 
 def is_rebuilt(value: object) -> bool:

@@ -79,9 +79,9 @@ class SealedRun:
 
 def make_sample() -> EndedCapture:
     """Return a run with a stream, a message, a secret and a personal value: sealing it takes what sealing any does."""
-    asked, stream = Body(b'{"model": "m", "messages": []}'), Body(b'data: {"choices": []}\n\n')
+    question, stream = Body(b'{"model": "m", "messages": []}'), Body(b'data: {"choices": []}\n\n')
     headers = ("content-type", "text/event-stream"), ("set-cookie", "session=5f4dcc3b5aa765d61d8327deb882cf99")
-    call = HttpCall("POST", "https://api.openai.com/v1/chat/completions", (), asked)
+    call = HttpCall("POST", "https://api.openai.com/v1/chat/completions", (), question)
     reply, opening = HttpReply(200, headers=headers, body=stream, cuts=(len(stream),)), FrameCall("wss://example.org")
     exchanges = Exchange(call, None, 1, 2), Exchange(opening, None, 3, None)
     calls, outcomes = {1: RawCall(call), 3: RawCall(opening)}, {1: RawOutcome(reply)}

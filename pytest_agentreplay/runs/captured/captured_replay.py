@@ -112,17 +112,17 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
 
     Raises SettingsError where there is no such runner, RunnerError for one that cannot be loaded, or takes too long.
     """
-    capture, given = table(run.header.kit, "capture"), run.header.kit.get("input")
+    capture, run_input = table(run.header.kit, "capture"), run.header.kit.get("input")
     if cold := capture.get("cold"):
         return CapturedResult(refused=f"cannot be replayed: {cold}", fails=False)
     runner = evaluator.runners[text_of(capture, "name") or run.header.test.partition("/")[0]]
-    if not isinstance(given, dict):
+    if not isinstance(run_input, dict):
         return CapturedResult(refused="the service gave capture.run no input that names the runner's arguments")
-    if "messages" not in given:
-        given = given if "arguments" in given else {"arguments": given}
+    if "messages" not in run_input:
+        run_input = run_input if "arguments" in run_input else {"arguments": run_input}
         try:
-            inspect.signature(runner).bind(**table(given, "arguments"))
-            build_input(runner, given, run)
+            inspect.signature(runner).bind(**table(run_input, "arguments"))
+            build_input(runner, run_input, run)
         except (TypeError, RunnerError) as error:
             return CapturedResult(refused=f"the runner does not take what was captured: {error}")
     marks = find_places(evaluator.root) if evaluator.settings.places else {}
@@ -138,7 +138,7 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
         for tool in session.list_uncaptured():
             words = f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])'
             return CapturedResult(refused=f"the service did not capture the tool {words}")
-        output, failure, _ = session.play(consume(runner), given, evaluator.despair)
+        output, failure, _ = session.play(consume(runner), run_input, evaluator.despair)
         return session.compare(output, failure)
     finally:
         session.close()
@@ -193,8 +193,8 @@ class CapturedReplay(InProcessRun):
 
     def compare(self, output: Any, failure: BaseException | None) -> CapturedResult:
         """Return what the run did otherwise, now that it is over."""
-        asked = self.backend.asked
-        changes = [] if asked is None else [(False, Change(f"ask otherwise ({name_request(asked)})", asked))]
+        request = self.backend.request_change
+        changes = [] if request is None else [(False, Change(f"ask otherwise ({name_request(request)})", request))]
         changes += self._compare_calls()
         if (stopped := self._find_parting(self._unseen())) is not None:
             more = self.backend.exhausted
@@ -276,16 +276,16 @@ def name_call(call: Call) -> str:
     return label(call, READER) if tool is None else tool.name
 
 
-def name_request(asked: Divergence) -> str:
+def name_request(request: Divergence) -> str:
     """Return where a request differs, without the values, which are others in each run: "system text, line 2"."""
-    if (call := asked.now) is None or not asked.differences:
-        return mask(asked.summary)
-    first = asked.differences[0]
+    if (call := request.now) is None or not request.differences:
+        return mask(request.summary)
+    first = request.differences[0]
     path = INDEX.sub("[*]", first.path)
     if function_of(call, READER) is not None:
         return f"{name_call(call)} {path}"
-    named = call if asked.recorded is None else asked.recorded.call
-    what, changed, _ = asked.summary.removeprefix(f"{label(named, READER)}: ").partition(" changed, ")
+    compared = call if request.recorded is None else request.recorded.call
+    what, changed, _ = request.summary.removeprefix(f"{label(compared, READER)}: ").partition(" changed, ")
     words = mask(PATH.sub("", what) if changed else what)
     line = LINE.match(first.note)
     return f"{words or path}{f', {line[0]}' if line else ''}"
@@ -306,7 +306,7 @@ class CapturedBackend(ReplayBackend):
 
     Attributes:
         changed: By `start`, the exchanges whose answer went to a call that is not recorded.
-        asked: How the first of these that changes nothing differs; None where all are as recorded.
+        request_change: How the first of these that changes nothing differs; None where all are as recorded.
         exhausted: The call that no recorded answer is left for.
         renewed: How many values of the answer are new in both runs.
     """
@@ -315,7 +315,7 @@ class CapturedBackend(ReplayBackend):
         """Index `run`."""
         super().__init__(run, matching, reader, ReplayPolicy(any_order=True))
         self.changed: set[int] = set()
-        self.asked: Divergence | None = None
+        self.request_change: Divergence | None = None
         self.exhausted: Call | None = None
         self.renewed = 0
 
@@ -327,9 +327,9 @@ class CapturedBackend(ReplayBackend):
         others, began = (values.others, values.began) if (values := self._index.new_values) is not None else ((), None)
         values = NewValues(run, self._matching, self._reader, others, began)
         since = 0 if began is None else int((clocks.wall() - began) * 1e9)
-        found = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
-        self.renewed = sum(values.taken.values()) if found is answer else 0
-        return found is answer
+        match = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
+        self.renewed = sum(values.taken.values()) if match is answer else 0
+        return match is answer
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
         """Return what ended the run early: a recorded call that is not made is a difference, and refuses nothing."""
@@ -345,9 +345,9 @@ class CapturedBackend(ReplayBackend):
         outcome = None if match.outcome is None else convert_reply(call, match.call, match.outcome)
         if outcome is None and match.outcome is not None:
             return explain_dialect(self.make_progress(), call, match)
-        if self.asked is None and not self.policy.writes(call):
-            asked = super()._answer_unrecorded(call, moment)
-            self.asked = asked if isinstance(asked, Divergence) else None
+        if self.request_change is None and not self.policy.writes(call):
+            answer = super()._answer_unrecorded(call, moment)
+            self.request_change = answer if isinstance(answer, Divergence) else None
         self._index.services.bind(authority(call), authority(match.call))
         self.changed.add(match.start)
         return replace(match, outcome=outcome)

@@ -106,21 +106,21 @@ def list_bodies(call: HttpCall, recorded: list[Any]) -> list[Any]:
 
 def find_hidden(cassette: Any, request: Any, response: Any, kept: list[HttpCall | HttpReply]) -> str:
     """Return method, host and path of a request where the cassette hides words of `kept` in it or in its response."""
-    shown = cassette.filter_request(request)
-    if not shown:  # it passes by the cassette
+    filtered = cassette.filter_request(request)
+    if not filtered:  # it passes by the cassette
         return ""
-    before, after = list_words(read_request(request)), list_words(read_request(shown))
+    before, after = list_words(read_request(request)), list_words(read_request(filtered))
     # Private, for the hooks of vcrpy 9 by which `filter_sensitive_data` hides values on disk only:
     # https://github.com/kevin1024/vcrpy/blob/master/vcr/cassette.py
     hooks = getattr(cassette, "_before_save_interaction", ())
     if hooks and response is not None:
         from vcr.cassette import _run_hooks
 
-        shown, saved = _run_hooks(hooks, deepcopy(shown), deepcopy(response), cassette) or (shown, response)
+        filtered, saved = _run_hooks(hooks, deepcopy(filtered), deepcopy(response), cassette) or (filtered, response)
         before |= list_words(read_reply(response))
-        after = list_words(read_request(shown), read_reply(saved))
+        after = list_words(read_request(filtered), read_reply(saved))
     is_hiding = before - after and (before - after) & list_words(*kept)
-    return describe_address(shown.method, shown.uri) if is_hiding else ""
+    return describe_address(filtered.method, filtered.uri) if is_hiding else ""
 
 
 def list_words(*parts: HttpCall | HttpReply) -> set[str]:
