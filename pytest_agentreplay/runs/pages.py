@@ -124,22 +124,17 @@ class TestOutcome(NamedTuple):
 
 def render_index(
     root: Path,
-    paths: Sequence[Path] = (),
-    *,
-    entries: Sequence[Entry] | None = None,
-    pages: Mapping[Path | str, str] | None = None,
-    outcomes: Sequence[TestOutcome] | None = None,
-    origin: str = "command",
+    paths: Sequence[Path],
+    rows: Sequence[Entry],
+    pages: Mapping[Path | str, str],
+    outcomes: Sequence[TestOutcome] | None,
 ) -> str:
-    """Return the page over all that the project at `root` has recorded, or only that at or below `paths`.
+    """Return the page over all that the project at `root` has recorded, or only that at or below `paths`: its `rows`.
 
-    `entries` are what was recorded, if the caller has read it. `pages` are addresses of pages by the file that each
-    shows, or by the id of a test without one. `outcomes` are those of a session; None for a page that no session
-    writes. Raises SettingsError.
+    `pages` are addresses of pages by the file that each shows, or by the id of a test without one. `outcomes` are those
+    of a session; None for a page that no session writes.
     """
-    pages = pages or {}
     today = dt.datetime.now(dt.UTC).date()
-    rows = read_inventory(root, paths, briefly=True) if entries is None else entries
     lacking = Counter(field for entry in rows for field in entry.cold)
     title = ", ".join(format_path(path) for path in paths if path.absolute() != root) or root.name
     notes: list[Json] = []
@@ -167,7 +162,7 @@ def render_index(
         "cold": [list(pair) for pair in lacking.most_common()],
         "failures": list(_describe_failures(outcomes or (), pages)),
     }
-    return render_page(title, data, origin=origin)
+    return render_page(title, data, origin="folder")
 
 
 def _describe_failures(outcomes: Sequence[TestOutcome], pages: Mapping[Path | str, str]) -> Iterator[JsonObject]:
@@ -200,9 +195,7 @@ def write_folder(
     rows = _write_run_pages(folder, root, entries, outcomes or (), written)
     _write_failures(folder, outcomes or (), written)
     addresses = {key: quote(name) for key, name in written.items()}
-    files.write_whole(
-        index, render_index(root, paths, entries=rows, pages=addresses, outcomes=outcomes, origin="folder")
-    )
+    files.write_whole(index, render_index(root, paths, rows, addresses, outcomes))
     for name in files.list_names(folder):
         is_current = name == index.name or name in written.values()
         if name.endswith(".html") and not is_current and is_page(folder / name, FOLDER):

@@ -120,30 +120,31 @@ class RecordingSession(RunSession):
     def end(self) -> Finding | None:
         """Seal the run: write it, keep it as pending, or leave the journal. Raises Leak, CannotWrite."""
         self.close()
-        ended = self._ended
-        if ended is None or ended.interrupted:
-            self.note(why="its set-up failed" if ended is None else "it was cut short")
-            self._keep_journal(ended is not None)
-        elif self.interception.observed.problems:
-            self.note(why=str(self.interception.observed.problems[0]))
-            # A run with a value that cannot be frozen cannot be replayed: there is nothing to recover.
-            self._keep_journal(False)
-        elif not self.recorder.list_exchanges():
-            gaps = tuple(entry.line() for entry in self.watch.ledger)
-            self.note(verdict="without calls", gaps=gaps, outcome=str(ended.outcome()["status"]))
-            self._keep_journal(False)
-        else:
-            try:
+        ended, keeps_journal = self._ended, False
+        try:
+            if ended is None or ended.interrupted:
+                self.note(why="its set-up failed" if ended is None else "it was cut short")
+                keeps_journal = ended is not None
+            elif self.interception.observed.problems:
+                # A run with a value that cannot be frozen cannot be replayed: there is nothing to recover.
+                self.note(why=str(self.interception.observed.problems[0]))
+            elif not self.recorder.list_exchanges():
+                gaps = tuple(entry.line() for entry in self.watch.ledger)
+                self.note(verdict="without calls", gaps=gaps, outcome=str(ended.outcome()["status"]))
+            else:
+                keeps_journal = True
                 run = self._seal_run(ended)
                 self._write_run(run, self._find_outage(run) or self._explain_kept(ended))
-            except AgentReplayError as error:
-                self.note(why=str(error).partition("\n")[0])
-                self._keep_journal(isinstance(error, CannotWrite))
-                raise
-            except KeyboardInterrupt:
-                self._keep_journal(self.recording.verdict == "not written")
-                raise
-            self._keep_journal(False)
+                keeps_journal = False
+        except AgentReplayError as error:
+            self.note(why=str(error).partition("\n")[0])
+            keeps_journal = isinstance(error, CannotWrite)
+            raise
+        except KeyboardInterrupt:
+            keeps_journal = self.recording.verdict == "not written"
+            raise
+        finally:
+            self._keep_journal(keeps_journal)
         return self.find_late_calls()
 
     def summarize(self) -> SessionSummary:
@@ -197,9 +198,8 @@ class RecordingSession(RunSession):
 
     def _find_unchanged_text(self, run: Run) -> str:
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
-        if self.previous is None or self._replaced is None or not self.keeps_unchanged:
-            return ""
-        if self.redaction.broken or self.redaction.touched:  # the last scan says what is wrong
+        is_refused = self.redaction.broken or self.redaction.touched  # the last scan says what is wrong
+        if self.previous is None or self._replaced is None or not self.keeps_unchanged or is_refused:
             return ""
         from pytest_agentreplay.runs.accept import is_unchanged
 

@@ -311,11 +311,11 @@ class RequestBodies:
     def add(self, data: bytes) -> Body:
         """Return `data` as a body that is restored when it is read."""
         chain = self._chain
-        if chain is None or not chain.takes(data):
+        grown = None if chain is None else chain.add(data)
+        if chain is None or grown is None:
             chain = self._chain = _Chain(data)
-            self.size += len(data)
-        else:
-            self.size += chain.add(data)
+            grown = len(data)
+        self.size += grown
         return Body(restore=_Restoring(chain, len(chain.parts) - 1))
 
 
@@ -340,18 +340,16 @@ class _Chain:
     def __init__(self, data: bytes) -> None:
         self.parts: list[tuple[int, bytes, int]] = [(len(data), b"", 0)]
         self._latest = data
-        self._shared = 0, 0
 
-    def takes(self, data: bytes) -> bool:
-        """Return whether at least half of the latest body is in `data`; `add` comes next."""
+    def add(self, data: bytes) -> int | None:
+        """Take the next body. Return by how many bytes the chain has grown; None for a body that begins another chain.
+
+        At least half of the latest body is in the next one.
+        """
         latest = self._latest
         head, tail = count_shared(latest, data)
-        self._shared = head, tail
-        return 2 * (head + tail) >= len(latest)
-
-    def add(self, data: bytes) -> int:
-        """Take the next body. Return by how many bytes the chain has grown."""
-        (head, tail), latest = self._shared, self._latest
+        if 2 * (head + tail) < len(latest):
+            return None
         own = latest[head : len(latest) - tail]
         self.parts[-1] = head, own, tail
         grown = len(data) - len(latest) + len(own)

@@ -313,7 +313,7 @@ class CapturedRun:
         registry = capture.patches.registry
         interception.tools.codecs, interception.tools.live = registry.codecs, registry.live
         interception.tools.read_tools = registry.read_tools
-        self._frozen = None if self._input is None else self._freeze(self._input, is_input=True)
+        self._frozen = self._freeze_input(self._input)
         capture.open.add(interception)
         self._began, self._began_at = time.time_ns(), clocks.monotonic_ns()
         self._token = lanes.CALL_CONTEXT.set(interception.main())
@@ -323,10 +323,7 @@ class CapturedRun:
         self._outer, self.id = outer, outer.id
         if outer._provisional:
             outer._provisional, outer._adopted = False, self
-            outer.name, outer._frozen = (
-                self.name,
-                outer._freeze(self._input, is_input=True) if self._input is not None else None,
-            )
+            outer.name, outer._frozen = self.name, outer._freeze_input(self._input)
 
     def _end(self, interception: CaptureInterception, error: BaseException | None) -> None:
         from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
@@ -372,12 +369,20 @@ class CapturedRun:
         if self.reason is not None:
             keeper.keep(self.id, self.reason)
 
-    def _freeze(self, value: Any, *, is_input: bool = False) -> RawValue:
-        """Return a value as it is now, as JSON. An input that is none makes the run cold."""
+    def _freeze(self, value: Any) -> RawValue:
+        """Return a value as it is now, as JSON."""
         from pytest_agentreplay.runs.capture.freezing import freeze_value
 
-        frozen, reason = freeze_value("the input" if is_input else "value", value)
-        if is_input and reason and self._interception is not None:
+        return RawValue(freeze_value("value", value)[0])
+
+    def _freeze_input(self, value: Any) -> RawValue | None:
+        """Return the input as JSON; one that is not JSON makes the run cold."""
+        from pytest_agentreplay.runs.capture.freezing import freeze_value
+
+        if value is None:
+            return None
+        frozen, reason = freeze_value("the input", value)
+        if reason and self._interception is not None:
             self._interception.cold = reason
         return RawValue(frozen)
 

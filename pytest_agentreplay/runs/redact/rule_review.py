@@ -6,7 +6,6 @@ and what `agentreplay redact` writes, sealed again with the reason. A value is n
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak, SnapshotEdited
+from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.exchanges import Body, Failure, Header, Run
 from pytest_agentreplay.model.json_paths import show
 from pytest_agentreplay.model.paths import quote_word
@@ -153,21 +153,13 @@ def list_fields(part: Any) -> dict[str, Any]:
     for name in FIELDS:
         match getattr(part, name, None):
             case Body(data=data):
-                fields[name] = read_json(data)
+                tree = parse(data)
+                fields[name] = data.decode(errors="replace") if isinstance(tree, NotJson) else tree
             case Failure() as failure:
                 fields[name] = list_fields(failure)
             case value if value:
                 fields[name] = dict(value) if name == "headers" else value
     return fields
-
-
-def read_json(data: bytes) -> Json:
-    """Return a body as a tree, or as text."""
-    text = data.decode(errors="replace")
-    try:
-        return cast("Json", json.loads(text))
-    except (ValueError, RecursionError):
-        return text
 
 
 def format_changes(before: Json, after: Json) -> str:
