@@ -29,7 +29,7 @@ from pytest_agentreplay.intercept.process.child_backend import (
     RemoteRedactor,
     held_by,
 )
-from pytest_agentreplay.intercept.process.child_start import Invitation, ParentLink
+from pytest_agentreplay.intercept.process.child_start import Here, Invitation, ParentLink
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
@@ -40,7 +40,6 @@ from pytest_agentreplay.runs.session_tools import freeze_tools
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.intercept.process.child_start import Here
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Call, Exchange
 

@@ -20,7 +20,7 @@ from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.compare.kit_fields import grade_run
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import FramesReply, Header, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, FramesReply, Header, HttpReply, Json, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
@@ -36,7 +36,6 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""

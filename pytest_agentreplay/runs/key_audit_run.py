@@ -21,7 +21,7 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Failure, HttpReply, Json, Run, ToolReply
 from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
@@ -35,7 +35,6 @@ from pytest_agentreplay.snapshots.store.projects import ini_lines
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
     from pytest_agentreplay.model.rules import Rule
 
 FORMAT = 1

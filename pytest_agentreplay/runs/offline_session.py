@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.backends.backend import Moment, Refused
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.intercept.network.guard import Guard, ModelsOnly
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.model.exchanges import Call, Header, Run
 from pytest_agentreplay.model.release_order import ReleaseSchedule
 from pytest_agentreplay.model.rules import Rule
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.rules import RULES
 from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary
-from pytest_agentreplay.runs.run_session import EndedRun, RunSession
+from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.kit import table, texts
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -30,10 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.intercept.network.guard import Guard
-    from pytest_agentreplay.model.exchanges import Call
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
     Explain = Callable[[Divergence], tuple[Divergence, str]]

@@ -16,20 +16,20 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
-from pytest_agentreplay.backends.backend import Refused, Replayed
-from pytest_agentreplay.backends.order_permutations import LIMIT, answers, list_root_swaps, list_swapped, orders
+from pytest_agentreplay.backends.backend import Moment, Refused, Replayed, Verdict
+from pytest_agentreplay.backends.order_permutations import LIMIT, Order, answers, list_root_swaps, list_swapped, orders
 from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.exchanges import Call, JsonObject, Run, ToolCall
 from pytest_agentreplay.model.release_order import Started
 from pytest_agentreplay.model.turns import is_model, seat, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.redaction.placeholders import tags_in, variables_in
 from pytest_agentreplay.report import other_findings
-from pytest_agentreplay.report.summary import AdoptionSummary, OrderResult
+from pytest_agentreplay.report.summary import AdoptionSummary, AdoptionVerdict, OrderResult, SessionSummary
 from pytest_agentreplay.runs.accept import are_all_chosen, count_codes
 from pytest_agentreplay.runs.offline_session import make_matching, make_schedule
 from pytest_agentreplay.runs.recording_session import RecordingSession
@@ -44,12 +44,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.backends.backend import Moment, Verdict
-    from pytest_agentreplay.backends.order_permutations import Order
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import Call, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.report.summary import AdoptionVerdict, SessionSummary
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.snapshots.codec import Snapshot
     from pytest_agentreplay.snapshots.store.snapshots import Store

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_output
-from pytest_agentreplay.report.finding import format_finding
+from pytest_agentreplay.report.finding import Finding, format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript import format_blocks
-from pytest_agentreplay.runs.accept import count_calls, list_divergences, list_pending, read_pending
+from pytest_agentreplay.runs.accept import Pending, count_calls, list_divergences, list_pending, read_pending
 from pytest_agentreplay.runs.snapshot_selection import select_files
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import plural
@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.accept import Pending
 
 KEYS = "a accept  A accept all of this kind  r reject  s skip  d whole difference  q quit  ? help"
 HELP = """a   accept this turn; a pending run is taken once all of its turns are accepted

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.backends.backend import RecordBackend
+from pytest_agentreplay.backends.backend import Moment, RecordBackend, Replayed
 from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing
 from pytest_agentreplay.intercept.environment.machine import read_locale, read_zone
@@ -25,7 +25,7 @@ from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
-from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.model.exchanges import Call, Exchange, Header, JsonObject, RawCall, Run
 from pytest_agentreplay.model.recorded_order import late_lanes, order_between_lanes, renumber, separate_lanes
 from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above
 from pytest_agentreplay.model.turns import outage, top_level
@@ -34,7 +34,7 @@ from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.redact.final_scan import cut_leaks, next_step, rest, scan_run
-from pytest_agentreplay.runs.run_session import EndedRun, RunSession
+from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.codec.v1 import bodies_of
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -42,11 +42,8 @@ from pytest_agentreplay.snapshots.store.display_path import format_path
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.backends.backend import Moment, Replayed
-    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject, RawCall
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
-    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.snapshots.codec import Snapshot
     from pytest_agentreplay.snapshots.store.snapshots import Store

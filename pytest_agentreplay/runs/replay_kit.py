@@ -24,7 +24,7 @@ from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.reading import ran_for
+from pytest_agentreplay.model.reading import ToolUse, ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import find_tool_results
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.model.reading import ToolUse
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
 

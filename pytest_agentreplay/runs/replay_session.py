@@ -17,7 +17,7 @@ from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Divergence, Kind
-from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, Header, JsonObject, Run, ToolCall
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.model.release_order import Started
 from pytest_agentreplay.model.turns import divide_at, function_of, label
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching.near_calls import Near
     from pytest_agentreplay.compare.matching.new_values import NewValues
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings

@@ -17,7 +17,7 @@ from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.release_order import requests_served
-from pytest_agentreplay.runs.session_tools import find_child_tool
+from pytest_agentreplay.runs.session_tools import SessionTools, find_child_tool
 from pytest_agentreplay.snapshots.kit import table, texts
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.process.child_start import Invitation
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.model.exchanges import Exchange, Header
-    from pytest_agentreplay.runs.session_tools import SessionTools
     from pytest_agentreplay.settings import Settings
 
 

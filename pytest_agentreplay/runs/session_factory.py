@@ -24,7 +24,7 @@ from pytest_agentreplay.errors import (
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.snapshots.codec import parsing
+from pytest_agentreplay.snapshots.codec import Snapshot, parsing
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.runs.unused_snapshots import Suite
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.snapshots.codec import Snapshot
     from pytest_agentreplay.snapshots.store.snapshots import Store
 
     Replays = Callable[[Location, Settings, Snapshot, Sequence[str]], RunSession]

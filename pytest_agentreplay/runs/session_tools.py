@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.registry import when_imported
 from pytest_agentreplay.intercept.tools.redirections import Redirections
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, ToolCall
 from pytest_agentreplay.model.turns import has_effects
 from pytest_agentreplay.providers import READER
 
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.values import Codec
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pytest_agentreplay.backends.replay import ReplayBackend
 from pytest_agentreplay.compare.matching import Matching
@@ -22,7 +22,6 @@ from pytest_agentreplay.runs.redact.redaction_setup import find_policy, redactio
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from typing import Self
 
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.snapshots.codec import Snapshot

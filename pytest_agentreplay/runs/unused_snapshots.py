@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.model.paths import is_fixture, quote_word, scope_of
-from pytest_agentreplay.report.summary import CollectedSnapshots, UnusedSnapshots, to_plain
+from pytest_agentreplay.report.summary import CollectedSnapshots, SessionSummary, UnusedSnapshots, to_plain
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.snapshots.store.snapshots import Store
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.backends.backend import PassThrough
+from pytest_agentreplay.backends.backend import Moment, PassThrough
 from pytest_agentreplay.errors import CannotFreeze, SettingsError
 from pytest_agentreplay.intercept import registry
 from pytest_agentreplay.intercept.process import child_start
@@ -26,12 +26,12 @@ from pytest_agentreplay.intercept.process.child_backend import RemoteBackend
 from pytest_agentreplay.intercept.process.child_server import Children, PythonChild
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.tools.tool import Tool
-from pytest_agentreplay.model.exchanges import RawCall
+from pytest_agentreplay.model.exchanges import Call, Outcome, RawCall
 from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.capture.fail_open import never_raising
 from pytest_agentreplay.runs.capture.interception import STAND_IN, CaptureInterception
 from pytest_agentreplay.runs.capture.patches import Patches
-from pytest_agentreplay.runs.capture.runs import open_run
+from pytest_agentreplay.runs.capture.runs import CapturedRun, open_run
 from pytest_agentreplay.runs.session_children import HANDOVER
 from pytest_agentreplay.runs.session_tools import (
     NOWHERE,
@@ -46,10 +46,7 @@ from pytest_agentreplay.settings.parsers import parse_tools
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from pytest_agentreplay.backends.backend import Moment
     from pytest_agentreplay.intercept.process.child_start import Here, Invitation, ParentLink
-    from pytest_agentreplay.model.exchanges import Call, Outcome
-    from pytest_agentreplay.runs.capture.runs import CapturedRun
 
 
 class ProgramProcesses(Children):

@@ -7,10 +7,10 @@ import os
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.model.exchanges import RawValue
+from pytest_agentreplay.model.exchanges import Json, JsonObject, RawValue
 from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.capture import fail_open
 from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextvars import Token
     from pathlib import Path
-    from typing import Self
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.runs.capture.ended_capture import Keep
     from pytest_agentreplay.runs.capture.interception import CaptureInterception
     from pytest_agentreplay.runs.capture.keeping import Keeper

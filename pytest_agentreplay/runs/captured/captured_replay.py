@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -33,14 +33,14 @@ from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.session.callers import find_line
 from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
-from pytest_agentreplay.model.exchanges import Exchange, FrameCall, RawValue, ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Json, JsonObject, RawValue, Run, ToolCall
 from pytest_agentreplay.model.turns import function_of, label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.captured.groups import conjugate
 from pytest_agentreplay.runs.cases.case_backend import convert_reply
-from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, build_input, join_settings
+from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, Runner, build_input, join_settings
 from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.snapshots.kit import table, text_of
@@ -48,17 +48,14 @@ from pytest_agentreplay.values.arguments import freeze_arguments
 from pytest_agentreplay.values.tags import NotPlain, copy_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.backends.backend import Moment
     from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, Run
     from pytest_agentreplay.model.reading import Reader
     from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
-    from pytest_agentreplay.runs.cases.in_process_run import Runner
     from pytest_agentreplay.settings import Settings
 
 INDEX, PATH, LINE = re.compile(r"\[\d+\]"), re.compile(r" ?\$\S*(?: -> \S+)*$"), re.compile(r"line \d+")

@@ -18,13 +18,12 @@ from pytest_agentreplay.compare.matching.address import header, split
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
-from pytest_agentreplay.model.exchanges import HttpCall, HttpReply
+from pytest_agentreplay.model.exchanges import Call, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.runs.cassettes.verdicts import describe_address, read_reply, read_request
 
 if TYPE_CHECKING:
     from pytest_agentreplay.backends.backend import Moment, Replayed
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.model.exchanges import Call, RawCall
 
 HIDDEN = (
     "a filter of the suite hides a value of {} that the snapshot would show: name its field, or its form, in "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.json_paths import rewritten, show
+from pytest_agentreplay.model.json_paths import Place, rewritten, show
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.turns import SAFE_METHODS, function_of, is_model
 from pytest_agentreplay.providers import READER, encode
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.perturbation import Perturbation
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.model.json_paths import Place
 
 
 REFUSAL = "I'm sorry, but I can't help with that."

@@ -21,13 +21,12 @@ from pytest_agentreplay.backends.perturbation import SERVED, Perturbation, weake
 from pytest_agentreplay.model.paths import get_test_id
 from pytest_agentreplay.report.summary import to_plain
 from pytest_agentreplay.runs.fuzz.invariants import Violation
-from pytest_agentreplay.runs.fuzz.neighbours import FAULTS, list_simpler, list_smaller
+from pytest_agentreplay.runs.fuzz.neighbours import FAULTS, Candidate, Neighbour, list_simpler, list_smaller
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.runs.fuzz.neighbours import Candidate, Neighbour
 
 LOOK = 0.2  # seconds between two looks at the results
 ENDING = 5.0  # seconds that pytest has for its end when the time is up

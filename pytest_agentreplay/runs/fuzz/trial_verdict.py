@@ -13,20 +13,20 @@ import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.backends.backend import Refused, Replayed
-from pytest_agentreplay.backends.case_backend import AnswerPolicy, CaseBackend, find_sort
+from pytest_agentreplay.backends.backend import Moment, Refused, Replayed, Verdict
+from pytest_agentreplay.backends.case_backend import AnswerPolicy, CaseBackend, CaseFixtures, find_sort
 from pytest_agentreplay.backends.perturbation import OPERATORS, weakest_label
-from pytest_agentreplay.backends.replay import ReplayPolicy
+from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import FrameCall, Header, Run, ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Header, JsonObject, Run, ToolCall
 from pytest_agentreplay.model.turns import is_model, top_level
 from pytest_agentreplay.providers import READER, encode
 from pytest_agentreplay.report.other_findings import describe_neighbour
 from pytest_agentreplay.runs.fuzz.invariants import Violation, find_crash, find_violations
 from pytest_agentreplay.runs.fuzz.neighbours import perturb
-from pytest_agentreplay.runs.fuzz.plan import TrialResult
+from pytest_agentreplay.runs.fuzz.plan import Trial, TrialResult
 from pytest_agentreplay.runs.offline_session import make_schedule
 from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers
 from pytest_agentreplay.runs.replay_session import ReplaySession
@@ -37,15 +37,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from types import CodeType
 
-    from pytest_agentreplay.backends.backend import Moment, Verdict
-    from pytest_agentreplay.backends.case_backend import CaseFixtures
     from pytest_agentreplay.backends.order_permutations import Order
-    from pytest_agentreplay.backends.replay import ReplayBackend
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.fuzz.plan import Trial
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.snapshots.codec import Snapshot

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.backends.budget import UNPRICED, list_asking_turns, observe
-from pytest_agentreplay.backends.case_backend import AnswerPolicy
+from pytest_agentreplay.backends.case_backend import AnswerPolicy, ServeMode
 from pytest_agentreplay.backends.live_backend import LiveBackend, layer_of
 from pytest_agentreplay.backends.request_changes import prompt_of
 from pytest_agentreplay.compare.kit_drift import list_versions
 from pytest_agentreplay.compare.live_result import WRITES, Drift, LiveResult
-from pytest_agentreplay.compare.tolerance import find_reach, is_named
+from pytest_agentreplay.compare.tolerance import Reach, Tolerance, find_reach, is_named
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
-from pytest_agentreplay.model.divergence import Absent, Difference, Kind
-from pytest_agentreplay.model.exchanges import Header, Run, ToolReply
+from pytest_agentreplay.model.divergence import Absent, Difference, Divergence, Kind
+from pytest_agentreplay.model.exchanges import Exchange, Header, Json, JsonObject, Run, ToolReply
 from pytest_agentreplay.model.turns import function_of
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import normalize_tools
@@ -47,14 +47,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.backends.budget import Prices
-    from pytest_agentreplay.backends.case_backend import ServeMode
     from pytest_agentreplay.backends.replay import ReplayBackend
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.compare.tolerance import Reach, Tolerance
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.intercept.tools.tool import Tool
-    from pytest_agentreplay.model.divergence import Divergence
-    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings

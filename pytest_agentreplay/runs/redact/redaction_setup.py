@@ -17,10 +17,10 @@ from pytest_agentreplay.errors import PolicyError, SnapshotError, SnapshotMissin
 from pytest_agentreplay.intercept.environment.machine import list_secrets
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.places import Places
-from pytest_agentreplay.redaction.policy import PLAIN, Policy, join_policies, make_shapes
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, Redactor, join_policies, make_shapes
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
-from pytest_agentreplay.settings import POLICY
+from pytest_agentreplay.settings import POLICY, Settings
 from pytest_agentreplay.settings.parsers import REDACT, parse_redact
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import files
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.model.exchanges import JsonObject
-    from pytest_agentreplay.redaction.policy import Redactor
-    from pytest_agentreplay.settings import Settings
 
 
 def load_policy(file: Path) -> Policy:

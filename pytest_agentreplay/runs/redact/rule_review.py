@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.canonical_json import NotJson, parse
-from pytest_agentreplay.model.exchanges import Body, Failure, Header, Run
-from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, Headers, Json, JsonObject, Run
+from pytest_agentreplay.model.json_paths import Place, show
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject
-    from pytest_agentreplay.model.json_paths import Place
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
 
