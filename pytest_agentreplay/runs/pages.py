@@ -26,16 +26,14 @@ from pytest_agentreplay.runs.inventory import Entry, read_inventory, read_prices
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, reading
+from pytest_agentreplay.snapshots.store import files, layout, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.snapshots.codec import Snapshot
 
     ModelPrices = list[tuple[str, tuple[float, float]]]
 
@@ -60,7 +58,7 @@ def render_run(file: Path, outcome: TestOutcome | None = None) -> str:
 
 
 def _render_snapshot(
-    file: Path, snapshot: Snapshot, prices: ModelPrices, outcome: TestOutcome | None, **marks: str
+    file: Path, snapshot: codec.Snapshot, prices: ModelPrices, outcome: TestOutcome | None, **marks: str
 ) -> str:
     """Return the page of a snapshot, and of how its test ended in a session; `marks` are those of `render_page`."""
     finding = None if outcome is None else outcome.finding
@@ -79,7 +77,7 @@ def render_pair(first: Path, second: Path) -> str:
     """Return the page that shows two snapshots side by side. Raises SnapshotError."""
     snapshots = reading.load(first), reading.load(second)
     a, b = (snapshot.run for snapshot in snapshots)
-    matching = Matching(READER, (*RULES, *list_accepted_rules(root_above(first.absolute().parent))))
+    matching = Matching(READER, (*RULES, *list_accepted_rules(projects.root_above(first.absolute().parent))))
     names = format_path(first), format_path(second)
     parted = [
         (divergence, findings.describe_comparison(divergence, *names))
@@ -93,7 +91,7 @@ def render_pair(first: Path, second: Path) -> str:
 
 def _read_prices_of(file: Path) -> ModelPrices:
     """Return the prices of the project that a snapshot is in. Raises SettingsError."""
-    return read_prices(root_above(file.absolute().parent))
+    return read_prices(projects.root_above(file.absolute().parent))
 
 
 def _list_costs(run: Run, prices: ModelPrices) -> dict[int, float]:
@@ -103,7 +101,7 @@ def _list_costs(run: Run, prices: ModelPrices) -> dict[int, float]:
     return {start: use.cost for start, use in uses if use is not None and use.cost is not None}
 
 
-def list_notes(file: Path, snapshot: Snapshot) -> Iterator[str]:
+def list_notes(file: Path, snapshot: codec.Snapshot) -> Iterator[str]:
     """Yield what a reader of a snapshot should know of its file."""
     yield from snapshot.notes
     if not snapshot.sealed:

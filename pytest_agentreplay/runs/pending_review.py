@@ -21,10 +21,9 @@ from pytest_agentreplay.runs.accept import Pending, count_calls, list_divergence
 from pytest_agentreplay.runs.snapshot_selection import select_files
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import layout, reading
+from pytest_agentreplay.snapshots.store import layout, projects, reading
 from pytest_agentreplay.snapshots.store.display_path import format_path
 from pytest_agentreplay.snapshots.store.git_revisions import Repository, explain_no_head
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -97,7 +96,7 @@ def list_reviewed(words: Iterable[str], here: Path) -> list[ReviewedRun]:
     Raises SettingsError for an id that none of them is of.
     """
     changed = dict(list_changed(here))
-    candidates = [*list_pending(root_above(here)), *changed]
+    candidates = [*list_pending(projects.root_above(here)), *changed]
 
     def list_below(folder: Path) -> Iterator[Path]:
         for file in candidates:
@@ -114,7 +113,7 @@ def list_changed(here: Path) -> Iterator[tuple[Path, bytes | None]]:
     """Yield each snapshot below the project's root that is not as HEAD has it, with what it has."""
     if explain_no_head(here):
         return
-    root, repository = root_above(here), Repository(here)
+    root, repository = projects.root_above(here), Repository(here)
     head = repository.resolve("HEAD")
     for path in repository.list_changed(head):
         file = repository.top / path
@@ -155,7 +154,7 @@ def read_changed(file: Path, before: bytes | None) -> ReviewedRun:
 
 def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
     """Return a finding for each turn in which two runs differ; `ReviewWalk` says what to type."""
-    differing = list_divergences(old, new, root_above(home.parent))
+    differing = list_divergences(old, new, projects.root_above(home.parent))
     findings = [describe_comparison(divergence, "", "") for divergence in differing]
     return tuple(replace(each, test=new.header.test or format_path(home)) for each in findings)
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
-    from pytest_agentreplay.intercept.process.child_start import Invitation
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.model.exchanges import Exchange, Header
     from pytest_agentreplay.settings import Settings
@@ -47,14 +46,14 @@ def can_pickle(value: object) -> bool:
     return True
 
 
-def join_run(invitation: Invitation, main: str = "") -> None:
+def join_run(invitation: child_start.Invitation, main: str = "") -> None:
     """Join a run, in the child."""
     from pytest_agentreplay.runs import child_session
 
     child_session.join_run(invitation, main)
 
 
-def run_job(invitation: Invitation | None) -> Any:
+def run_job(invitation: child_start.Invitation | None) -> Any:
     """Return a block that works for the job of a pool, in the child."""
     from pytest_agentreplay.runs import child_session
 

@@ -14,13 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import (
-    SnapshotEdited,
-    SnapshotError,
-    SnapshotMisplaced,
-    SnapshotMissing,
-    SnapshotUnreadable,
-)
+from pytest_agentreplay import errors
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.runs import pause_garbage_collection
@@ -68,8 +62,8 @@ def begin_session(
         edited = [] if snapshot.sealed else store.list_edits(place.snapshot)  # reads the file again: rarely needed
         if edited and (settings.strict or settings.adopt):
             reason = f"{', '.join(edited)} was edited after it was recorded"
-            raise SnapshotEdited(reason, file=format_path(place.snapshot))
-    except SnapshotMissing:
+            raise errors.SnapshotEdited(reason, file=format_path(place.snapshot))
+    except errors.SnapshotMissing:
         if settings.record_missing and settings.trial is None:
             from pytest_agentreplay.runs.recording_session import RecordingSession
 
@@ -79,7 +73,7 @@ def begin_session(
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
         return UnusableSnapshotSession(place, settings, missing, explain=explain)
-    except SnapshotError as error:
+    except errors.SnapshotError as error:
         return UnusableSnapshotSession(place, settings, describe_unusable(error, place.test, suite), at_once=True)
     if settings.record_from or settings.adopt or settings.trial is not None:
         from pytest_agentreplay.runs import partial_replay
@@ -123,26 +117,26 @@ def read_first_call(file: Path) -> Call | None:
     """Return the first call of a snapshot near a test that has none; None where it cannot be read."""
     from pytest_agentreplay.snapshots.store.reading import load
 
-    with suppress(SnapshotError):
+    with suppress(errors.SnapshotError):
         return next((exchange.call for exchange in load(file).run.exchanges), None)
     return None
 
 
-def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
+def describe_unusable(error: errors.SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
     """Return the divergence for a snapshot that is there and cannot be used, with what helps."""
     reason = str(error).removeprefix(f"{error.file}: ")
     file = quote_word(error.file)
     match error:
-        case SnapshotEdited():
+        case errors.SnapshotEdited():
             hints: tuple[str, ...] = (
                 f"if the edit is meant: agentreplay verify {file} --accept-edit --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
-        case SnapshotUnreadable() if reason.startswith(f"{error.place}: {parsing.CONFLICT}"):
+        case errors.SnapshotUnreadable() if reason.startswith(f"{error.place}: {parsing.CONFLICT}"):
             # `git restore` refuses a file that is not merged yet, and so does a recording: one side has to be there.
             side = f"git checkout --ours {file} && pytest --snapshot-record {selecting(test)}"
             hints = (f"take one side whole, and record it again: {side}",)
-        case SnapshotMisplaced() if not suite().has(error.test):
+        case errors.SnapshotMisplaced() if not suite().has(error.test):
             from pytest_agentreplay.runs.unused_snapshots import move_command
 
             hints = (f"if it was renamed: {move_command(error.test, test)}",)
@@ -151,7 +145,7 @@ def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite
     return Divergence(Kind.UNREADABLE, reason, hints=hints)
 
 
-def describe_refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
+def describe_refused(error: errors.SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
     """Return the finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
     from pytest_agentreplay.report import findings
 

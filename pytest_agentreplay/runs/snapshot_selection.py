@@ -17,7 +17,6 @@ from pytest_agentreplay.settings.parsers import parse_directory
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, locks, projects, snapshots
 from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_value, is_file, root_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,7 +40,7 @@ def select_pending(words: Iterable[str], here: Path) -> list[Path]:
 
     def pending_in(folder: Path) -> Iterable[Path]:
         """Return those that lie in a folder, or whose snapshots belong there."""
-        for file in list_pending(root_above(folder)):
+        for file in list_pending(projects.root_above(folder)):
             places = file, layout.home_path(file) or file
             if any(place.is_relative_to(folder) for place in places):
                 yield file
@@ -59,7 +58,7 @@ def select_recorded(path: Path, here: Path) -> list[Path]:
     if path.name != str(path) or files.exists(path):
         return [path]
     name = f"{path}{layout.RUN_SUFFIX}"
-    return [folder / name for folder, names in snapshots.walk(root_above(here)) if name in names] or [path]
+    return [folder / name for folder, names in snapshots.walk(projects.root_above(here)) if name in names] or [path]
 
 
 def find_run(path: Path, verb: str) -> Path:
@@ -103,7 +102,7 @@ def select_files(
     in_folder: Callable[[Path], Iterable[Path]],
 ) -> list[Path]:
     """Return the files that `words` name: folders, files or tests; without words those of the whole project."""
-    root = root_above(here)
+    root = projects.root_above(here)
     if not (words := list(words)):
         return [*in_project(root)]
     chosen: list[Path] = []
@@ -111,7 +110,7 @@ def select_files(
         path = here / word
         if path.is_dir():
             chosen += in_folder(path)
-        elif path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or is_file(path)):
+        elif path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or projects.is_file(path)):
             chosen.append(path)  # it may be missing: its reader says what is wrong
         else:
             chosen += select_by_test(word, here, in_project(root))
@@ -120,7 +119,7 @@ def select_files(
 
 def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     """Return those of `candidates` that are of the test, class or test file `word`. Raises SettingsError for none."""
-    root = root_above(here)
+    root = projects.root_above(here)
     below = here.relative_to(root).as_posix() if here.is_relative_to(root) else "."
     nodeid = normalize_id(word)
     names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
@@ -164,7 +163,7 @@ class Project:
     @classmethod
     def find(cls, root: Path, here: Path) -> Project:
         """Return the project at `root` as its ini file has it. Raises SettingsError."""
-        folder = parse_directory(ini_value(root, "agentreplay_dir") or layout.DIRECTORY, "agentreplay_dir")
+        folder = parse_directory(projects.ini_value(root, "agentreplay_dir") or layout.DIRECTORY, "agentreplay_dir")
         return cls(root, folder, here)
 
     def path_of(self, test: str) -> Path:

@@ -24,8 +24,6 @@ from pytest_agentreplay.snapshots.store import files, layout, snapshots
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.snapshots.store.snapshots import Store
-
 
 # Options of pytest by their names in `config.option`: with one of them not every test is run.
 FILTERS = {
@@ -75,7 +73,7 @@ def find_limit(
     return f"{left[0].name} was not run whole" if left else ""
 
 
-def find_unowned(collected: CollectedTests, store: Store) -> CollectedSnapshots:
+def find_unowned(collected: CollectedTests, store: snapshots.Store) -> CollectedSnapshots:
     """Return the snapshots that the tests of this process do not own."""
     seen = collected.seen
     part = "a collection error" if seen["failed"] else ""
@@ -118,7 +116,7 @@ def find_unused(
     why: str,
     ran: Mapping[str, bool],
     summaries: Sequence[SessionSummary],
-    store: Store,
+    store: snapshots.Store,
 ) -> UnusedSnapshots:
     """Return the unused snapshots of a whole session.
 

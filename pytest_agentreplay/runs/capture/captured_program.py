@@ -27,20 +27,12 @@ from pytest_agentreplay.intercept.process.child_server import Children, PythonCh
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.tools.tool import Tool
 from pytest_agentreplay.model.exchanges import Call, Outcome, RawCall
-from pytest_agentreplay.runs import describe_failure
+from pytest_agentreplay.runs import describe_failure, session_tools
 from pytest_agentreplay.runs.capture.fail_open import never_raising
 from pytest_agentreplay.runs.capture.interception import STAND_IN, CaptureInterception
 from pytest_agentreplay.runs.capture.patches import Patches
 from pytest_agentreplay.runs.capture.runs import CapturedRun, open_run
 from pytest_agentreplay.runs.session_children import HANDOVER
-from pytest_agentreplay.runs.session_tools import (
-    NOWHERE,
-    ChildTool,
-    find_main_module,
-    freeze_in_main,
-    freeze_in_module,
-    shorten_paths,
-)
 from pytest_agentreplay.settings.parsers import parse_tools
 
 if TYPE_CHECKING:
@@ -58,7 +50,7 @@ class ProgramProcesses(Children):
 
     interception: CaptureInterception
 
-    def __init__(self, interception: CaptureInterception, tools: list[ChildTool]) -> None:
+    def __init__(self, interception: CaptureInterception, tools: list[session_tools.ChildTool]) -> None:
         """`tools` are intercepted in each process that imports them."""
         greeting = {"join": join_program, "tools": tools}
         super().__init__(interception, mode="capture", greeting=lambda: greeting, learn=self.learn)
@@ -109,10 +101,10 @@ class ProgramProcesses(Children):
         return f"a process of {pythons[0]} has not joined the run, and its calls are not in it" if pythons else ""
 
 
-def find_tools(lines: Iterable[str]) -> list[ChildTool]:
+def find_tools(lines: Iterable[str]) -> list[session_tools.ChildTool]:
     """Return the tools that `lines` declare, which are found once the program imports them. Raises SettingsError."""
     declared, tools = dict(parse_tools([*lines], "--tool")), []
-    names = shorten_paths(declared)
+    names = session_tools.shorten_paths(declared)
     for path, how in declared.items():
         parts = path.split(".")
         if len(parts) == 1 or "*" in path or how.startswith(("model", "retrieval")):
@@ -120,12 +112,12 @@ def find_tools(lines: Iterable[str]) -> list[ChildTool]:
         # Nothing of the program is imported here: a class is told from a module by its name.
         cut = next((number for number, part in enumerate(parts[:-1]) if part[0].isupper()), len(parts) - 1)
         effects, _, name = how.partition(" as ")
-        tool = Tool(name or names[path], NOWHERE, effects)  # type: ignore[arg-type]
-        tools.append(ChildTool(".".join(parts[:cut]), ".".join(parts[cut:]), tool))
+        tool = Tool(name or names[path], session_tools.NOWHERE, effects)  # type: ignore[arg-type]
+        tools.append(session_tools.ChildTool(".".join(parts[:cut]), ".".join(parts[cut:]), tool))
     return tools
 
 
-def run_program(command: Sequence[str], run: CapturedRun, tools: list[ChildTool]) -> int:
+def run_program(command: Sequence[str], run: CapturedRun, tools: list[session_tools.ChildTool]) -> int:
     """Run a program in `run`, which has begun; return how it ended. Raises OSError where it cannot be started."""
     context = lanes.CALL_CONTEXT.get()
     if context is None or not isinstance(context.interception, CaptureInterception):
@@ -246,9 +238,11 @@ def join_program(link: ParentLink, greeting: Mapping[str, Any]) -> None:
         child_start.install()
         tools, codecs = greeting["tools"], _process.tools.codecs
         for place in tools:
-            registry.when_imported(place.module, functools.partial(_process.freeze, freeze_in_module, place, codecs))
-        if here := [place for place in tools if place.module == find_main_module()]:
-            _process.freeze(freeze_in_main, here, codecs)
+            registry.when_imported(
+                place.module, functools.partial(_process.freeze, session_tools.freeze_in_module, place, codecs)
+            )
+        if here := [place for place in tools if place.module == session_tools.find_main_module()]:
+            _process.freeze(session_tools.freeze_in_main, here, codecs)
     child_start.exchange(_process, HANDOVER)
     lanes.CALL_CONTEXT.set(_process.main())
 

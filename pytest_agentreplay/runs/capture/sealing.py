@@ -39,7 +39,6 @@ from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
 from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.redact.final_scan import rest, scan_run
-from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
@@ -105,7 +104,9 @@ class Sealer:
 
         Raises Leak where nothing of it may be kept, CannotWrite for what no file can hold.
         """
-        redaction = redaction_for(os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared)
+        redaction = redaction_setup.redaction_for(
+            os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared
+        )
         exchanges, now = renumber(() if ended.is_bare else redact_exchanges(redaction, ended))
         exchanges = without_lone(exchanges)
         values = redact_values(redaction, ended, BARE if ended.is_bare else None)

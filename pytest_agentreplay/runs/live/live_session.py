@@ -35,7 +35,6 @@ from pytest_agentreplay.report.findings import format_place as place_in_run
 from pytest_agentreplay.report.live_reports import describe_live_run
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.live.tolerance_file import judges_of
-from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, list_models, sum_usage
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.session_tools import resolve_tools
 from pytest_agentreplay.runs.snapshot_selection import read_changes
@@ -143,7 +142,11 @@ class LiveSession(ReplaySession):
         refused = passed or isinstance(ended.failure, ReplayDiverged)
         ending = ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
         failure = "" if refused else ending or "it no longer fails"
-        stopped = "the run was interrupted" if ended.interrupted else find_stop(divergence, made, self.snapshot.run)
+        stopped = (
+            "the run was interrupted"
+            if ended.interrupted
+            else replay_kit.find_stop(divergence, made, self.snapshot.run)
+        )
         drifts: tuple[Drift, ...] = ()
         try:
             drifts = () if stopped else self._drifts(divergence, now, failure)
@@ -156,7 +159,9 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=drifts,
             off_script=tuple(self.live.off_script),
-            **(usage := sum_usage(self.run(), live=self.settings.model == "live")),  # judges have asked since
+            **(
+                usage := replay_kit.sum_usage(self.run(), live=self.settings.model == "live")
+            ),  # judges have asked since
             served_otherwise=self._describe_served(usage),
             packages=dict(
                 line.split(" ", 1)
@@ -207,8 +212,8 @@ class LiveSession(ReplaySession):
 
     def _describe_served(self, usage: dict[str, Any]) -> str:
         """Return who answered that had not when it was recorded; it proves no drift by itself."""
-        then, changes = list_models(self.snapshot.run), []
-        for field, name in SERVED.items():
+        then, changes = replay_kit.list_models(self.snapshot.run), []
+        for field, name in replay_kit.SERVED.items():
             if then[field] and {*usage[field]} - {*then[field]}:
                 sides = (", ".join(side[field]) for side in (usage, then))
                 changes.append(f"{name.replace('served', 'served by')} {', recorded '.join(sides)}")
@@ -252,7 +257,7 @@ def check_settings(every: Sequence[Settings], root: Path, prices: Prices) -> Ite
             break
         run = reading.load(file).run
         observed = observe(run, READER, run.header.outcome, prices)
-        model, tools = model or sum_usage(run, live=False)["model"], tools | {*list_tools(run)}
+        model, tools = model or replay_kit.sum_usage(run, live=False)["model"], tools | {*list_tools(run)}
         for rule in idle:
             reached[rule].append(find_reach(rule, observed))
     for name, line in names.items():

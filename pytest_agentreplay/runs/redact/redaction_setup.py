@@ -23,9 +23,8 @@ from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, sec
 from pytest_agentreplay.settings import POLICY, Settings
 from pytest_agentreplay.settings.parsers import REDACT, parse_redact
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files
+from pytest_agentreplay.snapshots.store import files, projects
 from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_lines
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -74,7 +73,7 @@ def load_project_policy(root: Path) -> Policy:
 
 def find_policy(root: Path) -> Policy:
     """Return what holds for the project at `root` by its own file and its ini. Raises PolicyError."""
-    lines, file = ini_lines(root, "agentreplay_redact")
+    lines, file = projects.ini_lines(root, "agentreplay_redact")
     words = parse_redact(lines, f"{file}: agentreplay_redact")
     return join_policies(load_policies(words), load_project_policy(root))
 
