@@ -123,10 +123,8 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 
 def write_input(pipe: IO[bytes], stdin: bytes) -> None:
     """Write the input; a command that does not read it has no need of it."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError), pipe:
         pipe.write(stdin)
-    with suppress(OSError, ValueError):
-        pipe.close()
 
 
 class Output:

@@ -25,7 +25,7 @@ from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.accept import list_pending
-from pytest_agentreplay.runs.snapshot_selection import select_snapshots
+from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_snapshots
 from pytest_agentreplay.settings.live_runs import parse_price
 from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
@@ -135,7 +135,7 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
                 kind = "run" if file.name.endswith(layout.RUN_SUFFIX) else "snapshot"
                 recorded[file] = "pending" if layout.home_path(file) else kind
         for pending in list_pending(root):
-            if any(place.is_relative_to(path) for place in (pending, layout.home_path(pending) or pending)):
+            if is_of_folder(pending, path):
                 recorded[pending] = "pending"
     yield from recorded.items()
 

@@ -18,7 +18,7 @@ from pytest_agentreplay.report.finding import Finding, format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript import format_blocks
 from pytest_agentreplay.runs.accept import Pending, count_calls, list_divergences, list_pending, read_pending
-from pytest_agentreplay.runs.snapshot_selection import select_files
+from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_files
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import layout, projects, reading
@@ -99,9 +99,7 @@ def list_reviewed(words: Iterable[str], here: Path) -> list[ReviewedRun]:
     candidates = [*list_pending(projects.root_above(here)), *changed]
 
     def list_below(folder: Path) -> Iterator[Path]:
-        for file in candidates:
-            if any(place.is_relative_to(folder) for place in (file, layout.home_path(file) or file)):
-                yield file
+        return (file for file in candidates if is_of_folder(file, folder))
 
     chosen = {*select_files(words, here, lambda _: candidates, list_below)}
     files = [file for file in candidates if {file, layout.home_path(file)} & chosen]

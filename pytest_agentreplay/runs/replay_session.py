@@ -436,9 +436,16 @@ class ReplaySession(OfflineSession):
     def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
         from pytest_agentreplay.compare.kit_drift import list_drift
+        from pytest_agentreplay.runs import replay_kit
 
         header = self.snapshot.run.header
-        now = self.redaction.redact_header(Header(header.test, kit=self._collect_kit()))
+        kit = replay_kit.describe_interpreter(self.place.root) | {
+            "environment": self.settings.environment(self.place.environ),
+            "fixtures": dict(self.fixtures),
+            "annotations": self.annotations,
+            "missing_locale": list(self.locale.missing),
+        }
+        now = self.redaction.redact_header(Header(header.test, kit=kit))
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
@@ -446,16 +453,6 @@ class ReplaySession(OfflineSession):
             "replay_tools": self.settings.replay_tools,
             "racy": table(header.kit, "order").get("racy"),
             "guessed": self.order is not None and self.order.quiet.guessed,
-        }
-
-    def _collect_kit(self) -> JsonObject:
-        from pytest_agentreplay.runs import replay_kit
-
-        return replay_kit.describe_interpreter(self.place.root) | {
-            "environment": self.settings.environment(self.place.environ),
-            "fixtures": dict(self.fixtures),
-            "annotations": self.annotations,
-            "missing_locale": list(self.locale.missing),
         }
 
     def _note_recurrence(self, ended: EndedRun) -> None:

@@ -153,14 +153,6 @@ def shorten_paths(paths: Iterable[str]) -> dict[str, str]:
     return {path: name if counts[name] == 1 else path for path, name in short.items()}
 
 
-def list_closure_values(redirection: Redirection) -> Json:
-    """Return what the closure of a tool holds, as a call of it is compared; None where it holds nothing."""
-    from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
-    from pytest_agentreplay.intercept.tools.factories import list_cells
-
-    return ArgumentFreezing({}, codecs=redirection.codecs, cells=list_cells([redirection.get_function()])).receiver
-
-
 class ToolNames:
     """Names the tools of one test, each kind (tools, models, retrievals) by itself."""
 
@@ -173,12 +165,16 @@ class ToolNames:
 
     def add(self, redirection: Redirection, short: str, path: str = "") -> None:
         """Name a tool that nobody has given a name: `short`, or its import path where another one is called so."""
+        from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+        from pytest_agentreplay.intercept.tools.factories import list_cells
+
         function = redirection.get_function()
         key = redirection.tool.boundary, short
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
         path = next((tool_path for tool_path, tool_function, _ in tools if tool_function is function), path)
-        closure = list_closure_values(redirection)
+        cells = list_cells([function])
+        closure = ArgumentFreezing({}, codecs=redirection.codecs, cells=cells).receiver
         # The functions of a factory share module and qualified name: only what they close over tells them apart.
         if closure != self._closures.setdefault((*key, path), closure):
             raise CannotRedirect(

@@ -200,7 +200,10 @@ class CapturedReplay(InProcessRun):
         elif (end := self._compare_failure(failure)) is not None:
             changes.append((True, end))  # what it did not do any more is the consequence
         else:
-            changes += self._list_dropped()
+            # What was given up when recorded need not come.
+            for x in (x for x in self.backend.list_unserved() if not x.abandoned):
+                change = self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x)
+                changes.append((self.tools.has_effects(x.call), change))
             changes += ((True, change) for change in self._compare_output(output))
         effects, requests = ([change for is_effect, change in changes if is_effect is kind] for kind in (True, False))
         new = self.backend.renewed + (self.new_values.taken.total() if self.new_values else 0)
@@ -219,13 +222,6 @@ class CapturedReplay(InProcessRun):
         for later, x in (pair for lane in lanes.values() for pair in pairwise(lane) if pair[1].start < pair[0].start):
             group = f"call {name_call(later.call)} before {name_call(x.call)}"
             yield has_effects(later.call) and has_effects(x.call), self._change(group, Kind.ORDER, x)
-
-    def _list_dropped(self) -> Iterator[tuple[bool, Change]]:
-        """Yield which recorded calls are not made; what was given up when recorded need not come."""
-        for x in self.backend.list_unserved():
-            if not x.abandoned:
-                change = self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x)
-                yield self.tools.has_effects(x.call), change
 
     def _change(
         self, group: str, kind: Kind, x: Exchange, now: Call | None = None, differences: tuple[Difference, ...] = ()

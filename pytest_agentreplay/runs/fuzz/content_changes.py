@@ -116,18 +116,14 @@ def change_message(operator: str, message: JsonObject, exchange: Exchange, run: 
         case "repeated-use":
             uses = [uses[0], {**uses[0], "id": f"{uses[0]['id']}-2"}, *uses[1:]]
         case "length":
-            return {**message, "parts": cut_text(texts), "finish_reason": "length"}
+            text = str(texts[0].get("content", "")) if texts else ""
+            parts = [{"type": "text", "content": text[: len(text) // 2]}]
+            return {**message, "parts": parts, "finish_reason": "length"}
         case "empty-answer" | "refusal" | "other-answer":
             text = {"empty-answer": "", "refusal": REFUSAL, "other-answer": OTHER}[operator]
             parts = [{"type": "text", "content": text}] * bool(text)
             return {"role": "assistant", "parts": parts, "finish_reason": "stop"}
     return {**message, "parts": [*texts, *uses]}
-
-
-def cut_text(texts: list[Any]) -> list[Any]:
-    """Return the first text, half of it."""
-    content = str(texts[0].get("content", "")) if texts else ""
-    return [{"type": "text", "content": content[: len(content) // 2]}]
 
 
 def swap_types(value: Any) -> Any:

@@ -139,10 +139,8 @@ def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) 
 
 def shuffle(candidates: Sequence[Candidate], draw: Callable[[int], int]) -> list[Candidate]:
     """Return the candidates in a drawn order."""
-    left, order = [*candidates], []
-    while left:
-        order.append(left.pop(draw(len(left))))
-    return order
+    left = [*candidates]
+    return [left.pop(draw(len(left))) for _ in candidates]
 
 
 def pick(candidate: Candidate, draw: Callable[[int], int]) -> Perturbation:
