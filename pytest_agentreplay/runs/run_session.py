@@ -141,15 +141,7 @@ class RunSession:
         self._virtual_clock: VirtualClock | None = None
         self._kit = kit
         self.tools = SessionTools(self.interception.tools, (x.call for x in self.list_recorded()))
-        self.children = SessionChildren(
-            self.interception,
-            settings,
-            header,
-            self.tools,
-            mode=self.mode,
-            recorded=self.list_recorded(),
-            learn=self._learn,
-        )
+        self.children = SessionChildren(self, header)
         self._late_reported = 0
         self._stack = ExitStack()
         self._intercepting = ExitStack()
@@ -358,7 +350,7 @@ class RunSession:
     def await_children(self) -> None:
         """Wait for what child processes are still to do. Only a replay knows of any."""
 
-    def _learn(self, environ: Mapping[str, str]) -> None:
+    def learn_environment(self, environ: Mapping[str, str]) -> None:
         """Redact the secrets in the environment of a child process too."""
         for category, value in secret_environment(environ, self.settings.redacted.secret_environment):
             self.redaction.learn(category, value)
