@@ -84,9 +84,8 @@ class UnusableSnapshotSession(OfflineSession):
         """Return an empty run: nothing was recorded."""
         return Run(Header(self.place.test))
 
-    def end_body(self, ended: EndedRun) -> Finding | None:
+    def end_body(self, _ended: EndedRun) -> Finding | None:
         """Return the finding of the first call, which was refused, if there was one."""
-        del ended
         self.latch_unjoined_children()
         return self.report_calls()
 
@@ -136,9 +135,8 @@ class RefuseAll:
         self.why = why
         self.divergence: Divergence | None = None
 
-    def decide(self, call: Call, moment: Moment) -> Refused:
+    def decide(self, call: Call, _moment: Moment) -> Refused:
         """Refuse, whatever it is."""
-        del moment
         return Refused(replace(self.why, now=call))
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:

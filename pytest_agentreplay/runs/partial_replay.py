@@ -170,9 +170,8 @@ class ForkSession(RecordingSession):
         self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
         return super()._seal_run(ended)
 
-    def _explain_kept(self, ended: EndedRun) -> str:
+    def _explain_kept(self, _ended: EndedRun) -> str:
         """Return why the run is pending: every fork waits for a person."""
-        del ended
         return self.recording.forked
 
 

@@ -70,9 +70,8 @@ class ProgramProcesses(Children):
         self._invited[0].lane = "main"
         return invitation
 
-    def ask(self, call: Call, moment: Moment, line: str, of: PythonChild) -> tuple[Any, ...]:
+    def ask(self, call: Call, moment: Moment, _line: str, _of: PythonChild) -> tuple[Any, ...]:
         """Keep a call of a process, and let it through."""
-        del line, of
         interception = self.interception
         if interception.ending.over.is_set():
             return "forward", 0

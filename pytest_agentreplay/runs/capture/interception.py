@@ -50,34 +50,30 @@ STAND_IN = Failure("pytest_agentreplay.capture")
 class NoRedaction:
     """The redactor of a run that is kept raw: it is never asked for what could be stored."""
 
-    def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
+    def redact_call(self, raw: RawCall, _is_recorded: Callable[[Call], bool] | None = None) -> Call:
         """Return the stand-in of a call."""
-        del is_recorded
         return stand_in(raw)
 
     def redact_content(self, call: Call) -> Call:
         """Return the stand-in of a call."""
         return stand_in(RawCall(call))
 
-    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
+    def redact_outcome(self, _call: Call, _outcome: Outcome) -> Outcome:
         """Return the stand-in of an outcome."""
-        del call, outcome
         return STAND_IN
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """Return what was never redacted."""
         return outcome
 
-    def redact_text(self, text: str) -> str:
+    def redact_text(self, _text: str) -> str:
         """Return no word of a text."""
-        del text
         return ""
 
     hide = redact_text
 
-    def learn(self, category: str, value: str) -> bool:
+    def learn(self, _category: str, _value: str) -> bool:
         """Note nothing: `list_secrets` has what was named."""
-        del category, value
         return True
 
 
@@ -108,9 +104,8 @@ class UntrackedJob(Job):
 class UntrackedJobs(Jobs):
     """The jobs of a captured run."""
 
-    def queue(self, executor: int, threads: int) -> Job:
+    def queue(self, executor: int, _threads: int) -> Job:
         """Return a job."""
-        del threads
         return UntrackedJob(self, executor)
 
 

@@ -192,7 +192,6 @@ class CassetteRecording(RecordingSession):
             return f"stale in {format_count(len(stale), 'request')}: {stale[0]}"
         return ""
 
-    def _find_outage(self, run: Run) -> str:
+    def _find_outage(self, _run: Run) -> str:
         """Return "": a cassette of errors is what such a test is about."""
-        del run
         return ""
