@@ -13,7 +13,7 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.model.exchanges import Json, JsonObject, RawValue
 from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.capture import fail_open
-from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
+from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, Limits, choose_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -113,18 +113,10 @@ def start(
     fail_open.reset()
     if (chosen := choose_capture(store, keep)) is None or is_in_test():
         return
+    limits = Limits(max_bytes, ring_bytes, ring_runs, max_age, max_store_bytes)
+    store, keep = chosen
     make_keeper = functools.partial(
-        Keeper,
-        chosen[0],
-        keep=chosen[1],
-        service=service,
-        version=version,
-        policy=policy,
-        max_bytes=max_bytes,
-        ring_bytes=ring_bytes,
-        ring_runs=ring_runs,
-        max_age=max_age,
-        max_store_bytes=max_store_bytes,
+        Keeper, store, keep=keep, service=service, version=version, policy=policy, limits=limits
     )
     capture = Capture(make_keeper, parse_tools([*tools], "capture.start: tools"))
     if not _watches_forks and hasattr(os, "register_at_fork"):
