@@ -161,7 +161,7 @@ class CaptureInterception(Interception):
             self.observed.serving.add(parent)
             parent = None
         ticket = self.begin(raw, Moment(context.path, self.clock.now(), attempt, parent, agent=agent))
-        intercepted = CapturedCall(self, context, call, ticket, self.recorder)
+        intercepted = CapturedCall(self, context, call, ticket, recorder=self.recorder)
         self.pending.open.add(intercepted)
         self.observed.trace = self.observed.trace or read_span()
         if context.inside is None:
@@ -265,16 +265,9 @@ class CapturedCall(PendingCall):
 
     _interception: CaptureInterception
 
-    def __init__(
-        self,
-        interception: CaptureInterception,
-        context: lanes.CallContext,
-        call: Call,
-        ticket: int,
-        recorder: RecordBackend | None = None,
-    ) -> None:
+    def __init__(self, *of_any_call: Any, recorder: RecordBackend | None = None) -> None:
         """Made by `CaptureInterception.enter` alone; without `recorder` nothing of it is kept."""
-        super().__init__(interception, context, call, ticket)
+        super().__init__(*of_any_call)
         self.forward, self._recorder = True, recorder
 
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:

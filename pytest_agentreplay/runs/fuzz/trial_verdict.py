@@ -19,6 +19,7 @@ from pytest_agentreplay.backends.perturbation import OPERATORS, weakest_label
 from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Header, JsonObject, Run, ToolCall
 from pytest_agentreplay.model.turns import is_model, top_level
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.backends.order_permutations import Order
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
@@ -240,8 +240,6 @@ class TrialSession(ReplaySession):
         schedule = make_schedule(self.base, self.completion or None)
         if self.label != "transparent" or not (self.completion or schedule.matters):
             return None
-        from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-
         return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=True)
 
     def run(self) -> Run:
