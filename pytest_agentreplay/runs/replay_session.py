@@ -60,8 +60,11 @@ class ReplaySession(OfflineSession):
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         matching = make_matching(place, settings)
-        verifies = settings.model == "frozen" and settings.replay_tools == "checked"
-        self.verifier = make_verifier(recorded, matching, settings) if verifies else None
+        self.verifier: VerifyBackend | None = None
+        if settings.model == "frozen" and settings.replay_tools == "checked":  # read tools run too
+            from pytest_agentreplay.backends.verify import VerifyBackend
+
+            self.verifier = VerifyBackend(recorded, matching, READER, settings.near)
         self.replayer = self.verifier or self.make_backend(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
@@ -497,10 +500,3 @@ def strip_ports(outcome: JsonObject) -> JsonObject:
 
 
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
-
-
-def make_verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
-    """Return the backend under which read tools run too."""
-    from pytest_agentreplay.backends.verify import VerifyBackend
-
-    return VerifyBackend(run, matching, READER, settings.near)

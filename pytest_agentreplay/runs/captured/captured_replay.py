@@ -132,7 +132,8 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
         if (undeclared := session.interception.ending.refused) is not None:
             reason = "; ".join([undeclared.summary, *undeclared.hints])
             return CapturedResult(refused=evaluator.settings.format_message(reason), fails=True)
-        for tool in session.list_uncaptured():
+        live = session.interception.tools.live
+        for tool in replay_kit.find_unfrozen(session.list_recorded(), str(evaluator.root), live):
             words = f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])'
             return CapturedResult(refused=f"the service did not capture the tool {words}")
         output, failure, _ = session.play(consume(runner), run_input, evaluator.despair)
@@ -179,10 +180,6 @@ class CapturedReplay(InProcessRun):
     def make_order(self) -> ReleaseQueue | None:
         """Return what hands out the answers in the recorded order, as far as the calls of today allow."""
         return ReplaySession.make_order(self)
-
-    def list_uncaptured(self) -> list[Json]:
-        """Return the tools that ran unseen in the service: they would run for real."""
-        return replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), self.interception.tools.live)
 
     def _unseen(self) -> list[JsonObject]:
         """Return the tools that ran for real; none in a run whose calls are all as recorded, of which that is known."""

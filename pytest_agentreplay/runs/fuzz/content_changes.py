@@ -275,7 +275,8 @@ def change_result(operator: str, exchange: Exchange, argument: Json, run: Run) -
         case "dropped-field":
             return with_result(exchange, compile_path(str(argument)).remove(value))
         case _:
-            return with_result(exchange, change_at(operator, str(argument), value))
+            ((place, inner),) = compile_path(str(argument)).find(value)
+            return with_result(exchange, rewritten(value, {place: VALUE_CHANGES[operator](inner)}))
 
 
 VALUE_CHANGES: dict[str, Callable[[Any], Json]] = {
@@ -290,12 +291,6 @@ VALUE_CHANGES: dict[str, Callable[[Any], Json]] = {
     "doubled-item": lambda items: [items[0], *items],
 }
 """What an operator makes of a value in a result."""
-
-
-def change_at(operator: str, path: str, value: Json) -> Json:
-    """Return the value with what stands at a path changed by an operator."""
-    ((place, inner),) = compile_path(path).find(value)
-    return rewritten(value, {place: VALUE_CHANGES[operator](inner)})
 
 
 def change_words(case_input: Any, neighbour: Sequence[Perturbation]) -> Any:

@@ -217,16 +217,13 @@ def group_failures(results: Iterable[TrialResult]) -> list[FuzzFailure]:
     for result in sorted(results, key=lambda result: len(result.trial.neighbour)):
         for violation in result.violations[:1]:
             cause, neighbour = find_cause(violation), result.trial.neighbour
-            origins = [""] if violation.invariant == "no crash" else [*map(find_origin, neighbour)]
+            # Errors of a service are one operator: they show the same fault.
+            operators = ["fault" if each.operator in {*FAULTS, "outage"} else each.operator for each in neighbour]
+            origins = [""] if violation.invariant == "no crash" else operators
             group = next(((cause, origin) for origin in origins if (cause, origin) in groups), None)
             own = (cause, origins[0] if len(origins) == 1 else "together")
             groups.setdefault(group or own, []).append((violation, neighbour))
     return [FuzzFailure(*group[0], len(group)) for group in groups.values()]
-
-
-def find_origin(perturbation: Perturbation) -> str:
-    """Return what an operator has in common with others that show the same fault: errors of a service are one."""
-    return "fault" if perturbation.operator in {*FAULTS, "outage"} else perturbation.operator
 
 
 def shrink(

@@ -68,15 +68,13 @@ class Review:
         self.redaction.run.recall({"redactions": {"tags": list_placeholders(run, text)}})
         for _ in range(PASSES):
             before = self._counts.total()
-            run = self._redact_run(run)
+            header = self._redact(Run(run.header), "header", attrgetter("header")).header
+            exchanges = (self._redact_exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1))
+            run = Run(header, tuple(exchanges))
             if self._counts.total() == before:
                 break
         self.hits = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
         self.run = note_redaction(run, self.redaction, policy) if self.hits else run
-
-    def _redact_run(self, run: Run) -> Run:
-        header = self._redact(Run(run.header), "header", attrgetter("header")).header
-        return Run(header, tuple(self._redact_exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
 
     def _redact_exchange(self, exchange: Exchange, place: str) -> Exchange:
         """Return the request first; then, behind a request in which nothing is left to find, the reply."""
