@@ -30,8 +30,7 @@ from pytest_agentreplay.settings.live_runs import parse_price
 from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import entries, list_unfrozen, table, text_of
-from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -28,8 +28,7 @@ from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_ru
 from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings.parsers import make_rules, parse_ignored, parse_keep
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, projects, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -18,13 +18,11 @@ from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import Call, Header, Run
 from pytest_agentreplay.model.release_order import ReleaseSchedule
 from pytest_agentreplay.model.rules import Rule
-from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.rules import RULES
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.kit import table, texts
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

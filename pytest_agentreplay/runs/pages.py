@@ -26,8 +26,7 @@ from pytest_agentreplay.runs.inventory import Entry, read_inventory, read_prices
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, projects, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

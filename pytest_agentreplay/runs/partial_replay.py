@@ -37,8 +37,7 @@ from pytest_agentreplay.runs.redact.final_scan import scan_run
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.kit import entries
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -21,8 +21,7 @@ from pytest_agentreplay.runs.accept import Pending, count_calls, list_divergence
 from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_files
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import layout, projects, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path, layout, projects, reading
 from pytest_agentreplay.snapshots.store.git_revisions import Repository, explain_no_head
 
 if TYPE_CHECKING:

@@ -36,8 +36,7 @@ from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.redact.final_scan import cut_leaks, next_step, rest, scan_run
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.codec.v1 import bodies_of
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -32,8 +32,7 @@ from pytest_agentreplay.runs.redact.redaction_setup import other_policy, redacte
 from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import projects
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path, projects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -20,8 +20,7 @@ from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.snapshots.codec import Snapshot, parsing
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -14,8 +14,7 @@ from pytest_agentreplay.runs.accept import explain_nothing_pending, list_pending
 from pytest_agentreplay.runs.unused_snapshots import move_command
 from pytest_agentreplay.settings.parsers import parse_directory
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, locks, projects, snapshots
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, locks, projects, snapshots
 from pytest_agentreplay.snapshots.store.snapshots import Store
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.model.exchanges import HttpCall, Run
-from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.rules import RULES, is_declared
+from pytest_agentreplay.providers import READER, RULES, is_declared
 from pytest_agentreplay.redaction.placeholders import variables_in
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs.offline_session import list_accepted_rules

@@ -32,8 +32,7 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.model.recorded_order import renumber
 from pytest_agentreplay.model.turns import tool_of
-from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.rules import is_declared
+from pytest_agentreplay.providers import READER, is_declared
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.capture.ended_capture import EndedCapture

@@ -23,8 +23,7 @@ from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, sec
 from pytest_agentreplay.settings import POLICY, Settings
 from pytest_agentreplay.settings.parsers import REDACT, parse_redact
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files, projects
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, projects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -21,8 +21,7 @@ from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redactio
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
