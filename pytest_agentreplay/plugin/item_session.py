@@ -216,11 +216,12 @@ def is_left_out(item: pytest.Item) -> bool:
 def make_unfit_failure(item: pytest.Item, error: AgentReplayError) -> BaseException:
     """Return the exception that fails a test which cannot be recorded or replayed as it stands."""
     if isinstance(error, SnapshotError):
-        from pytest_agentreplay.runs.session_factory import describe_refused
+        from pytest_agentreplay.report.findings import describe_divergence
+        from pytest_agentreplay.runs.session_factory import describe_unusable
 
-        item.stash[keys.FINDING] = describe_refused(
-            error, get_nodeid(item), functools.partial(make_suite, item.session)
-        )
+        test = get_nodeid(item)
+        divergence = describe_unusable(error, test, functools.partial(make_suite, item.session))
+        item.stash[keys.FINDING] = describe_divergence(divergence, test, {"file": error.file})
         return make_failure(item, item.stash[keys.FINDING])
     failure = pytest.fail.Exception(str(error), pytrace=False)
     failure.agentreplay = True  # type: ignore[attr-defined]

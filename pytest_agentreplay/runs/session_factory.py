@@ -144,13 +144,6 @@ def describe_unusable(error: errors.SnapshotError, test: str, suite: Callable[[]
     return Divergence(Kind.UNREADABLE, reason, hints=hints)
 
 
-def describe_refused(error: errors.SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
-    """Return the finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
-    from pytest_agentreplay.report import findings
-
-    return findings.describe_divergence(describe_unusable(error, test, suite), test, {"file": error.file})
-
-
 @pause_garbage_collection()
 def begin_fixture_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
