@@ -16,16 +16,15 @@ from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
 from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.model.turns import seat, turns
+from pytest_agentreplay.model.turns import seat, top_level, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import wrap_text
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
-from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_calls, list_candidates
-from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, confirm, group_failures, run_trials, shrink
-from pytest_agentreplay.runs.fuzz.trials import Trial
+from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_candidates
+from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, Trial, confirm, group_failures, run_trials, shrink
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.snapshots.store import files, reading
@@ -37,8 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.runs.fuzz.plan import PlanResult
-    from pytest_agentreplay.runs.fuzz.trials import TrialResult
+    from pytest_agentreplay.runs.fuzz.plan import PlanResult, TrialResult
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -200,7 +198,7 @@ def format_fuzz(
 def check_assertions(options: argparse.Namespace) -> int:
     """`agentreplay check assertions NODEID|SNAPSHOT|CASE [--json]`."""
     target = find_target(options.what)
-    calls = list_calls(target.run)
+    calls = top_level(target.run)
     changes = [
         Perturbation(operator, at)
         for at, exchange in enumerate(calls, 1)
@@ -222,7 +220,7 @@ def check_assertions(options: argparse.Namespace) -> int:
 
 def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
     """Yield a row for each turn: which other replies the test noticed, which it did not, which ended the run early."""
-    calls, every = list_calls(run), turns(run, READER)
+    calls, every = top_level(run), turns(run, READER)
     by_call: dict[int, list[TrialResult]] = {}
     for result in results:
         by_call.setdefault(result.trial.neighbour[0].at, []).append(result)

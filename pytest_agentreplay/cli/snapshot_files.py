@@ -217,13 +217,13 @@ def remind(changed: Iterable[Path]) -> None:
 
 def mv(options: argparse.Namespace) -> int:
     """`agentreplay mv OLD NEW`."""
-    from pytest_agentreplay.runs.snapshot_selection import Project, move_snapshots
+    from pytest_agentreplay.runs.snapshot_selection import find_home, find_store, move_snapshots
 
     here = Path.cwd()
-    project = Project.find(root_above(here), here)
-    for line in move_snapshots(project, options.old, options.new):
+    store = find_store(root_above(here))
+    for line in move_snapshots(store, here, options.old, options.new):
         say(line)
-    remind([project.path_of(options.old), project.path_of(options.new)])
+    remind([find_home(store, options.old), find_home(store, options.new)])
     return SAME
 
 

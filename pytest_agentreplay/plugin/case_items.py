@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
-    from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
+    from pytest_agentreplay.runs.fuzz.plan import Trial, TrialResult
 
 MARKER = "agentreplay_case"
 MOST_LABELS = 50

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.cases.schema.parse import Headline
     from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
-    from pytest_agentreplay.runs.fuzz.trials import Trial
+    from pytest_agentreplay.runs.fuzz.plan import Trial
 
 MOST_ENTRIES = 200  # entries of cases/ that are looked at for one that is a case
 
@@ -40,7 +40,7 @@ def list_trials(file: CaseFile, head: Headline) -> list[Trial] | None:
     if file.config.option.agentreplay_neighbours is None:
         return None
     from pytest_agentreplay.plugin.trial_items import read_plan
-    from pytest_agentreplay.runs.fuzz.trials import read_trial
+    from pytest_agentreplay.runs.fuzz.plan import read_trial
 
     plan = read_plan(file.config) or {}
     return [read_trial(plain) for plain in plan["trials"]] if plan["test"] == file.nodeid and not head.base else []

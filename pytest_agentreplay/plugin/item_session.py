@@ -132,7 +132,7 @@ def make_breaking_session(
 ) -> RunSession:
     """Return the session of a replay that stops in pytest's debugger."""
     from pytest_agentreplay.intercept.environment import debuggers
-    from pytest_agentreplay.runs.breaking_session import BreakingSession
+    from pytest_agentreplay.runs.partial_replay import BreakingSession
 
     # https://github.com/pytest-dev/pytest-xdist/blob/v3.8.0/src/xdist/plugin.py has the option and the worker's input.
     if getattr(item.config.option, "dist", "no") != "no" or hasattr(item.config, "workerinput"):
@@ -216,11 +216,12 @@ def is_left_out(item: pytest.Item) -> bool:
 def make_unfit_failure(item: pytest.Item, error: AgentReplayError) -> BaseException:
     """Return the exception that fails a test which cannot be recorded or replayed as it stands."""
     if isinstance(error, SnapshotError):
-        from pytest_agentreplay.runs.session_factory import describe_refused
+        from pytest_agentreplay.report.findings import describe_divergence
+        from pytest_agentreplay.runs.session_factory import describe_unusable
 
-        item.stash[keys.FINDING] = describe_refused(
-            error, get_nodeid(item), functools.partial(make_suite, item.session)
-        )
+        test = get_nodeid(item)
+        divergence = describe_unusable(error, test, functools.partial(make_suite, item.session))
+        item.stash[keys.FINDING] = describe_divergence(divergence, test, {"file": error.file})
         return make_failure(item, item.stash[keys.FINDING])
     failure = pytest.fail.Exception(str(error), pytrace=False)
     failure.agentreplay = True  # type: ignore[attr-defined]

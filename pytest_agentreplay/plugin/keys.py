@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.redaction.redaction import Redaction
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
-    from pytest_agentreplay.runs.fuzz.trials import Trial
+    from pytest_agentreplay.runs.fuzz.plan import Trial
     from pytest_agentreplay.runs.late_calls import LateCalls
     from pytest_agentreplay.runs.run_session import RunSession
     from pytest_agentreplay.runs.unused_snapshots import Suite

@@ -20,15 +20,14 @@ from pytest_agentreplay.plugin.keys import get_nodeid, get_settings, is_opted_in
 from pytest_agentreplay.plugin.orders import get_progress, repeat_item
 from pytest_agentreplay.plugin.reports import get_summary
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_candidates
-from pytest_agentreplay.runs.fuzz.trial_verdict import find_invariant
-from pytest_agentreplay.runs.fuzz.trials import Trial, read_trial
+from pytest_agentreplay.runs.fuzz.plan import Trial, read_trial
+from pytest_agentreplay.runs.fuzz.trial_verdict import TrialSession, find_invariant
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.runs.fuzz.trial_session import TrialSession
 
 PLAN: pytest.StashKey[dict[str, Any] | None] = pytest.StashKey()
 RECORDED: pytest.StashKey[str] = pytest.StashKey()  # how the test ended when it was recorded
@@ -112,8 +111,6 @@ def skip_unfounded(item: pytest.Item) -> None:
 
 def make_trial_session(item: pytest.Item) -> Callable[..., TrialSession]:
     """Return what makes the session of a neighbour: of the place, the settings and the snapshot of its test."""
-    from pytest_agentreplay.runs.fuzz.trial_session import TrialSession
-
     trial, own = item.stash[keys.NEIGHBOUR], getattr(getattr(item, "obj", None), "__code__", None)
     return lambda place, settings, snapshot, _edited: TrialSession(place, settings, snapshot, trial, own=own)
 

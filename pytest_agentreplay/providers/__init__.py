@@ -19,16 +19,11 @@ from pytest_agentreplay.compare.matching.address import MatchContent, content, d
 from pytest_agentreplay.model.canonical_json import NOT_JSON, NotJson, parse
 from pytest_agentreplay.model.exchanges import Failure, FrameCall, FramesReply, HttpCall, HttpReply, ToolCall
 from pytest_agentreplay.model.reading import CallReading, ReplyReading, ToolUse
-from pytest_agentreplay.providers.dialect import (
-    Dialect,
-    Unread,
-    error_of,
-    read_unknown_call,
-    text_of,
-)
+from pytest_agentreplay.providers.dialect import Dialect, Unread, error_of, read_unknown_call, text_of
 from pytest_agentreplay.providers.hosts import provider, region
 from pytest_agentreplay.providers.lenient import obj
 from pytest_agentreplay.providers.rules import RULES as RULES
+from pytest_agentreplay.providers.rules import is_declared as is_declared
 from pytest_agentreplay.providers.streams import ServerSentEvent, list_events, split_events
 
 if TYPE_CHECKING:

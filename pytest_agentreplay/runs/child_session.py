@@ -20,16 +20,7 @@ from pytest_agentreplay.intercept.environment.randomness import RandomSource
 from pytest_agentreplay.intercept.network import guard
 from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.pausing import Pausing
-from pytest_agentreplay.intercept.process import child_start
-from pytest_agentreplay.intercept.process.child_backend import (
-    GATEWAY,
-    ChildGuard,
-    ParentEnd,
-    RemoteBackend,
-    RemoteRedactor,
-    held_by,
-)
-from pytest_agentreplay.intercept.process.child_start import Invitation, ParentLink
+from pytest_agentreplay.intercept.process import child_backend, child_start
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
@@ -40,7 +31,6 @@ from pytest_agentreplay.runs.session_tools import freeze_tools
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from pytest_agentreplay.intercept.process.child_start import Here
     from pytest_agentreplay.model.divergence import Divergence
     from pytest_agentreplay.model.exchanges import Call, Exchange
 
@@ -64,12 +54,12 @@ class ChildSession:
         self.interception = interception
         steps = interception.clock.steps
         self.steps: ClockAndSeeds = steps
-        self.watch: ChildGuard | None = None
-        self.link: ParentLink | None = None
+        self.watch: child_backend.ChildGuard | None = None
+        self.link: child_start.ParentLink | None = None
         self.run = ""
         self._surroundings = ExitStack()
 
-    def attach(self, link: ParentLink, greeting: Greeting) -> None:
+    def attach(self, link: child_start.ParentLink, greeting: Greeting) -> None:
         """Belong to the run that `link` leads to."""
         interception = self.interception
         # The copy of a fork is that of the run which has invited it: a fixture's, maybe, while jobs are of tests.
@@ -77,12 +67,12 @@ class ChildSession:
         if self.link is not None:
             self.link.abandon()
         self.link, self.run, self.greeting = link, greeting["run"], greeting
-        backend = RemoteBackend(link, greeting["root"])
+        backend = child_backend.RemoteBackend(link, greeting["root"])
         backend.interception = interception
-        interception.backend, interception.redactor = backend, RemoteRedactor(link)
+        interception.backend, interception.redactor = backend, child_backend.RemoteRedactor(link)
         # The parent numbers starts and finishes: one order over all processes of the test.
         interception.clock.count = lambda: link.ask("count")
-        interception.ending.over, interception.pending.main_patience = ParentEnd(link), PATIENCE
+        interception.ending.over, interception.pending.main_patience = child_backend.ParentEnd(link), PATIENCE
         # In place: the tools that are frozen already hold this list.
         interception.tools.codecs[:] = greeting["codecs"]
         interception.tools.read_tools, interception.tools.live = greeting["read_tools"], greeting["live"]
@@ -123,7 +113,7 @@ class ChildSession:
             freeze_tools(greeting["tools"], interception.tools.codecs, greeting["main"])
         if self.watch is not None:
             self.watch.stop()
-        self.watch = ChildGuard(
+        self.watch = child_backend.ChildGuard(
             "deny" if greeting["mode"] == "replay" else "listen",
             allow_hosts=greeting["allow_hosts"],
             allow_subprocess=greeting["allow_subprocess"],
@@ -132,7 +122,9 @@ class ChildSession:
         self.watch.link = self.link
         self.watch.joins = child_start.joins
         # A program that has the address of the test's gateway may start: what it calls there is seen.
-        self.watch.served = lambda environ, _: "" if any(GATEWAY.match(value) for value in environ.values()) else None
+        self.watch.served = lambda environ, _: (
+            "" if any(child_backend.GATEWAY.match(value) for value in environ.values()) else None
+        )
         self.watch.start(interception)
         child_start.install()
         child_start.exchange(self, child_start.ChildHandover(join_run, run_job, greeting["site"]))
@@ -154,18 +146,20 @@ class ChildSession:
             interceptions.open_for(self.interception)
             lanes.CALL_CONTEXT.reset(token)
 
-    def here(self) -> Here:
+    def here(self) -> child_start.Here:
         """Return where a child would be started by the code that runs here."""
         call_context = self.interception.call_context()
         return call_context.path, call_context.inside, True, self.steps.at
 
-    def invite(self, kind: str = "p", program: str = "", here: Here | None = None) -> Invitation:
+    def invite(
+        self, kind: str = "p", program: str = "", here: child_start.Here | None = None
+    ) -> child_start.Invitation:
         """Return an invitation for a child of this child: it joins the run at the test's own process."""
         assert self.link is not None
-        invitation: Invitation = self.link.ask("invite", kind, program, here or self.here())
+        invitation: child_start.Invitation = self.link.ask("invite", kind, program, here or self.here())
         return invitation
 
-    def note_started(self, invitation: Invitation, process: Any) -> None:
+    def note_started(self, invitation: child_start.Invitation, process: Any) -> None:
         """Do nothing: the guard of this process has seen whether it can join."""
 
 
@@ -191,10 +185,10 @@ _process = 0
 
 def join_encoded(value: str) -> None:
     """Join the run that the environment of this process invites to."""
-    join_run(Invitation.decode(value))
+    join_run(child_start.Invitation.decode(value))
 
 
-def join_run(invitation: Invitation, main: str = "") -> None:
+def join_run(invitation: child_start.Invitation, main: str = "") -> None:
     """Join the run that `invitation` leads to; `main` is the file of the main module, where no command line says it."""
     global _session, _process  # noqa: PLW0603  a process is in one run at a time
     if _process != os.getpid():
@@ -203,7 +197,7 @@ def join_run(invitation: Invitation, main: str = "") -> None:
     lanes.CALL_CONTEXT.set(None)
     interceptions.open_for(None)
     with guard.deaf():  # a socket of ours is none of the test's
-        link = ParentLink(invitation)
+        link = child_start.ParentLink(invitation)
     greeting = {**link.ask("join", invitation.token, dict(os.environ)), "main": main}
     if "join" in greeting:  # no test has started this process, but a program that is captured
         greeting["join"](link, greeting)
@@ -226,7 +220,7 @@ def reset_locks() -> None:
 
 
 @contextmanager
-def run_job(invitation: Invitation | None) -> Iterator[None]:
+def run_job(invitation: child_start.Invitation | None) -> Iterator[None]:
     """Return a block that works for the job of a pool, in the job's lane; without `invitation` for a job of no run."""
     if invitation is None:
         if _session is None or interceptions._running is None:
@@ -257,7 +251,7 @@ def make_order(
 ) -> AnswerOrder:
     """Return the order of answers in this process, as recorded where that matters."""
     if greeting["mode"] == "record":
-        order: AnswerOrder = held_by(Holding)(interception.backend, interception)
+        order: AnswerOrder = child_backend.held_by(Holding)(interception.backend, interception)
         return order
     policy, schedule = greeting["order"], ReleaseSchedule(recorded)
     if not greeting["waits"] and (policy == "free" or (policy == "auto" and not schedule.matters)):
@@ -265,7 +259,7 @@ def make_order(
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 
     backend = interception.backend
-    assert isinstance(backend, RemoteBackend)
+    assert isinstance(backend, child_backend.RemoteBackend)
 
     def explain(call: Call, mine: Exchange, expected: Exchange | None) -> Divergence:
         start = None if expected is None else expected.start
@@ -273,5 +267,7 @@ def make_order(
         return divergence
 
     loose = policy in {"loose", "free"}
-    queue: AnswerOrder = held_by(ReleaseQueue)(schedule, interception, explain, loose=loose, waits=greeting["waits"])
+    queue: AnswerOrder = child_backend.held_by(ReleaseQueue)(
+        schedule, interception, explain, loose=loose, waits=greeting["waits"]
+    )
     return queue

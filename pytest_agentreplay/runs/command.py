@@ -15,7 +15,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
@@ -26,7 +26,6 @@ from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
 
     Row = dict[str, Any]
 
@@ -124,10 +123,8 @@ def kill_group(child: subprocess.Popen[bytes]) -> None:
 
 def write_input(pipe: IO[bytes], stdin: bytes) -> None:
     """Write the input; a command that does not read it has no need of it."""
-    with suppress(OSError, ValueError):
+    with suppress(OSError, ValueError), pipe:
         pipe.write(stdin)
-    with suppress(OSError, ValueError):
-        pipe.close()
 
 
 class Output:

@@ -55,15 +55,15 @@ class AgentReplay:
 
         In mode off there is none, and a test that reads one is skipped from there on.
         """
-        if self._run_session is None:
-            from pytest_agentreplay.cases.view import RunView, UnrecordedRun
-            from pytest_agentreplay.model.exchanges import Header, Run
-            from pytest_agentreplay.providers import READER
+        from pytest_agentreplay.cases.view import RunView, UnrecordedRun
+        from pytest_agentreplay.model.exchanges import Header, Run
+        from pytest_agentreplay.providers import READER
 
-            if self._skip is not None:
-                return UnrecordedRun(self._skip)
-            return RunView(lambda: Run(Header(test="")), READER)
-        return self._run_session.view()
+        if self._run_session is not None:
+            return RunView(self._run_session.run, READER)
+        if self._skip is not None:
+            return UnrecordedRun(self._skip)
+        return RunView.of(Run(Header("")))
 
     @property
     def gateway(self) -> Gateway | NoGateway:
@@ -72,7 +72,7 @@ class AgentReplay:
             from pytest_agentreplay.intercept.gateway.gateway import NoGateway
 
             return NoGateway()
-        return self._run_session.gateway
+        return self._run_session.children.gateway
 
     def tool(
         self,
@@ -143,7 +143,9 @@ class AgentReplay:
     def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
         """Say how values of `kind` become JSON and come back; for classes whose annotation is not enough."""
         if self._run_session is not None:
-            self._run_session.codec(kind, freeze, thaw)
+            from pytest_agentreplay.values import Codec
+
+            self._run_session.interception.tools.codecs.append(Codec(kind, freeze, thaw))
 
     def media(self, near: N) -> N:
         """Say when two pictures, sounds or files of requests are near enough; gives `near` back, so it also decorates.

@@ -20,23 +20,21 @@ from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.compare.kit_fields import grade_run
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import FramesReply, Header, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, FramesReply, Header, HttpReply, Json, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.accept import list_pending
-from pytest_agentreplay.runs.snapshot_selection import select_snapshots
+from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_snapshots
 from pytest_agentreplay.settings.live_runs import parse_price
 from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import entries, list_unfrozen, table, text_of
-from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""
@@ -136,7 +134,7 @@ def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path
                 kind = "run" if file.name.endswith(layout.RUN_SUFFIX) else "snapshot"
                 recorded[file] = "pending" if layout.home_path(file) else kind
         for pending in list_pending(root):
-            if any(place.is_relative_to(path) for place in (pending, layout.home_path(pending) or pending)):
+            if is_of_folder(pending, path):
                 recorded[pending] = "pending"
     yield from recorded.items()
 

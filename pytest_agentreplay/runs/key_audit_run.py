@@ -21,21 +21,18 @@ from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.errors import CannotWrite, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical, digest
-from pytest_agentreplay.model.exchanges import Failure, HttpReply, ToolReply
+from pytest_agentreplay.model.exchanges import Exchange, Failure, HttpReply, Json, Run, ToolReply
 from pytest_agentreplay.model.paths import relative_path
 from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.runs.offline_session import RULES_FILE, list_accepted_rules
 from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings.parsers import make_rules, parse_ignored, parse_keep
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_lines
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
     from pytest_agentreplay.model.rules import Rule
 
 FORMAT = 1
@@ -102,7 +99,7 @@ def audit_snapshots(root: Path, snapshots: Iterable[Path]) -> ProjectAudit:
 def make_project_matching(root: Path) -> tuple[Matching, str]:
     """Return when calls are the same in the project at `root`, without what markers say, and a digest of its rules."""
     rules = list_project_rules(root)
-    lines, file = ini_lines(root, "agentreplay_keep")
+    lines, file = projects.ini_lines(root, "agentreplay_keep")
     kept = parse_keep(lines, f"{format_path(file)}: agentreplay_keep")
     compared, personal = sorted(kept["matched_headers"]), sorted(find_policy(root).personal)
     stated = [FORMAT, version("frozen-agentreplay"), compared, personal, [asdict(rule) for rule in rules]]
@@ -111,7 +108,7 @@ def make_project_matching(root: Path) -> tuple[Matching, str]:
 
 def list_project_rules(root: Path) -> tuple[Rule, ...]:
     """Return the shipped rules, those that the project has accepted and those of its ini file. Raises SettingsError."""
-    lines, file = ini_lines(root, IGNORE)
+    lines, file = projects.ini_lines(root, IGNORE)
     ignored = parse_ignored(lines, f"{format_path(Path(file))}: {IGNORE}")
     return (*RULES, *list_accepted_rules(root), *(rule for line in ignored for rule in make_rules(*line)))
 

@@ -53,7 +53,7 @@ class LateCalls:
         # Lists of plain values: they grow with each test of the session, and nothing else of an ended test may stay.
         self._ended: list[tuple[str, list[str]]] = []
         self._reported: list[int] = []  # by ended test, how many of its late calls are reported
-        self._watch: ModelHostWatch | None = None
+        self._watch = ModelHostWatch()
 
     def add_session(self, run_session: RunSession) -> None:
         """Collect the late calls of a session that is closed, without a reference to the session itself."""
@@ -78,8 +78,6 @@ class LateCalls:
     @contextmanager
     def watch_bystander(self) -> Iterator[None]:
         """Return a block around a test without the plugin, which notes whether the test looks for a model."""
-        if self._watch is None:
-            self._watch = ModelHostWatch()
         self._watch.start()
         try:
             yield
@@ -88,10 +86,9 @@ class LateCalls:
 
     def summarize(self) -> ProcessSummary:
         """Return what there is to report by now."""
-        late, watch = self.take_new(), self._watch
-        if watch is None or not watch.tests:
-            return ProcessSummary(late=late)
-        return ProcessSummary(late=late, bystanders=watch.tests, model_hosts=(*sorted(watch.hosts),))
+        return ProcessSummary(
+            late=self.take_new(), bystanders=self._watch.tests, model_hosts=(*sorted(self._watch.hosts),)
+        )
 
 
 class ExitGuard:

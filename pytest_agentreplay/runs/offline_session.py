@@ -13,27 +13,22 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.backends.backend import Moment, Refused
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import SettingsError
-from pytest_agentreplay.intercept.network.guard import ModelsOnly
+from pytest_agentreplay.intercept.network.guard import Guard, ModelsOnly
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.model.exchanges import Call, Header, Run
 from pytest_agentreplay.model.release_order import ReleaseSchedule
 from pytest_agentreplay.model.rules import Rule
-from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.rules import RULES
+from pytest_agentreplay.providers import READER, RULES
 from pytest_agentreplay.report.summary import ReplaySummary, SessionSummary
-from pytest_agentreplay.runs.run_session import EndedRun, RunSession
+from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.kit import table, texts
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.intercept.network.guard import Guard
-    from pytest_agentreplay.model.exchanges import Call
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
 
     Explain = Callable[[Divergence], tuple[Divergence, str]]
@@ -87,9 +82,8 @@ class UnusableSnapshotSession(OfflineSession):
         """Return an empty run: nothing was recorded."""
         return Run(Header(self.place.test))
 
-    def end_body(self, ended: EndedRun) -> Finding | None:
+    def end_body(self, _ended: EndedRun) -> Finding | None:
         """Return the finding of the first call, which was refused, if there was one."""
-        del ended
         self.latch_unjoined_children()
         return self.report_calls()
 
@@ -139,9 +133,8 @@ class RefuseAll:
         self.why = why
         self.divergence: Divergence | None = None
 
-    def decide(self, call: Call, moment: Moment) -> Refused:
+    def decide(self, call: Call, _moment: Moment) -> Refused:
         """Refuse, whatever it is."""
-        del moment
         return Refused(replace(self.why, now=call))
 
     def latch(self, divergence: Divergence, origin: str) -> Divergence:

@@ -19,7 +19,7 @@ from pytest_agentreplay.compare.diagnose.classify import STATE_CAUSE
 from pytest_agentreplay.compare.diff import texts
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
+from pytest_agentreplay.model.exchanges import Call, Header, Run, ToolCall
 from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.snapshots.store import files, reading, snapshots
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import Call
     from pytest_agentreplay.runs.run_session import Location
 
 MOST = 100  # snapshots that are read

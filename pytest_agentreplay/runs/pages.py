@@ -26,16 +26,13 @@ from pytest_agentreplay.runs.inventory import Entry, read_inventory, read_prices
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.snapshots.codec import Snapshot
 
     ModelPrices = list[tuple[str, tuple[float, float]]]
 
@@ -60,7 +57,7 @@ def render_run(file: Path, outcome: TestOutcome | None = None) -> str:
 
 
 def _render_snapshot(
-    file: Path, snapshot: Snapshot, prices: ModelPrices, outcome: TestOutcome | None, **marks: str
+    file: Path, snapshot: codec.Snapshot, prices: ModelPrices, outcome: TestOutcome | None, **marks: str
 ) -> str:
     """Return the page of a snapshot, and of how its test ended in a session; `marks` are those of `render_page`."""
     finding = None if outcome is None else outcome.finding
@@ -79,7 +76,7 @@ def render_pair(first: Path, second: Path) -> str:
     """Return the page that shows two snapshots side by side. Raises SnapshotError."""
     snapshots = reading.load(first), reading.load(second)
     a, b = (snapshot.run for snapshot in snapshots)
-    matching = Matching(READER, (*RULES, *list_accepted_rules(root_above(first.absolute().parent))))
+    matching = Matching(READER, (*RULES, *list_accepted_rules(projects.root_above(first.absolute().parent))))
     names = format_path(first), format_path(second)
     parted = [
         (divergence, findings.describe_comparison(divergence, *names))
@@ -93,7 +90,7 @@ def render_pair(first: Path, second: Path) -> str:
 
 def _read_prices_of(file: Path) -> ModelPrices:
     """Return the prices of the project that a snapshot is in. Raises SettingsError."""
-    return read_prices(root_above(file.absolute().parent))
+    return read_prices(projects.root_above(file.absolute().parent))
 
 
 def _list_costs(run: Run, prices: ModelPrices) -> dict[int, float]:
@@ -103,7 +100,7 @@ def _list_costs(run: Run, prices: ModelPrices) -> dict[int, float]:
     return {start: use.cost for start, use in uses if use is not None and use.cost is not None}
 
 
-def list_notes(file: Path, snapshot: Snapshot) -> Iterator[str]:
+def list_notes(file: Path, snapshot: codec.Snapshot) -> Iterator[str]:
     """Yield what a reader of a snapshot should know of its file."""
     yield from snapshot.notes
     if not snapshot.sealed:
@@ -124,22 +121,17 @@ class TestOutcome(NamedTuple):
 
 def render_index(
     root: Path,
-    paths: Sequence[Path] = (),
-    *,
-    entries: Sequence[Entry] | None = None,
-    pages: Mapping[Path | str, str] | None = None,
-    outcomes: Sequence[TestOutcome] | None = None,
-    origin: str = "command",
+    paths: Sequence[Path],
+    rows: Sequence[Entry],
+    pages: Mapping[Path | str, str],
+    outcomes: Sequence[TestOutcome] | None,
 ) -> str:
-    """Return the page over all that the project at `root` has recorded, or only that at or below `paths`.
+    """Return the page over all that the project at `root` has recorded, or only that at or below `paths`: its `rows`.
 
-    `entries` are what was recorded, if the caller has read it. `pages` are addresses of pages by the file that each
-    shows, or by the id of a test without one. `outcomes` are those of a session; None for a page that no session
-    writes. Raises SettingsError.
+    `pages` are addresses of pages by the file that each shows, or by the id of a test without one. `outcomes` are those
+    of a session; None for a page that no session writes.
     """
-    pages = pages or {}
     today = dt.datetime.now(dt.UTC).date()
-    rows = read_inventory(root, paths, briefly=True) if entries is None else entries
     lacking = Counter(field for entry in rows for field in entry.cold)
     title = ", ".join(format_path(path) for path in paths if path.absolute() != root) or root.name
     notes: list[Json] = []
@@ -167,7 +159,7 @@ def render_index(
         "cold": [list(pair) for pair in lacking.most_common()],
         "failures": list(_describe_failures(outcomes or (), pages)),
     }
-    return render_page(title, data, origin=origin)
+    return render_page(title, data, origin="folder")
 
 
 def _describe_failures(outcomes: Sequence[TestOutcome], pages: Mapping[Path | str, str]) -> Iterator[JsonObject]:
@@ -200,9 +192,7 @@ def write_folder(
     rows = _write_run_pages(folder, root, entries, outcomes or (), written)
     _write_failures(folder, outcomes or (), written)
     addresses = {key: quote(name) for key, name in written.items()}
-    files.write_whole(
-        index, render_index(root, paths, entries=rows, pages=addresses, outcomes=outcomes, origin="folder")
-    )
+    files.write_whole(index, render_index(root, paths, rows, addresses, outcomes))
     for name in files.list_names(folder):
         is_current = name == index.name or name in written.values()
         if name.endswith(".html") and not is_current and is_page(folder / name, FOLDER):

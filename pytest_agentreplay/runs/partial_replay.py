@@ -1,30 +1,35 @@
-"""Sessions that replay in part: under changed requests, up to a turn, or in another order of answers.
+"""Sessions that replay in part: under changed requests, up to a turn, in another order of answers, or with a stop.
 
 `agentreplay accept FILE --requests` runs a test on its old replies and keeps its changed requests (AdoptingSession).
 `pytest --record-from=TURN` serves the recorded replies before a turn and calls the real model from there on, into a
 pending run; the snapshot stays as it is (ForkSession). `agentreplay check fuzz --orders` replays a test in another
 order of answers: whether that changes how it ends, what it asks or does; nothing is written (OrderExploration).
+`--replay-break=TURN` stops in the debugger at a turn, before the answer to its model call is given (BreakingSession).
 """
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.backends.adopt import AdoptBackend, ForkBackend, RecordedAnswers, list_turns_from
-from pytest_agentreplay.backends.order_permutations import LIMIT, answers, list_root_swaps, list_swapped, orders
-from pytest_agentreplay.backends.replay import ReplayPolicy
+from pytest_agentreplay.backends.backend import Moment, Refused, Replayed, Verdict
+from pytest_agentreplay.backends.order_permutations import LIMIT, Order, answers, list_root_swaps, list_swapped, orders
+from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress, format_line
+from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
+from pytest_agentreplay.model.exchanges import Call, JsonObject, Run, ToolCall
 from pytest_agentreplay.model.release_order import Started
-from pytest_agentreplay.model.turns import is_model, seat
+from pytest_agentreplay.model.turns import is_model, seat, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.redaction.placeholders import tags_in, variables_in
 from pytest_agentreplay.report import other_findings
-from pytest_agentreplay.report.summary import AdoptionSummary, OrderResult
+from pytest_agentreplay.report.summary import AdoptionSummary, AdoptionVerdict, OrderResult, SessionSummary
 from pytest_agentreplay.runs.accept import are_all_chosen, count_codes
 from pytest_agentreplay.runs.offline_session import make_matching, make_schedule
 from pytest_agentreplay.runs.recording_session import RecordingSession
@@ -32,17 +37,14 @@ from pytest_agentreplay.runs.redact.final_scan import scan_run
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.kit import entries
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from pytest_agentreplay.backends.order_permutations import Order, OrderTrial
-    from pytest_agentreplay.model.exchanges import JsonObject, Run
+    from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.report.summary import AdoptionVerdict, SessionSummary
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.snapshots.codec import Snapshot
     from pytest_agentreplay.snapshots.store.snapshots import Store
@@ -167,20 +169,18 @@ class ForkSession(RecordingSession):
         self.note(forked=f"forked at turn {self.turn} (calls served: {len(served)}, made: {made})")
         return super()._seal_run(ended)
 
-    def _explain_kept(self, ended: EndedRun) -> str:
+    def _explain_kept(self, _ended: EndedRun) -> str:
         """Return why the run is pending: every fork waits for a person."""
-        del ended
         return self.recording.forked
 
 
 class OrderExploration(ReplaySession):
-    """Answers from `snapshot` in the order of `trial`; the recorded order, number 0, is an ordinary replay."""
+    """Answers from `snapshot` in the order of its trial; the recorded order, number 0, is an ordinary replay."""
 
-    def __init__(
-        self, place: Location, settings: Settings, trial: OrderTrial, snapshot: Snapshot, edited: Sequence[str] = ()
-    ) -> None:
-        """As `ReplaySession`."""
-        self.trial = trial
+    def __init__(self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str]) -> None:
+        """As `ReplaySession`; `settings.trial` is the order."""
+        assert settings.trial is not None
+        self.trial = trial = settings.trial
         if trial.number:
             snapshot = replace(snapshot, run=reorder_answers(snapshot.run, trial.completion))
         super().__init__(place, settings, snapshot, edited)
@@ -250,9 +250,9 @@ class OrderExploration(ReplaySession):
         }
         pairs = islice(list_root_swaps(answers(make_schedule(run)), trial.completion), other_findings.PAIRS + 1)
         labels = [(labels_by_start[first], labels_by_start[second]) for first, second in pairs]
-        finding = other_findings.describe_race(self.place.test, trial, change, labels, self.collect_facts())
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        return self.fail_with(
+            other_findings.describe_race(self.place.test, trial, change, labels, self.collect_facts())
+        )
 
     def _find_effect(self, ended: EndedRun) -> other_findings.OrderEffect | None:
         """Return what is not as in the recorded order. From another request of the agent all else follows."""
@@ -289,3 +289,65 @@ def reorder_answers(run: Run, completion: Order) -> Run:
         for x in run.exchanges
     )
     return replace(run, exchanges=tuple(retimed))
+
+
+class BreakingBackend(ReplayBackend):
+    """Calls `stop` at the first model call of one turn: with the call, its recorded exchange, and both bodies."""
+
+    def __init__(self, run: Run, matching: Matching, turn: int, stop: Callable[..., None]) -> None:
+        """`stop` is called once, in the thread or task that makes the call, and under no lock."""
+        super().__init__(run, matching, READER)
+        self._turns = turns(run, READER)
+        self._turn = turn
+        self._stop: Callable[..., None] | None = stop
+
+    @property
+    def reached(self) -> bool:
+        """Whether the turn has come."""
+        return self._stop is None
+
+    def decide(self, call: Call, moment: Moment) -> Verdict:
+        """Decide as always, and stop before the decision is carried out."""
+        verdict = super().decide(call, moment)
+        stop = self._stop
+        if stop is not None and is_model(call, READER) and self._find_turn(verdict) == self._turn:
+            self._stop = None
+            recorded = verdict.exchange if isinstance(verdict, Replayed) else None
+            request = call.tree if isinstance(call, ToolCall) else content(call.headers, call.body).tree
+            reply = READER.read_reply(call, recorded.outcome) if recorded is not None else verdict
+            stop(call, recorded, request, reply)
+        return verdict
+
+    def _find_turn(self, verdict: Verdict) -> int:
+        if isinstance(verdict, Replayed):
+            return seat(self._turns, verdict.exchange).turn.number
+        return verdict.divergence.turn if isinstance(verdict, Refused) else 0
+
+    @property
+    def last(self) -> int:
+        """The number of the last turn."""
+        return max((turn.number for turn in self._turns), default=0)
+
+
+class BreakingSession(ReplaySession):
+    """An ordinary replay, with one stop."""
+
+    def __init__(
+        self, place: Location, settings: Settings, snapshot: Snapshot, edited: Sequence[str], stop: Callable[..., None]
+    ) -> None:
+        """`stop` stands in the debugger: whoever knows the debugger gives it."""
+        import pdb  # noqa: F401, T100  before the session opens: it stops the clock only at prompts that it knows
+
+        self._break = settings.replay_break, stop
+        super().__init__(place, settings, snapshot, edited)
+
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
+        """Return the backend that stops."""
+        self.breaking = BreakingBackend(recorded, matching, *self._break)
+        return self.breaking
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """As a replay; a turn that did not come is a warning."""
+        if not self.breaking.reached:
+            warnings.warn(f"--replay-break={self._break[0]}: the run has {self.breaking.last} turns", stacklevel=1)
+        return super().end_body(ended)

@@ -14,25 +14,21 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_output
-from pytest_agentreplay.report.finding import format_finding
+from pytest_agentreplay.report.finding import Finding, format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.report.transcript import format_blocks
-from pytest_agentreplay.runs.accept import count_calls, list_divergences, list_pending, read_pending
-from pytest_agentreplay.runs.snapshot_selection import select_files
+from pytest_agentreplay.runs.accept import Pending, count_calls, list_divergences, list_pending, read_pending
+from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_files
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path, layout, projects, reading
 from pytest_agentreplay.snapshots.store.git_revisions import Repository, explain_no_head
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.report.finding import Finding
-    from pytest_agentreplay.runs.accept import Pending
 
 KEYS = "a accept  A accept all of this kind  r reject  s skip  d whole difference  q quit  ? help"
 HELP = """a   accept this turn; a pending run is taken once all of its turns are accepted
@@ -99,12 +95,10 @@ def list_reviewed(words: Iterable[str], here: Path) -> list[ReviewedRun]:
     Raises SettingsError for an id that none of them is of.
     """
     changed = dict(list_changed(here))
-    candidates = [*list_pending(root_above(here)), *changed]
+    candidates = [*list_pending(projects.root_above(here)), *changed]
 
     def list_below(folder: Path) -> Iterator[Path]:
-        for file in candidates:
-            if any(place.is_relative_to(folder) for place in (file, layout.home_path(file) or file)):
-                yield file
+        return (file for file in candidates if is_of_folder(file, folder))
 
     chosen = {*select_files(words, here, lambda _: candidates, list_below)}
     files = [file for file in candidates if {file, layout.home_path(file)} & chosen]
@@ -116,7 +110,7 @@ def list_changed(here: Path) -> Iterator[tuple[Path, bytes | None]]:
     """Yield each snapshot below the project's root that is not as HEAD has it, with what it has."""
     if explain_no_head(here):
         return
-    root, repository = root_above(here), Repository(here)
+    root, repository = projects.root_above(here), Repository(here)
     head = repository.resolve("HEAD")
     for path in repository.list_changed(head):
         file = repository.top / path
@@ -157,7 +151,7 @@ def read_changed(file: Path, before: bytes | None) -> ReviewedRun:
 
 def describe_changes(home: Path, old: Run, new: Run) -> tuple[Finding, ...]:
     """Return a finding for each turn in which two runs differ; `ReviewWalk` says what to type."""
-    differing = list_divergences(old, new, root_above(home.parent))
+    differing = list_divergences(old, new, projects.root_above(home.parent))
     findings = [describe_comparison(divergence, "", "") for divergence in differing]
     return tuple(replace(each, test=new.header.test or format_path(home)) for each in findings)
 

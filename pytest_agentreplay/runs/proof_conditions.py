@@ -88,16 +88,14 @@ def describe_date(row: Row, results: ProofResults, lines: Sequence[str]) -> str:
     return results.reads[lines[0]]
 
 
-def explain_order(tests: Sequence[Row], results: ProofResults, replay: Replay) -> dict[str, str]:
+def explain_order(tests: Sequence[Row], results: ProofResults, _replay: Replay) -> dict[str, str]:
     """Return by test what it does without the tests before it."""
-    del replay
     advice = "clear what outlives a test (a cache, a list of a module) in the test or a fixture"
     return {row["test"]: f"alone, or in another order: {get_reason(row, results)}; {advice}" for row in tests}
 
 
-def explain_credentials(tests: Sequence[Row], results: ProofResults, replay: Replay) -> dict[str, str]:
+def explain_credentials(tests: Sequence[Row], results: ProofResults, _replay: Replay) -> dict[str, str]:
     """Return by test what it does without the files of SDKs; the reason may name the credentials already."""
-    del replay
     reasons = {row["test"]: get_reason(row, results) for row in tests}
     advice = "it needs a file of an SDK (credentials, a profile, a region) that CI does not have"
     return {test: why if "credentials came from" in why else f"{advice}: {why}" for test, why in reasons.items()}

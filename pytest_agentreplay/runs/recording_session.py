@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.backends.backend import RecordBackend
+from pytest_agentreplay.backends.backend import Moment, RecordBackend, Replayed
 from pytest_agentreplay.compare.matching.credentials import without_lone
 from pytest_agentreplay.errors import AgentReplayError, CannotWrite, Leak, SnapshotError, SnapshotMissing
 from pytest_agentreplay.intercept.environment.machine import read_locale, read_zone
@@ -25,7 +25,7 @@ from pytest_agentreplay.intercept.ordering.holding import Holding
 from pytest_agentreplay.intercept.ordering.virtual_time import Pacing
 from pytest_agentreplay.intercept.session.courses import Courses
 from pytest_agentreplay.intercept.session.hosts import is_model_host
-from pytest_agentreplay.model.exchanges import Header, Run
+from pytest_agentreplay.model.exchanges import Call, Exchange, Header, JsonObject, RawCall, Run
 from pytest_agentreplay.model.recorded_order import late_lanes, order_between_lanes, renumber, separate_lanes
 from pytest_agentreplay.model.release_order import ReleaseSchedule, lanes_above
 from pytest_agentreplay.model.turns import outage, top_level
@@ -34,19 +34,15 @@ from pytest_agentreplay.report import other_findings
 from pytest_agentreplay.report.summary import RecordingSummary, UncomparedArgument, UnfrozenTool, restore_plain
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.redact.final_scan import cut_leaks, next_step, rest, scan_run
-from pytest_agentreplay.runs.run_session import EndedRun, RunSession
+from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
 from pytest_agentreplay.snapshots.codec.v1 import bodies_of
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.backends.backend import Moment, Replayed
-    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject, RawCall
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
-    from pytest_agentreplay.runs.run_session import Location
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.snapshots.codec import Snapshot
     from pytest_agentreplay.snapshots.store.snapshots import Store
@@ -120,30 +116,31 @@ class RecordingSession(RunSession):
     def end(self) -> Finding | None:
         """Seal the run: write it, keep it as pending, or leave the journal. Raises Leak, CannotWrite."""
         self.close()
-        ended = self._ended
-        if ended is None or ended.interrupted:
-            self.note(why="its set-up failed" if ended is None else "it was cut short")
-            self._keep_journal(ended is not None)
-        elif self.interception.observed.problems:
-            self.note(why=str(self.interception.observed.problems[0]))
-            # A run with a value that cannot be frozen cannot be replayed: there is nothing to recover.
-            self._keep_journal(False)
-        elif not self.recorder.list_exchanges():
-            gaps = tuple(entry.line() for entry in self.watch.ledger)
-            self.note(verdict="without calls", gaps=gaps, outcome=str(ended.outcome()["status"]))
-            self._keep_journal(False)
-        else:
-            try:
+        ended, keeps_journal = self._ended, False
+        try:
+            if ended is None or ended.interrupted:
+                self.note(why="its set-up failed" if ended is None else "it was cut short")
+                keeps_journal = ended is not None
+            elif self.interception.observed.problems:
+                # A run with a value that cannot be frozen cannot be replayed: there is nothing to recover.
+                self.note(why=str(self.interception.observed.problems[0]))
+            elif not self.recorder.list_exchanges():
+                gaps = tuple(entry.line() for entry in self.watch.ledger)
+                self.note(verdict="without calls", gaps=gaps, outcome=str(ended.outcome()["status"]))
+            else:
+                keeps_journal = True
                 run = self._seal_run(ended)
                 self._write_run(run, self._find_outage(run) or self._explain_kept(ended))
-            except AgentReplayError as error:
-                self.note(why=str(error).partition("\n")[0])
-                self._keep_journal(isinstance(error, CannotWrite))
-                raise
-            except KeyboardInterrupt:
-                self._keep_journal(self.recording.verdict == "not written")
-                raise
-            self._keep_journal(False)
+                keeps_journal = False
+        except AgentReplayError as error:
+            self.note(why=str(error).partition("\n")[0])
+            keeps_journal = isinstance(error, CannotWrite)
+            raise
+        except KeyboardInterrupt:
+            keeps_journal = self.recording.verdict == "not written"
+            raise
+        finally:
+            self._keep_journal(keeps_journal)
         return self.find_late_calls()
 
     def summarize(self) -> SessionSummary:
@@ -197,9 +194,8 @@ class RecordingSession(RunSession):
 
     def _find_unchanged_text(self, run: Run) -> str:
         """Return the text of the previous snapshot where `run` differs from it in ids, dates and durations alone."""
-        if self.previous is None or self._replaced is None or not self.keeps_unchanged:
-            return ""
-        if self.redaction.broken or self.redaction.touched:  # the last scan says what is wrong
+        is_refused = self.redaction.broken or self.redaction.touched  # the last scan says what is wrong
+        if self.previous is None or self._replaced is None or not self.keeps_unchanged or is_refused:
             return ""
         from pytest_agentreplay.runs.accept import is_unchanged
 

@@ -24,7 +24,7 @@ from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.exchanges import BY_CONTENT, Failure, FramesReply, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.reading import ran_for
+from pytest_agentreplay.model.reading import ToolUse, ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import find_tool_results
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Run
-    from pytest_agentreplay.model.reading import CallReading, ToolUse
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
 
@@ -68,8 +67,8 @@ PACKAGES = (
     *("openai-agents", "pydantic-ai-slim", "mcp", "google-genai", "boto3"),
     *("smolagents", "llama-index-core", "crewai"),
 )
+# The modules of packages that have another name.
 MODULES = {
-    "langchain-core": "langchain_core",
     "openai-agents": "agents",
     "pydantic-ai-slim": "pydantic_ai",
     "google-genai": "google.genai",
@@ -81,21 +80,14 @@ def describe_run(
     root: Path, exchanges: tuple[Exchange, ...], redaction: Redaction, policy: Policy, environ: Mapping[str, str]
 ) -> JsonObject:
     """Return what the kit of every run says, recorded or captured: what was around it, its models, keys, redactions."""
-    return describe_surroundings(root) | {
+    return describe_interpreter(root) | {
+        "git": dict(read_git_state(str(root))),
         "models": describe_models(exchanges),
         "redactions": redaction.record | redacted_by(policy),
         "keys": [[*group] for group in key_variables(add_tokens(environ), redaction.run.was_sent)],
         "credentials": find_used(environ, exchanges, redaction.run.was_sent),
         "arguments": BY_CONTENT,
     }
-
-
-def describe_surroundings(root: Path) -> JsonObject:
-    """Return what is around a recording: interpreter, versions of the loaded SDKs, commit of the agent's code."""
-    kit = describe_interpreter(root)
-    if commit := read_git_state(str(root)):
-        kit["git"] = dict(commit)
-    return kit
 
 
 def describe_interpreter(root: Path) -> JsonObject:
@@ -119,7 +111,7 @@ def probe_hash_order() -> JsonObject:
 
 def list_versions() -> JsonObject:
     """Return the versions of the plugin, of pytest, and of those SDKs that are loaded."""
-    loaded = (name for name in PACKAGES if MODULES.get(name, name) in sys.modules)
+    loaded = (name for name in PACKAGES if MODULES.get(name, name.replace("-", "_")) in sys.modules)
     versions = {name: find_version(name) for name in ("frozen-agentreplay", "pytest", *loaded)}
     return {name: version for name, version in versions.items() if version is not None}
 
@@ -261,7 +253,8 @@ def find_unfrozen(
         }
         names = {use.name for use in uses.values()}
         others = [call for call in others if call.name not in names]
-        results_by_name = list_result_names(READER.read_call(x.call)) if waiting.keys() & names else frozenset()
+        messages = READER.read_call(x.call).messages if waiting.keys() & names else ()
+        results_by_name = {name for message in messages for name in find_tool_results(message)}
         for identity, use in waiting.items():
             if not ((use.name in results_by_name) if identity == use.name else (identity.encode() in body)):
                 continue
@@ -331,11 +324,6 @@ def format_codec(kind: str) -> str:
     """Return the line that has instances of a class compared by what the user chooses."""
     name = IMPORTED_NAMES.get(kind, kind.rpartition("<locals>.")[2])
     return f"agentreplay.codec({name}, freeze=lambda value: ..., thaw=lambda data: ...)"
-
-
-def list_result_names(reading: CallReading) -> frozenset[str]:
-    """Return the names of the tools whose results a request carries; ids stand among them."""
-    return frozenset(name for message in reading.messages for name in find_tool_results(message))
 
 
 def guess_tool_line(name: str, root: str) -> str:

@@ -17,7 +17,7 @@ from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
 from pytest_agentreplay.intercept.session.pending_call import AnswerOrder
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.divergence import ABSENT, Divergence, Kind
-from pytest_agentreplay.model.exchanges import Header, Run, ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, Header, JsonObject, Run, ToolCall
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.model.release_order import Started
 from pytest_agentreplay.model.turns import divide_at, function_of, label
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.matching.near_calls import Near
     from pytest_agentreplay.compare.matching.new_values import NewValues
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.model.exchanges import Call, Exchange, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
@@ -61,8 +60,11 @@ class ReplaySession(OfflineSession):
         """Index the snapshot; nothing is restored yet. `edited` names what is not as it was sealed."""
         recorded = snapshot.run
         matching = make_matching(place, settings)
-        verifies = settings.model == "frozen" and settings.replay_tools == "checked"
-        self.verifier = make_verifier(recorded, matching, settings) if verifies else None
+        self.verifier: VerifyBackend | None = None
+        if settings.model == "frozen" and settings.replay_tools == "checked":  # read tools run too
+            from pytest_agentreplay.backends.verify import VerifyBackend
+
+            self.verifier = VerifyBackend(recorded, matching, READER, settings.near)
         self.replayer = self.verifier or self.make_backend(recorded, matching)
         self.snapshot = snapshot
         header = recorded.header
@@ -437,9 +439,16 @@ class ReplaySession(OfflineSession):
     def collect_facts(self, kind: Kind | None = None) -> JsonObject:
         """Return what a report says about the snapshot: its file, its date, what has changed around it since."""
         from pytest_agentreplay.compare.kit_drift import list_drift
+        from pytest_agentreplay.runs import replay_kit
 
         header = self.snapshot.run.header
-        now = self.redaction.redact_header(Header(header.test, kit=self._collect_kit()))
+        kit = replay_kit.describe_interpreter(self.place.root) | {
+            "environment": self.settings.environment(self.place.environ),
+            "fixtures": dict(self.fixtures),
+            "annotations": self.annotations,
+            "missing_locale": list(self.locale.missing),
+        }
+        now = self.redaction.redact_header(Header(header.test, kit=kit))
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
@@ -447,16 +456,6 @@ class ReplaySession(OfflineSession):
             "replay_tools": self.settings.replay_tools,
             "racy": table(header.kit, "order").get("racy"),
             "guessed": self.order is not None and self.order.quiet.guessed,
-        }
-
-    def _collect_kit(self) -> JsonObject:
-        from pytest_agentreplay.runs import replay_kit
-
-        return replay_kit.describe_interpreter(self.place.root) | {
-            "environment": self.settings.environment(self.place.environ),
-            "fixtures": dict(self.fixtures),
-            "annotations": self.annotations,
-            "missing_locale": list(self.locale.missing),
         }
 
     def _note_recurrence(self, ended: EndedRun) -> None:
@@ -486,9 +485,8 @@ class ReplaySession(OfflineSession):
         from pytest_agentreplay.report import other_findings
 
         self.note(expect="fails differently" if ended.failure is not None else "no longer fails")
-        finding = other_findings.describe_other_end(self.place.test, was, ended.outcome(), self.collect_facts())
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        facts = self.collect_facts()
+        return self.fail_with(other_findings.describe_other_end(self.place.test, was, ended.outcome(), facts))
 
 
 def format_value(value: object) -> str:
@@ -502,10 +500,3 @@ def strip_ports(outcome: JsonObject) -> JsonObject:
 
 
 _PORT = re.compile(r"(localhost|127\.0\.0\.1|\[::1\]):[0-9]+")
-
-
-def make_verifier(run: Run, matching: Matching, settings: Settings) -> VerifyBackend:
-    """Return the backend under which read tools run too."""
-    from pytest_agentreplay.backends.verify import VerifyBackend
-
-    return VerifyBackend(run, matching, READER, settings.near)

@@ -24,16 +24,15 @@ from pytest_agentreplay.intercept.session.hosts import DeclaredHosts
 from pytest_agentreplay.intercept.tools.redirections import refusing, release
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.paths import quote_word
-from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.rules import is_declared
 from pytest_agentreplay.redaction.secret_names import CATEGORY, secret_environment
 from pytest_agentreplay.report.summary import SessionSummary
+from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.redact.redaction_setup import other_policy, redacted_by, redaction_for
 from pytest_agentreplay.runs.session_children import HANDOVER, SessionChildren
 from pytest_agentreplay.runs.session_tools import SessionTools, resolve_tools
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import projects
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path, projects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -41,18 +40,15 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from pytest_agentreplay.backends.backend import Backend
-    from pytest_agentreplay.cases.view import RunView
     from pytest_agentreplay.compare.matching.near_calls import Near
-    from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.intercept.ordering.stall_watch import StallWatch
     from pytest_agentreplay.intercept.ordering.virtual_time import Timed, VirtualClock
-    from pytest_agentreplay.model.exchanges import Exchange, Header, Json, JsonObject, Run
+    from pytest_agentreplay.model.exchanges import Exchange, Header, JsonObject, Run
     from pytest_agentreplay.redaction.policy import Redactor
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings import Settings
 
 F = TypeVar("F", bound="Callable[..., Any]")
-T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,12 +84,7 @@ class EndedRun:
         """Return the end as the header keeps it: status, and type and first line of a failure."""
         if self.failure is None:
             return {"status": "skipped" if self.skipped else "passed"}
-        kind = type(self.failure)
-        return {
-            "status": "failed",
-            "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-            "message": str(self.failure).strip().partition("\n")[0],
-        }
+        return {"status": "failed", **describe_failure(self.failure)}
 
 
 class RunSession:
@@ -149,15 +140,7 @@ class RunSession:
         self._virtual_clock: VirtualClock | None = None
         self._kit = kit
         self.tools = SessionTools(self.interception.tools, (x.call for x in self.list_recorded()))
-        self.children = SessionChildren(
-            self.interception,
-            settings,
-            header,
-            self.tools,
-            mode=self.mode,
-            recorded=self.list_recorded(),
-            learn=self._learn,
-        )
+        self.children = SessionChildren(self, header)
         self._late_reported = 0
         self._stack = ExitStack()
         self._intercepting = ExitStack()
@@ -245,7 +228,7 @@ class RunSession:
             if self.settings.children:
                 from pytest_agentreplay.intercept.gateway.children import declare_children
 
-                stack.enter_context(declare_children(self.settings.children, lambda: self.gateway))
+                stack.enter_context(declare_children(self.settings.children, lambda: self.children.gateway))
             self._intercepting = stack.pop_all()
 
     def keep_time(self, order: Timed, now: Callable[[], int], passes: Callable[[], int], *, clocks: bool) -> None:
@@ -328,7 +311,10 @@ class RunSession:
         if self.overtime.waiting:
             refused = not self.overtime.at_once and (divergence.now is not None or divergence.kind is Kind.NETWORK)
             finding = findings.add_waiting(finding, self.overtime.waiting, refused=refused)
-        finding = rewrite_steps(finding, self.settings.format_message)
+        return self.fail_with(rewrite_steps(finding, self.settings.format_message))
+
+    def fail_with(self, finding: Finding) -> Finding:
+        """Note the code of the finding that the test fails with; return the finding."""
         self.summary = replace(self.summary, code=finding.code)
         return finding
 
@@ -348,20 +334,13 @@ class RunSession:
             return None
         from pytest_agentreplay.report import other_findings
 
-        finding = other_findings.describe_late_calls(self.place.test, calls)
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        return self.fail_with(other_findings.describe_late_calls(self.place.test, calls))
 
     def count_reported_late_calls(self) -> int:
         """Return how many late calls the test's report covers: all of them where it has a cause of its own."""
         if self._late_reported or not (self.summary.code or self.summary.failed):
             return self._late_reported
         return len(self.interception.ending.late)
-
-    @property
-    def gateway(self) -> Gateway:
-        """The gateway for children of this test; made when it is first used."""
-        return self.children.gateway
 
     def list_recorded(self) -> tuple[Exchange, ...]:
         """Return the exchanges of the snapshot; none where there is none."""
@@ -370,16 +349,10 @@ class RunSession:
     def await_children(self) -> None:
         """Wait for what child processes are still to do. Only a replay knows of any."""
 
-    def _learn(self, environ: Mapping[str, str]) -> None:
+    def learn_environment(self, environ: Mapping[str, str]) -> None:
         """Redact the secrets in the environment of a child process too."""
         for category, value in secret_environment(environ, self.settings.redacted.secret_environment):
             self.redaction.learn(category, value)
-
-    def view(self) -> RunView:
-        """Return the live, read-only view that tests see."""
-        from pytest_agentreplay.cases.view import RunView
-
-        return RunView(self.run, READER)
 
     def freeze(self, function: F, name: str | None, **options: Any) -> F:
         """Freeze `function` for the rest of the test, with the options of `tools.tool.Tool`; return it."""
@@ -389,12 +362,6 @@ class RunSession:
 
     def _note_live_tools(self) -> None:
         self.summary = replace(self.summary, live=(*sorted(self.interception.tools.live),))
-
-    def codec(self, kind: type[T], freeze: Callable[[T], Json], thaw: Callable[[Json], T]) -> None:
-        """Freeze values of `kind` by `freeze`, and restore them by `thaw`."""
-        from pytest_agentreplay.values import Codec
-
-        self.interception.tools.codecs.append(Codec(kind, freeze, thaw))
 
     def media(self, near: Near) -> None:
         """Let `near` say which pictures, sounds and files of requests are near enough; only a replay calls it."""

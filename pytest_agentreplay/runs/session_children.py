@@ -21,14 +21,9 @@ from pytest_agentreplay.runs.session_tools import find_child_tool
 from pytest_agentreplay.snapshots.kit import table, texts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
-    from pytest_agentreplay.intercept.process.child_start import Invitation
-    from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.model.exchanges import Exchange, Header
-    from pytest_agentreplay.runs.session_tools import SessionTools
-    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.model.exchanges import Header
+    from pytest_agentreplay.runs.run_session import RunSession
 
 
 NO_LOOPBACK = (
@@ -48,14 +43,14 @@ def can_pickle(value: object) -> bool:
     return True
 
 
-def join_run(invitation: Invitation, main: str = "") -> None:
+def join_run(invitation: child_start.Invitation, main: str = "") -> None:
     """Join a run, in the child."""
     from pytest_agentreplay.runs import child_session
 
     child_session.join_run(invitation, main)
 
 
-def run_job(invitation: Invitation | None) -> Any:
+def run_job(invitation: child_start.Invitation | None) -> Any:
     """Return a block that works for the job of a pool, in the child."""
     from pytest_agentreplay.runs import child_session
 
@@ -68,29 +63,19 @@ HANDOVER = child_start.ChildHandover(join_run, run_job, str(Path(__file__).paren
 class SessionChildren(Children):
     """The child processes of one session: Python ones join the run, others ask the gateway."""
 
-    def __init__(
-        self,
-        interception: Interception,
-        settings: Settings,
-        header: Header,
-        tools: SessionTools,
-        *,
-        mode: str,
-        recorded: tuple[Exchange, ...],
-        learn: Callable[[Mapping[str, str]], None],
-    ) -> None:
+    def __init__(self, session: RunSession, header: Header) -> None:
         """As `Children`; `header` is that of the snapshot, or of the recording."""
         super().__init__(
-            interception,
-            mode=mode,
+            session.interception,
+            mode=session.mode,
             greeting=self.describe_run,
-            recorded=recorded,
+            recorded=session.list_recorded(),
             unexpected=requests_served(header.kit),
-            learn=learn,
+            learn=session.learn_environment,
         )
-        self._settings = settings
+        self._settings = session.settings
         self._header = header
-        self._tools = tools
+        self._tools = session.tools
         self._gateway: Gateway | None = None
 
     def describe_run(self) -> dict[str, Any]:

@@ -14,20 +14,13 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.errors import (
-    SnapshotEdited,
-    SnapshotError,
-    SnapshotMisplaced,
-    SnapshotMissing,
-    SnapshotUnreadable,
-)
+from pytest_agentreplay import errors
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.paths import quote_word, selecting
 from pytest_agentreplay.runs import pause_garbage_collection
-from pytest_agentreplay.snapshots.codec import parsing
+from pytest_agentreplay.snapshots.codec import Snapshot, parsing
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -38,7 +31,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.runs.run_session import Location, RunSession
     from pytest_agentreplay.runs.unused_snapshots import Suite
     from pytest_agentreplay.settings import Settings
-    from pytest_agentreplay.snapshots.codec import Snapshot
     from pytest_agentreplay.snapshots.store.snapshots import Store
 
     Replays = Callable[[Location, Settings, Snapshot, Sequence[str]], RunSession]
@@ -47,6 +39,7 @@ if TYPE_CHECKING:
 MOST_TESTS = 3
 
 
+@pause_garbage_collection()
 def begin_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
 ) -> RunSession:
@@ -57,14 +50,6 @@ def begin_session(
 
     Recording raises SnapshotError for a snapshot that is there and cannot be read: it is never recorded over.
     """
-    with pause_garbage_collection():
-        return choose_session(place, settings, store, suite, replays)
-
-
-def choose_session(
-    place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], replays: Replays | None = None
-) -> RunSession:
-    """Return the session for what the store holds."""
     if settings.mode == "record" and not settings.record_from:
         from pytest_agentreplay.runs.recording_session import RecordingSession
 
@@ -76,8 +61,8 @@ def choose_session(
         edited = [] if snapshot.sealed else store.list_edits(place.snapshot)  # reads the file again: rarely needed
         if edited and (settings.strict or settings.adopt):
             reason = f"{', '.join(edited)} was edited after it was recorded"
-            raise SnapshotEdited(reason, file=format_path(place.snapshot))
-    except SnapshotMissing:
+            raise errors.SnapshotEdited(reason, file=format_path(place.snapshot))
+    except errors.SnapshotMissing:
         if settings.record_missing and settings.trial is None:
             from pytest_agentreplay.runs.recording_session import RecordingSession
 
@@ -87,20 +72,16 @@ def choose_session(
         missing = Divergence(Kind.NEW, "no snapshot is recorded for this test")
         explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
         return UnusableSnapshotSession(place, settings, missing, explain=explain)
-    except SnapshotError as error:
+    except errors.SnapshotError as error:
         return UnusableSnapshotSession(place, settings, describe_unusable(error, place.test, suite), at_once=True)
-    if settings.record_from:
-        from pytest_agentreplay.runs.partial_replay import ForkSession
+    if settings.record_from or settings.adopt or settings.trial is not None:
+        from pytest_agentreplay.runs import partial_replay
 
-        return ForkSession(place, settings, store)
-    if settings.adopt:
-        from pytest_agentreplay.runs.partial_replay import AdoptingSession
-
-        return AdoptingSession(place, settings, store, snapshot)
-    if settings.trial is not None:
-        from pytest_agentreplay.runs.partial_replay import OrderExploration
-
-        return OrderExploration(place, settings, settings.trial, snapshot, edited)
+        if settings.record_from:
+            return partial_replay.ForkSession(place, settings, store)
+        if settings.adopt:
+            return partial_replay.AdoptingSession(place, settings, store, snapshot)
+        return partial_replay.OrderExploration(place, settings, snapshot, edited)
     if replays is not None:
         return replays(place, settings, snapshot, edited)
     from pytest_agentreplay.runs.replay_session import ReplaySession
@@ -135,26 +116,26 @@ def read_first_call(file: Path) -> Call | None:
     """Return the first call of a snapshot near a test that has none; None where it cannot be read."""
     from pytest_agentreplay.snapshots.store.reading import load
 
-    with suppress(SnapshotError):
+    with suppress(errors.SnapshotError):
         return next((exchange.call for exchange in load(file).run.exchanges), None)
     return None
 
 
-def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
+def describe_unusable(error: errors.SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
     """Return the divergence for a snapshot that is there and cannot be used, with what helps."""
     reason = str(error).removeprefix(f"{error.file}: ")
     file = quote_word(error.file)
     match error:
-        case SnapshotEdited():
+        case errors.SnapshotEdited():
             hints: tuple[str, ...] = (
                 f"if the edit is meant: agentreplay verify {file} --accept-edit --reason WHY",
                 f"else take the committed one: git restore {file}",
             )
-        case SnapshotUnreadable() if reason.startswith(f"{error.place}: {parsing.CONFLICT}"):
+        case errors.SnapshotUnreadable() if reason.startswith(f"{error.place}: {parsing.CONFLICT}"):
             # `git restore` refuses a file that is not merged yet, and so does a recording: one side has to be there.
             side = f"git checkout --ours {file} && pytest --snapshot-record {selecting(test)}"
             hints = (f"take one side whole, and record it again: {side}",)
-        case SnapshotMisplaced() if not suite().has(error.test):
+        case errors.SnapshotMisplaced() if not suite().has(error.test):
             from pytest_agentreplay.runs.unused_snapshots import move_command
 
             hints = (f"if it was renamed: {move_command(error.test, test)}",)
@@ -163,13 +144,7 @@ def describe_unusable(error: SnapshotError, test: str, suite: Callable[[], Suite
     return Divergence(Kind.UNREADABLE, reason, hints=hints)
 
 
-def describe_refused(error: SnapshotError, test: str, suite: Callable[[], Suite]) -> Finding:
-    """Return the finding of a test that cannot be recorded: what stands in its snapshot's place would be lost."""
-    from pytest_agentreplay.report import findings
-
-    return findings.describe_divergence(describe_unusable(error, test, suite), test, {"file": error.file})
-
-
+@pause_garbage_collection()
 def begin_fixture_session(
     place: Location, settings: Settings, store: Store, suite: Callable[[], Suite], *, facts: JsonObject, since: int
 ) -> RunSession:
@@ -185,25 +160,24 @@ def begin_fixture_session(
         settings = settings._replace(mode="replay", record_from=0)
     # Not from that state: two workers of xdist that make a database by a random id each must not share it.
     ids = secrets.randbits(64)
-    with pause_garbage_collection():
-        missing = not files.exists(place.snapshot)
-        if settings.mode == "record" or (missing and settings.record_missing):
-            from pytest_agentreplay.runs.recording_session import FixtureRecording
+    missing = not files.exists(place.snapshot)
+    if settings.mode == "record" or (missing and settings.record_missing):
+        from pytest_agentreplay.runs.recording_session import FixtureRecording
 
-            recording = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
-            recording.note(missing=settings.mode != "record")
-            session: RunSession = recording
-        elif missing:
-            from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
+        recording = FixtureRecording(place, settings, store, facts | {"ids": ids}, since)
+        recording.note(missing=settings.mode != "record")
+        session: RunSession = recording
+    elif missing:
+        from pytest_agentreplay.runs.offline_session import UnrecordedFixtureSession
 
-            explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
-            session = UnrecordedFixtureSession(place, settings, explain)
-        else:
-            session = choose_session(place, settings, store, suite)
-            header = session.run().header
-            if isinstance(recorded := table(header.kit, "fixture").get("ids"), int):
-                ids = recorded
-            session.summary = replace(session.summary, instance=header.clock)
+        explain = functools.partial(add_former_name, place=place, settings=settings, store=store, suite=suite)
+        session = UnrecordedFixtureSession(place, settings, explain)
+    else:
+        session = begin_session(place, settings, store, suite)
+        header = session.run().header
+        if isinstance(recorded := table(header.kit, "fixture").get("ids"), int):
+            ids = recorded
+        session.summary = replace(session.summary, instance=header.clock)
     session.chance.ids = ids
     session.summary = replace(session.summary, fixture={name: str(value) for name, value in facts.items()})
     return session

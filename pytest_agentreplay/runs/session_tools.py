@@ -12,14 +12,14 @@ import inspect
 import sys
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.errors import CannotRedirect
 from pytest_agentreplay.intercept.registry import when_imported
 from pytest_agentreplay.intercept.tools.redirections import Redirections
-from pytest_agentreplay.model.exchanges import ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, ToolCall
 from pytest_agentreplay.model.turns import has_effects
 from pytest_agentreplay.providers import READER
 
@@ -29,9 +29,11 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.intercept.session.session_parts import ToolRegistry
     from pytest_agentreplay.intercept.tools.tool import Redirection, Tool
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.values import Codec
+
+NOWHERE: Any = None
+"""In place of the function of a tool that goes to a child."""
 
 
 class SessionTools:
@@ -151,14 +153,6 @@ def shorten_paths(paths: Iterable[str]) -> dict[str, str]:
     return {path: name if counts[name] == 1 else path for path, name in short.items()}
 
 
-def list_closure_values(redirection: Redirection) -> Json:
-    """Return what the closure of a tool holds, as a call of it is compared; None where it holds nothing."""
-    from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
-    from pytest_agentreplay.intercept.tools.factories import list_cells
-
-    return ArgumentFreezing({}, codecs=redirection.codecs, cells=list_cells([redirection.get_function()])).receiver
-
-
 class ToolNames:
     """Names the tools of one test, each kind (tools, models, retrievals) by itself."""
 
@@ -171,12 +165,16 @@ class ToolNames:
 
     def add(self, redirection: Redirection, short: str, path: str = "") -> None:
         """Name a tool that nobody has given a name: `short`, or its import path where another one is called so."""
+        from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
+        from pytest_agentreplay.intercept.tools.factories import list_cells
+
         function = redirection.get_function()
         key = redirection.tool.boundary, short
         tools = self._tools.setdefault(key, [])
         path = path or f"{function.__module__}.{function.__qualname__}"
         path = next((tool_path for tool_path, tool_function, _ in tools if tool_function is function), path)
-        closure = list_closure_values(redirection)
+        cells = list_cells([function])
+        closure = ArgumentFreezing({}, codecs=redirection.codecs, cells=cells).receiver
         # The functions of a factory share module and qualified name: only what they close over tells them apart.
         if closure != self._closures.setdefault((*key, path), closure):
             raise CannotRedirect(
@@ -202,20 +200,12 @@ class ToolNames:
         return replace(exchange, call=replace(call, name=self._renamed[call.boundary, call.name]))
 
 
-@dataclass(frozen=True, slots=True)
-class ChildTool:
-    """One tool: the module in which it is found, its name there, and what was declared about it.
-
-    `returns` holds the type of its results, where that was declared.
-    """
+class ChildTool(NamedTuple):
+    """One tool, without its function: the module in which a child finds that, and its name there."""
 
     module: str
     path: str
-    name: str
-    effects: Literal["read", "write", "live"] = "write"
-    boundary: Literal["tool", "model", "retrieval"] = "tool"
-    facts: JsonObject = field(default_factory=dict)
-    returns: tuple[type, ...] = ()
+    tool: Tool
 
 
 def find_child_tool(path: str, tool: Tool) -> ChildTool | None:
@@ -223,6 +213,8 @@ def find_child_tool(path: str, tool: Tool) -> ChildTool | None:
 
     None for a function that no import leads to; a fork has it all the same.
     """
+    from pytest_agentreplay.intercept.tools.tool import ANNOTATED
+
     if path:
         names = path.split(".")
         module = next(name for cut in range(len(names) - 1, 0, -1) if (name := ".".join(names[:cut])) in sys.modules)
@@ -236,8 +228,8 @@ def find_child_tool(path: str, tool: Tool) -> ChildTool | None:
             return None
     if module == "__main__":  # a child runs another main module, and imports this one by its name
         module = find_main_module() or module
-    returns = (tool.returns,) if is_importable(tool.returns) else ()
-    return ChildTool(module, inner, tool.name, tool.effects, tool.boundary, tool.facts, returns)
+    returns = tool.returns if is_importable(tool.returns) else ANNOTATED
+    return ChildTool(module, inner, replace(tool, function=NOWHERE, returns=returns))
 
 
 def is_importable(kind: Any) -> bool:
@@ -329,7 +321,6 @@ def freeze_in_module(place: ChildTool, codecs: list[Codec], module: ModuleType) 
 
 def redirect_tool(place: ChildTool, function: Any, codecs: list[Codec]) -> None:
     """Redirect `function`, which was found at `place`."""
-    from pytest_agentreplay.intercept.tools.tool import ANNOTATED, Tool, redirect
+    from pytest_agentreplay.intercept.tools.tool import redirect
 
-    returns = place.returns[0] if place.returns else ANNOTATED
-    redirect(Tool(place.name, function, place.effects, returns, place.boundary, place.facts), codecs=codecs)
+    redirect(replace(place.tool, function=function), codecs=codecs)

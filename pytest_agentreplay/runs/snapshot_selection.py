@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +14,8 @@ from pytest_agentreplay.runs.accept import explain_nothing_pending, list_pending
 from pytest_agentreplay.runs.unused_snapshots import move_command
 from pytest_agentreplay.settings.parsers import parse_directory
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.store import files, layout, locks, projects, snapshots
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_value, is_file, root_above
+from pytest_agentreplay.snapshots.store import files, format_path, layout, locks, projects, snapshots
+from pytest_agentreplay.snapshots.store.snapshots import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -41,12 +39,14 @@ def select_pending(words: Iterable[str], here: Path) -> list[Path]:
 
     def pending_in(folder: Path) -> Iterable[Path]:
         """Return those that lie in a folder, or whose snapshots belong there."""
-        for file in list_pending(root_above(folder)):
-            places = file, layout.home_path(file) or file
-            if any(place.is_relative_to(folder) for place in places):
-                yield file
+        return (file for file in list_pending(projects.root_above(folder)) if is_of_folder(file, folder))
 
     return select_files(words, here, list_pending, pending_in)
+
+
+def is_of_folder(file: Path, folder: Path) -> bool:
+    """Return whether a snapshot or pending run lies in a folder, or its snapshot belongs there."""
+    return any(place.is_relative_to(folder) for place in (file, layout.home_path(file) or file))
 
 
 def select_recorded(path: Path, here: Path) -> list[Path]:
@@ -59,7 +59,7 @@ def select_recorded(path: Path, here: Path) -> list[Path]:
     if path.name != str(path) or files.exists(path):
         return [path]
     name = f"{path}{layout.RUN_SUFFIX}"
-    return [folder / name for folder, names in snapshots.walk(root_above(here)) if name in names] or [path]
+    return [folder / name for folder, names in snapshots.walk(projects.root_above(here)) if name in names] or [path]
 
 
 def find_run(path: Path, verb: str) -> Path:
@@ -103,7 +103,7 @@ def select_files(
     in_folder: Callable[[Path], Iterable[Path]],
 ) -> list[Path]:
     """Return the files that `words` name: folders, files or tests; without words those of the whole project."""
-    root = root_above(here)
+    root = projects.root_above(here)
     if not (words := list(words)):
         return [*in_project(root)]
     chosen: list[Path] = []
@@ -111,7 +111,7 @@ def select_files(
         path = here / word
         if path.is_dir():
             chosen += in_folder(path)
-        elif path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or is_file(path)):
+        elif path.suffix != ".py" and (path.name.endswith(layout.SUFFIX) or projects.is_file(path)):
             chosen.append(path)  # it may be missing: its reader says what is wrong
         else:
             chosen += select_by_test(word, here, in_project(root))
@@ -120,7 +120,7 @@ def select_files(
 
 def select_by_test(word: str, here: Path, candidates: Iterable[Path]) -> list[Path]:
     """Return those of `candidates` that are of the test, class or test file `word`. Raises SettingsError for none."""
-    root = root_above(here)
+    root = projects.root_above(here)
     below = here.relative_to(root).as_posix() if here.is_relative_to(root) else "."
     nodeid = normalize_id(word)
     names = (nodeid, f"{below}/{nodeid}") if below != "." else (nodeid,)
@@ -153,47 +153,40 @@ def describe_nearest(word: str, tests: Iterable[str]) -> str:
     return f"; the nearest: {', '.join(near)}" if near else ""
 
 
-@dataclass(frozen=True)
-class Project:
-    """Where the snapshots of the project at `root` lie, and `here`, where a person types."""
-
-    root: Path
-    directory: str
-    here: Path
-
-    @classmethod
-    def find(cls, root: Path, here: Path) -> Project:
-        """Return the project at `root` as its ini file has it. Raises SettingsError."""
-        folder = parse_directory(ini_value(root, "agentreplay_dir") or layout.DIRECTORY, "agentreplay_dir")
-        return cls(root, folder, here)
-
-    def path_of(self, test: str) -> Path:
-        """Return where the snapshot of `test` belongs."""
-        return projects.snapshot_path(self.root, test.partition("::")[0], test, self.directory)
+def find_store(root: Path) -> Store:
+    """Return the snapshots of the project at `root`, where its ini file has them. Raises SettingsError."""
+    folder = projects.ini_value(root, "agentreplay_dir") or layout.DIRECTORY
+    return Store(root, parse_directory(folder, "agentreplay_dir"))
 
 
-def move_snapshots(project: Project, old: str, new: str) -> list[str]:
+def find_home(store: Store, test: str) -> Path:
+    """Return where the snapshot of `test` belongs."""
+    return store.path_of(Path(test.partition("::")[0]), test)
+
+
+def move_snapshots(store: Store, here: Path, old: str, new: str) -> list[str]:
     """Move the snapshots of `old` to where those of `new` belong, with their pending runs; returns the lines to print.
 
-    Both are node ids, beginnings of node ids, or test files. All of them move, or none. Raises SettingsError for
-    names that are none, SnapshotMissing, CannotWrite where the new test has one, SnapshotError for one not as sealed.
+    Both are node ids, beginnings of node ids, or test files, typed in the folder `here`. All of them move, or none.
+    Raises SettingsError for names that are none, SnapshotMissing, CannotWrite where the new test has one, SnapshotError
+    for one not as sealed.
     """
-    old, new = check_ids(project, old, new)
-    every = list(list_stated(project, old, new))
-    matches = map_snapshots(project, old, every)
+    old, new = check_ids(store.root, here, old, new)
+    every = list(list_stated(store, old, new))
+    matches = map_snapshots(store, old, every)
     if not matches:
-        raise make_missing_error(project, old, new, [test for _, test in every])
+        raise make_missing_error(store, old, new, [test for _, test in every])
     moves, lines, tops = [], [], []
     for test, file in sorted(matches.items()):
         new_id = new + test[len(old) :]
-        home = project.path_of(new_id)
-        stated = projects.snapshot_id(project.root, new_id)
+        home = find_home(store, new_id)
+        stated = projects.snapshot_id(store.root, new_id)
         moves.append(plan_move(file, home, stated))
-        tops.append(layout.test_folder(file, project.directory))
-        waiting = layout.pending_path(project.root, file)
+        tops.append(layout.test_folder(file, store.directory))
+        waiting = layout.pending_path(store.root, file)
         if files.exists(waiting):
-            moves.append(plan_move(waiting, layout.pending_path(project.root, home), stated))
-            tops.append(layout.pending_folder(project.root))
+            moves.append(plan_move(waiting, layout.pending_path(store.root, home), stated))
+            tops.append(layout.pending_folder(store.root))
         lines.append(
             f"{format_path(home)}: the snapshot of {new_id}" + (f", was {format_path(file)}" if home != file else "")
         )
@@ -203,7 +196,7 @@ def move_snapshots(project: Project, old: str, new: str) -> list[str]:
     return lines
 
 
-def check_ids(project: Project, old: str, new: str) -> tuple[str, str]:
+def check_ids(root: Path, here: Path, old: str, new: str) -> tuple[str, str]:
     """Return both names as node ids from the root. Raises SettingsError for what is none."""
     old, new = normalize_id(old), normalize_id(new)
     for test_id in (old, new):
@@ -215,11 +208,11 @@ def check_ids(project: Project, old: str, new: str) -> tuple[str, str]:
     if old == new:
         raise SettingsError(f"{old} is its name already")
     module = new.partition("::")[0]
-    if (project.root / module).is_file():
+    if (root / module).is_file():
         return old, new
-    if not (project.here / module).is_file():
+    if not (here / module).is_file():
         raise SettingsError(f"{module}: there is no such test file; rename the test first, its snapshot then")
-    below = project.here.relative_to(project.root).as_posix()
+    below = here.relative_to(root).as_posix()
     return f"{below}/{old}", f"{below}/{new}"
 
 
@@ -229,18 +222,16 @@ def normalize_id(name: str) -> str:
     return f"{file.replace(chr(92), '/').removeprefix('./')}{mark}{rest}"
 
 
-def list_stated(project: Project, *names: str) -> Iterator[tuple[Path, str]]:
+def list_stated(store: Store, *names: str) -> Iterator[tuple[Path, str]]:
     """Yield the snapshots of the project that can be read, each with the test that it states."""
-    folders = (layout.test_folder(project.path_of(name), project.directory) for name in names)
-    near = (
-        file for folder in folders for file in snapshots.list_snapshots_in(folder / project.directory, project.root)
-    )
-    for file in dict.fromkeys((*near, *snapshots.everywhere(project.root, project.directory))):
-        if (test := snapshots.find_test(file, project.root)) is not None:
+    folders = (layout.test_folder(find_home(store, name), store.directory) for name in names)
+    near = (file for folder in folders for file in snapshots.list_snapshots_in(folder / store.directory, store.root))
+    for file in dict.fromkeys((*near, *snapshots.everywhere(store.root, store.directory))):
+        if (test := snapshots.find_test(file, store.root)) is not None:
             yield file, test
 
 
-def map_snapshots(project: Project, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
+def map_snapshots(store: Store, old: str, snapshots: Iterable[tuple[Path, str]]) -> dict[str, Path]:
     """Return the snapshot that states `old` itself, else those of its tests. Raises CannotWrite where two state one."""
     stated: dict[str, list[Path]] = {}
     for file, test in snapshots:
@@ -248,7 +239,7 @@ def map_snapshots(project: Project, old: str, snapshots: Iterable[tuple[Path, st
             stated.setdefault(test, []).append(file)
     files_by_id: dict[str, Path] = {}
     for test, (first, *others) in stated.items():
-        files_by_id[test] = home if (home := project.path_of(test)) in others else first
+        files_by_id[test] = home if (home := find_home(store, test)) in others else first
         if others and files_by_id[test] != home:
             raise CannotWrite(
                 f"{format_path(others[0])} and {format_path(first)} both state {test}; remove the wrong one"
@@ -256,9 +247,9 @@ def map_snapshots(project: Project, old: str, snapshots: Iterable[tuple[Path, st
     return {old: files_by_id[old]} if old in files_by_id else files_by_id
 
 
-def make_missing_error(project: Project, old: str, new: str, tests: list[str]) -> SnapshotError:
+def make_missing_error(store: Store, old: str, new: str, tests: list[str]) -> SnapshotError:
     """Return the error for a name that no snapshot states: its file is damaged, or what is there has another name."""
-    home = project.path_of(old)
+    home = find_home(store, old)
     if "::" in old and files.exists(home):
         codec.loads(files.read_file(home), file=format_path(home))  # says what is wrong, unless it is another test's
     others = tests if "::" in old else sorted({test.partition("::")[0] for test in tests})

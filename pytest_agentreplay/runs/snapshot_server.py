@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from pytest_agentreplay.backends.replay import ReplayBackend
 from pytest_agentreplay.compare.matching import Matching
@@ -12,8 +12,7 @@ from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.gateway.gateway import Gateway
 from pytest_agentreplay.intercept.session.interceptions import Interception
 from pytest_agentreplay.model.exchanges import HttpCall, Run
-from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.rules import RULES, is_declared
+from pytest_agentreplay.providers import READER, RULES, is_declared
 from pytest_agentreplay.redaction.placeholders import variables_in
 from pytest_agentreplay.report import findings
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
@@ -22,7 +21,6 @@ from pytest_agentreplay.runs.redact.redaction_setup import find_policy, redactio
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
-    from typing import Self
 
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.snapshots.codec import Snapshot

@@ -17,15 +17,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from pytest_agentreplay.errors import SnapshotError
 from pytest_agentreplay.model.paths import is_fixture, quote_word, scope_of
-from pytest_agentreplay.report.summary import CollectedSnapshots, UnusedSnapshots, to_plain
+from pytest_agentreplay.report.summary import CollectedSnapshots, SessionSummary, UnusedSnapshots, to_plain
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, layout, snapshots
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from pytest_agentreplay.report.summary import SessionSummary
-    from pytest_agentreplay.snapshots.store.snapshots import Store
 
 
 # Options of pytest by their names in `config.option`: with one of them not every test is run.
@@ -76,7 +73,7 @@ def find_limit(
     return f"{left[0].name} was not run whole" if left else ""
 
 
-def find_unowned(collected: CollectedTests, store: Store) -> CollectedSnapshots:
+def find_unowned(collected: CollectedTests, store: snapshots.Store) -> CollectedSnapshots:
     """Return the snapshots that the tests of this process do not own."""
     seen = collected.seen
     part = "a collection error" if seen["failed"] else ""
@@ -119,7 +116,7 @@ def find_unused(
     why: str,
     ran: Mapping[str, bool],
     summaries: Sequence[SessionSummary],
-    store: Store,
+    store: snapshots.Store,
 ) -> UnusedSnapshots:
     """Return the unused snapshots of a whole session.
 

@@ -19,8 +19,7 @@ RESELLERS = frozenset({"aws.bedrock", "azure.ai.inference", "azure.ai.openai"})
 
 def list_models(kit: JsonObject) -> tuple[str, ...]:
     """Return the ids of the models that were asked at their providers; Google's API has them as "models/ID"."""
-    entries_of_models = (entry for entry in entries(kit, "models") if isinstance(entry, dict))
-    names = (str(entry.get("model", "")) for entry in entries_of_models if entry.get("provider") not in RESELLERS)
+    names = (text_of(entry, "model") for entry in entries(kit, "models") if text_of(entry, "provider") not in RESELLERS)
     return tuple(dict.fromkeys(name.removeprefix("models/") for name in names if name))
 
 

@@ -14,6 +14,7 @@ import sys
 import time
 from pathlib import Path
 
+from pytest_agentreplay.runs.capture.ended_capture import Limits
 from pytest_agentreplay.runs.capture.keeping import Keeper
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store.run_store import RunStore
@@ -23,7 +24,7 @@ from tests.support.ended_captures import end
 
 def serve(store, name):
     """Write runs until somebody kills the process."""
-    keeper = Keeper(store, keep="all", max_store_bytes=200_000)
+    keeper = Keeper(store, keep="all", limits=Limits(max_store_bytes=200_000))
     number = 0
     while True:
         if keeper.stats()["waiting"] < 5:

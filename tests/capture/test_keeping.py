@@ -12,6 +12,7 @@ import pytest
 
 from pytest_agentreplay.errors import CannotWrite, PolicyError, SettingsError
 from pytest_agentreplay.runs.capture import ended_capture, fail_open
+from pytest_agentreplay.runs.capture.ended_capture import Limits
 from pytest_agentreplay.runs.capture.keeping import Keeper
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files
@@ -101,7 +102,7 @@ def test_the_environment_overrides_the_call():
 
 def test_the_ring_is_bounded_by_runs_and_by_bytes(tmp_path):
     for bounds in ({"ring_runs": 10}, {"ring_bytes": 10_000}):
-        keeper = Keeper(tmp_path, **bounds)
+        keeper = Keeper(tmp_path, limits=Limits(**bounds))
         for n in range(25):
             keeper.take(end(str(n)))
         assert {"ring": 10, "dropped": 15, "waiting": 0}.items() <= keeper.stats().items()
@@ -110,7 +111,7 @@ def test_the_ring_is_bounded_by_runs_and_by_bytes(tmp_path):
 
 
 def test_a_run_that_is_too_large_is_kept_as_its_head_and_failure(tmp_path):
-    keeper = Keeper(tmp_path, max_bytes=2_000)
+    keeper = Keeper(tmp_path, limits=Limits(max_bytes=2_000))
     keeper.take(end("large", size=2_001, failure="no such order", input={"q": "where"}, output="x" * 100_000))
     assert {"kept": 1, "too_large": 1}.items() <= close(keeper).items()
     [entry] = RunStore(tmp_path).list_runs()
@@ -148,7 +149,7 @@ def test_take_never_waits_and_a_full_queue_drops_its_oldest_runs(tmp_path, monke
     held = threading.Event()
     write = RunStore.write
     monkeypatch.setattr(RunStore, "write", lambda *args: (held.wait(20), write(*args)))
-    keeper = Keeper(tmp_path, keep="all", ring_runs=5)
+    keeper = Keeper(tmp_path, keep="all", limits=Limits(ring_runs=5))
     keeper.take(end("first"))
     wait_for(lambda: keeper._writing == "first")
     begun = time.monotonic()
@@ -250,7 +251,7 @@ def test_two_services_share_a_folder_and_lose_nothing(tmp_path):
 def test_files_rotate_by_bytes_and_by_age(tmp_path, monkeypatch):
     listed = []
     monkeypatch.setattr(RunStore, "rotate", lambda *args, real=RunStore.rotate: listed.append(1) or real(*args))
-    keeper = Keeper(tmp_path, keep="all", max_store_bytes=60_000)
+    keeper = Keeper(tmp_path, keep="all", limits=Limits(max_store_bytes=60_000))
     for n in range(30):
         keeper.take(end(str(n)))
     stats = close(keeper)
@@ -259,11 +260,11 @@ def test_files_rotate_by_bytes_and_by_age(tmp_path, monkeypatch):
     assert len(files) + stats["rotated"] == stats["kept"] == 30
     assert max(int(file.name.partition(".")[0]) for file in files) == 29
     assert len(listed) < 23
-    keeper = Keeper(tmp_path, keep="all", max_age=1)
+    keeper = Keeper(tmp_path, keep="all", limits=Limits(max_age=1))
     for name, began in (("new", time.time_ns()), ("old", 1_600_000_000_000_000_000), ("newer", time.time_ns())):
         keeper.take(end(name, began=began))
     close(keeper)
-    keeper = Keeper(tmp_path, keep="all", max_age=1)
+    keeper = Keeper(tmp_path, keep="all", limits=Limits(max_age=1))
     keeper.take(end("newest", began=time.time_ns()))
     close(keeper)
     assert "old" not in kept(tmp_path)
@@ -271,7 +272,7 @@ def test_files_rotate_by_bytes_and_by_age(tmp_path, monkeypatch):
 
 
 def test_many_threads_hand_over_at_once_and_each_run_is_counted(tmp_path):
-    keeper = Keeper(tmp_path, ring_runs=20)
+    keeper = Keeper(tmp_path, limits=Limits(ring_runs=20))
 
     def serve(worker):
         for n in range(20):

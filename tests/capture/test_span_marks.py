@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pytest_agentreplay.runs.capture.span_marks import mark_span
+from pytest_agentreplay.runs.capture.runs import mark_span
 
 
 def test_the_current_span_gets_the_id_of_the_run():

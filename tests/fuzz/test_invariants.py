@@ -16,7 +16,7 @@ from pytest_agentreplay.providers import READER, RULES, encode
 from pytest_agentreplay.runs.fuzz import invariants
 from pytest_agentreplay.runs.fuzz.content_changes import INJECTION
 from pytest_agentreplay.runs.fuzz.invariants import MOST_RETRIES, Violation, find_crash, find_violations
-from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, find_cause, group_failures, shrink
+from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, Trial, TrialResult, find_cause, group_failures, shrink
 from pytest_agentreplay.runs.fuzz.trial_verdict import (
     CALLS,
     TIMES,
@@ -25,7 +25,6 @@ from pytest_agentreplay.runs.fuzz.trial_verdict import (
     find_invariant,
     judge,
 )
-from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
 from tests.support import exchanges
 
 MATCHING = Matching(READER, RULES)

@@ -59,9 +59,7 @@ def index_page(tmp_path):
     write_run(tmp_path / "__agent_snapshots__" / "test_shop" / "test_a.snapshot.json", bookshop_run())
     (tmp_path / "__agent_snapshots__" / "test_shop" / "test_torn.snapshot.json").write_text("{")
     history.append(tmp_path, HISTORY)
-    path = tmp_path / "index.html"
-    path.write_text(pages.render_index(tmp_path), encoding="utf-8")
-    return path
+    return pages.write_folder(tmp_path / "pages", tmp_path)
 
 
 @pytest.fixture
@@ -666,7 +664,8 @@ def test_texts_of_strangers_do_nothing(browser, tmp_path):
     files = [write_run(tmp_path / name, run) for name in ("a.snapshot.json", "<b>.snapshot.json")]
     page = tmp_path / "page.html"
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
-    for text in (pages.render_run(files[0]), pages.render_pair(*files), pages.render_index(tmp_path)):
+    index = pages.write_folder(tmp_path / "pages", tmp_path).read_text(encoding="utf-8")
+    for text in (pages.render_run(files[0]), pages.render_pair(*files), index):
         page.write_text(text, encoding="utf-8")
         browser.requests.clear()
         browser.open(page)

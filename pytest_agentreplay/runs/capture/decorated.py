@@ -5,21 +5,18 @@ from __future__ import annotations
 import functools
 import inspect
 from contextlib import suppress
-from contextvars import copy_context
+from contextvars import Context, Token, copy_context
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT
+from pytest_agentreplay.intercept.session.lanes import CALL_CONTEXT, CallContext
 from pytest_agentreplay.runs.capture.fail_open import never_raising
 from pytest_agentreplay.runs.capture.freezing import freeze_call, freeze_value
-from pytest_agentreplay.runs.capture.runs import open_run
+from pytest_agentreplay.runs.capture.runs import CapturedRun, open_run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from contextvars import Context, Token
 
-    from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.model.exchanges import Json
-    from pytest_agentreplay.runs.capture.runs import CapturedRun
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.errors import SettingsError
 
@@ -119,6 +119,18 @@ MAX_BYTES = 16 << 20
 """Bytes of the calls of a run beyond which only its head is kept: a file is read again up to 32 MB."""
 RING_BYTES, RING_RUNS = 64 << 20, 1_000
 
+
+class Limits(NamedTuple):
+    """What a capture takes at most, as `capture.start` has it."""
+
+    max_bytes: int = MAX_BYTES
+    ring_bytes: int = RING_BYTES
+    ring_runs: int = RING_RUNS
+    max_age: float | None = None
+    max_store_bytes: int | None = None
+
+
+LIMITS = Limits()
 SWITCH, PLACE = "AGENTREPLAY_CAPTURE", "AGENTREPLAY_CAPTURE_TO"
 
 

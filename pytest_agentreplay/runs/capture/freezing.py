@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from datetime import date, time, timedelta
 from decimal import Decimal
-from inspect import Parameter
+from inspect import Parameter, Signature
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -17,7 +17,6 @@ from pytest_agentreplay.values.tags import NotPlain, copy_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from inspect import Signature
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
@@ -69,10 +68,10 @@ def freeze_call(signature: Signature, args: tuple[Any, ...], kwargs: Mapping[str
             typed[name] = dotted_name(type(value))
         elif reason:
             reasons.append(reason)
-    given: JsonObject = {"arguments": arguments}
+    call_input: JsonObject = {"arguments": arguments}
     if typed:
-        given["typed"] = typed
-    return given, f"the argument {reasons[0]}" if reasons else ""
+        call_input["typed"] = typed
+    return call_input, f"the argument {reasons[0]}" if reasons else ""
 
 
 def is_rebuilt(value: object) -> bool:

@@ -50,34 +50,30 @@ STAND_IN = Failure("pytest_agentreplay.capture")
 class NoRedaction:
     """The redactor of a run that is kept raw: it is never asked for what could be stored."""
 
-    def redact_call(self, raw: RawCall, is_recorded: Callable[[Call], bool] | None = None) -> Call:
+    def redact_call(self, raw: RawCall, _is_recorded: Callable[[Call], bool] | None = None) -> Call:
         """Return the stand-in of a call."""
-        del is_recorded
         return stand_in(raw)
 
     def redact_content(self, call: Call) -> Call:
         """Return the stand-in of a call."""
         return stand_in(RawCall(call))
 
-    def redact_outcome(self, call: Call, outcome: Outcome) -> Outcome:
+    def redact_outcome(self, _call: Call, _outcome: Outcome) -> Outcome:
         """Return the stand-in of an outcome."""
-        del call, outcome
         return STAND_IN
 
     def reveal(self, outcome: Outcome) -> Outcome:
         """Return what was never redacted."""
         return outcome
 
-    def redact_text(self, text: str) -> str:
+    def redact_text(self, _text: str) -> str:
         """Return no word of a text."""
-        del text
         return ""
 
     hide = redact_text
 
-    def learn(self, category: str, value: str) -> bool:
+    def learn(self, _category: str, _value: str) -> bool:
         """Note nothing: `list_secrets` has what was named."""
-        del category, value
         return True
 
 
@@ -108,9 +104,8 @@ class UntrackedJob(Job):
 class UntrackedJobs(Jobs):
     """The jobs of a captured run."""
 
-    def queue(self, executor: int, threads: int) -> Job:
+    def queue(self, executor: int, _threads: int) -> Job:
         """Return a job."""
-        del threads
         return UntrackedJob(self, executor)
 
 
@@ -166,7 +161,7 @@ class CaptureInterception(Interception):
             self.observed.serving.add(parent)
             parent = None
         ticket = self.begin(raw, Moment(context.path, self.clock.now(), attempt, parent, agent=agent))
-        intercepted = CapturedCall(self, context, call, ticket, self.recorder)
+        intercepted = CapturedCall(self, context, call, ticket, recorder=self.recorder)
         self.pending.open.add(intercepted)
         self.observed.trace = self.observed.trace or read_span()
         if context.inside is None:
@@ -215,21 +210,22 @@ class CaptureInterception(Interception):
             self.size += len(name) + len(value)
         return shared
 
-    def keep_outcome(self, ticket: int, raw: RawOutcome) -> None:
+    def keep_outcome(self, ticket: int, outcome: Outcome) -> None:
         """Keep what came back, until the run has been handed over."""
-        if not self.ending.over.is_set():
-            native = raw.native
-            if isinstance(native, HttpReply):
-                x, headers = native, self._share(native.headers)
-                raw = RawOutcome(HttpReply(x.status, x.reason, x.version, headers, x.body, x.cuts, x.failure, x.closed))
-            self.outcomes[ticket] = raw
-            match native:
-                case ToolReply(value, items):
-                    self.size += len(str(value)) + len(str(items))
-                case Failure(message=message):
-                    self.size += len(message)
-                case HttpReply(body=body) | FramesReply(body=body):
-                    self.size += len(body)
+        if self.ending.over.is_set():
+            return
+        match outcome:
+            case ToolReply(value, items):
+                self.size += len(str(value)) + len(str(items))
+            case Failure(message=message):
+                self.size += len(message)
+            case HttpReply() as x:
+                self.size += len(x.body)
+                headers = self._share(x.headers)
+                outcome = HttpReply(x.status, x.reason, x.version, headers, x.body, x.cuts, x.failure, x.closed)
+            case FramesReply(body=body):
+                self.size += len(body)
+        self.outcomes[ticket] = RawOutcome(outcome)
 
     def end(self) -> None:
         """End: an answer that is still under way counts as far as it has come, and later calls pass."""
@@ -269,16 +265,9 @@ class CapturedCall(PendingCall):
 
     _interception: CaptureInterception
 
-    def __init__(
-        self,
-        interception: CaptureInterception,
-        context: lanes.CallContext,
-        call: Call,
-        ticket: int,
-        recorder: RecordBackend | None = None,
-    ) -> None:
+    def __init__(self, *of_any_call: Any, recorder: RecordBackend | None = None) -> None:
         """Made by `CaptureInterception.enter` alone; without `recorder` nothing of it is kept."""
-        super().__init__(interception, context, call, ticket)
+        super().__init__(*of_any_call)
         self.forward, self._recorder = True, recorder
 
     def settle(self, outcome: Outcome, *, suspended: bool = False) -> None:
@@ -289,7 +278,7 @@ class CapturedCall(PendingCall):
             super().settle(outcome, suspended=suspended)
 
     def _store(self, outcome: Outcome) -> Outcome:
-        self._interception.keep_outcome(self.ticket, RawOutcome(outcome))
+        self._interception.keep_outcome(self.ticket, outcome)
         return STAND_IN
 
 
@@ -310,11 +299,11 @@ class RequestBodies:
     def add(self, data: bytes) -> Body:
         """Return `data` as a body that is restored when it is read."""
         chain = self._chain
-        if chain is None or not chain.takes(data):
+        grown = None if chain is None else chain.add(data)
+        if chain is None or grown is None:
             chain = self._chain = _Chain(data)
-            self.size += len(data)
-        else:
-            self.size += chain.add(data)
+            grown = len(data)
+        self.size += grown
         return Body(restore=_Restoring(chain, len(chain.parts) - 1))
 
 
@@ -339,18 +328,16 @@ class _Chain:
     def __init__(self, data: bytes) -> None:
         self.parts: list[tuple[int, bytes, int]] = [(len(data), b"", 0)]
         self._latest = data
-        self._shared = 0, 0
 
-    def takes(self, data: bytes) -> bool:
-        """Return whether at least half of the latest body is in `data`; `add` comes next."""
+    def add(self, data: bytes) -> int | None:
+        """Take the next body. Return by how many bytes the chain has grown; None for a body that begins another chain.
+
+        At least half of the latest body is in the next one.
+        """
         latest = self._latest
         head, tail = count_shared(latest, data)
-        self._shared = head, tail
-        return 2 * (head + tail) >= len(latest)
-
-    def add(self, data: bytes) -> int:
-        """Take the next body. Return by how many bytes the chain has grown."""
-        (head, tail), latest = self._shared, self._latest
+        if 2 * (head + tail) < len(latest):
+            return None
         own = latest[head : len(latest) - tail]
         self.parts[-1] = head, own, tail
         grown = len(data) - len(latest) + len(own)

@@ -25,14 +25,14 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import AgentReplayError, Leak, SettingsError
 from pytest_agentreplay.runs.capture import fail_open
-from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, KeptRun, parse_keep
+from pytest_agentreplay.runs.capture.ended_capture import LIMITS, EndedCapture, KeptRun, Limits, parse_keep
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture, Keep
+    from pytest_agentreplay.runs.capture.ended_capture import Keep
     from pytest_agentreplay.runs.capture.sealing import Sealer
 
 EXIT_SECONDS = 5.0
@@ -50,9 +50,9 @@ _LOADING = threading.RLock()
 class WaitingRuns:
     """Ended runs, the oldest first, within a number of runs and of bytes."""
 
-    def __init__(self, most_runs: int, most_bytes: int) -> None:
+    def __init__(self, limits: Limits) -> None:
         """Begin with none."""
-        self._most_runs, self._most_bytes, self._size = most_runs, most_bytes, 0
+        self._limits, self._size = limits, 0
         self.runs: deque[tuple[EndedCapture, str]] = deque()
 
     def add(self, ended: EndedCapture, reason: str = "") -> int:
@@ -60,7 +60,7 @@ class WaitingRuns:
         self.runs.append((ended, reason))
         self._size += weigh(ended)
         dropped = 0
-        while len(self.runs) > self._most_runs or self._size > self._most_bytes:
+        while len(self.runs) > self._limits.ring_runs or self._size > self._limits.ring_bytes:
             self.take_first()
             dropped += 1
         return dropped
@@ -88,7 +88,7 @@ def weigh(ended: EndedCapture) -> int:
 class Keeper:
     """Decides about ended runs, and writes those that are kept. Safe from any thread.
 
-    Its arguments are those of `capture.start`.
+    Its arguments, and its limits, are those of `capture.start`.
 
     Raises:
         SettingsError: `keep` or the store is invalid, or a package is missing.
@@ -104,11 +104,7 @@ class Keeper:
         service: str = "",
         version: str = "",
         policy: str | Path | None = None,
-        max_bytes: int = MAX_BYTES,
-        ring_bytes: int = RING_BYTES,
-        ring_runs: int = RING_RUNS,
-        max_age: float | None = None,
-        max_store_bytes: int | None = None,
+        limits: Limits = LIMITS,
     ) -> None:
         """Look at the store and the policy, write nothing, and start no thread yet."""
         self._find_reason, self._decide = parse_keep(keep), keep if callable(keep) else None
@@ -119,12 +115,12 @@ class Keeper:
         self._make_sealer = policy, service, version
         if policy is not None:
             self._sealer  # noqa: B018  raises what the file is refused with
-        self._max_bytes, self._max_age, self._max_store_bytes = max_bytes, max_age, max_store_bytes
+        self._limits = limits
         self._unlisted, self._listed_on = 0, ""
         self._changed = threading.Condition()
-        self._ring, self._due = WaitingRuns(ring_runs, ring_bytes), WaitingRuns(ring_runs, ring_bytes)
+        self._ring, self._due = WaitingRuns(limits), WaitingRuns(limits)
         self._counts: Counter[str] = Counter()
-        self._kept: deque[str] = deque(maxlen=ring_runs)
+        self._kept: deque[str] = deque(maxlen=limits.ring_runs)
         self._writing = ""
         self._closing = False
         self._thread: threading.Thread | None = None
@@ -143,7 +139,7 @@ class Keeper:
     def take(self, ended: EndedCapture) -> None:
         """Take a run: to be written, or into the ring. Never raises or waits."""
         try:
-            if ended.size > self._max_bytes:
+            if ended.size > self._limits.max_bytes:
                 ended = self._strip(ended)
             reason = self._find_reason(ended)
             with self._changed:
@@ -269,18 +265,18 @@ class Keeper:
     def _strip(self, ended: EndedCapture) -> EndedCapture:
         """Return what is kept of a run that is too large."""
         self._count("too_large")
-        why = f"it is too large: its calls take {ended.size:,} bytes, and max_bytes is {self._max_bytes:,}"
+        why = f"it is too large: its calls take {ended.size:,} bytes, and max_bytes is {self._limits.max_bytes:,}"
         return replace(ended, is_bare=True, calls={}, outcomes={}, cold=why)
 
     def _rotate(self, written: int) -> None:
         """Delete the oldest files: with the first run, each day, and each time that a part of the store was written."""
-        most, today = self._max_store_bytes, datetime.now(UTC).date()
+        most, age, today = self._limits.max_store_bytes, self._limits.max_age, datetime.now(UTC).date()
         self._unlisted += written
         is_due = most is not None and self._unlisted * SHARE >= most
-        if (self._max_age is None and most is None) or (str(today) == self._listed_on and not is_due):
+        if (age is None and most is None) or (str(today) == self._listed_on and not is_due):
             return
         self._unlisted, self._listed_on = 0, str(today)
-        oldest = "" if self._max_age is None else str(today - timedelta(days=self._max_age))
+        oldest = "" if age is None else str(today - timedelta(days=age))
         self._count("rotated", self._store.rotate(oldest, None if most is None else most - most // SHARE))
 
     def _count(self, name: str, more: int = 1) -> None:

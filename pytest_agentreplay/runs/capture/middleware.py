@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from pytest_agentreplay.runs.capture.decorated import SteppedRun
 from pytest_agentreplay.runs.capture.fail_open import never_raising
@@ -22,7 +22,6 @@ from pytest_agentreplay.runs.capture.runs import open_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from typing import Self
 
     from pytest_agentreplay.model.exchanges import Json
 

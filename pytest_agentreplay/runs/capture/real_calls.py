@@ -8,15 +8,12 @@ where they are.
 from __future__ import annotations
 
 import functools
-from collections.abc import Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from types import AsyncGeneratorType, CoroutineType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_agentreplay.intercept.session import interceptions, lanes
 from pytest_agentreplay.runs.capture.fail_open import FAULTS, note_fault
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator
 
 
 def choose(make: Callable[..., Any], real: Callable[..., Any], always: bool) -> Callable[..., Any]:

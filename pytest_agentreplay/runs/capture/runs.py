@@ -7,39 +7,23 @@ import os
 import sys
 import time
 import weakref
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Self
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.model.exchanges import RawValue
+from pytest_agentreplay.model.exchanges import Json, JsonObject, RawValue
+from pytest_agentreplay.runs import describe_failure
 from pytest_agentreplay.runs.capture import fail_open
-from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, choose_capture
+from pytest_agentreplay.runs.capture.ended_capture import MAX_BYTES, RING_BYTES, RING_RUNS, Limits, choose_capture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextvars import Token
     from pathlib import Path
-    from typing import Self
 
     from pytest_agentreplay.intercept.session.lanes import CallContext
-    from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.runs.capture.ended_capture import EndedCapture, Keep
+    from pytest_agentreplay.runs.capture.ended_capture import Keep
     from pytest_agentreplay.runs.capture.interception import CaptureInterception
-
-
-class RunKeeper(Protocol):
-    """What decides on ended runs: `keeping.Keeper`."""
-
-    def take(self, ended: EndedCapture) -> None:
-        """Take a run. Never raises or waits."""
-
-    def keep(self, run_id: str, reason: str) -> bool:
-        """Keep a run that was taken; return whether it is still there."""
-
-    def stats(self) -> dict[str, int]:
-        """Return what became of the runs."""
-
-    def close(self, timeout: float) -> None:
-        """Write what is due."""
+    from pytest_agentreplay.runs.capture.keeping import Keeper
 
 
 class Capture:
@@ -51,16 +35,16 @@ class Capture:
         patches: What stands in the place of functions of the process.
     """
 
-    def __init__(self, make_keeper: Callable[[], RunKeeper], tools: tuple[tuple[str, str], ...]) -> None:
+    def __init__(self, make_keeper: Callable[[], Keeper], tools: tuple[tuple[str, str], ...]) -> None:
         """Make the keeper and patch. Raises what options and tools are refused with."""
         from pytest_agentreplay.runs.capture.patches import Patches
 
         self.make_keeper = make_keeper
-        self.keeper: RunKeeper | None = make_keeper()
+        self.keeper: Keeper | None = make_keeper()
         self.open: weakref.WeakSet[CaptureInterception] = weakref.WeakSet()
         self.patches = Patches(tools)
 
-    def get_keeper(self) -> RunKeeper:
+    def get_keeper(self) -> Keeper:
         """Return the keeper, in a forked process a new one."""
         if self.keeper is None:
             self.keeper = self.make_keeper()
@@ -129,18 +113,10 @@ def start(
     fail_open.reset()
     if (chosen := choose_capture(store, keep)) is None or is_in_test():
         return
+    limits = Limits(max_bytes, ring_bytes, ring_runs, max_age, max_store_bytes)
+    store, keep = chosen
     make_keeper = functools.partial(
-        Keeper,
-        chosen[0],
-        keep=chosen[1],
-        service=service,
-        version=version,
-        policy=policy,
-        max_bytes=max_bytes,
-        ring_bytes=ring_bytes,
-        ring_runs=ring_runs,
-        max_age=max_age,
-        max_store_bytes=max_store_bytes,
+        Keeper, store, keep=keep, service=service, version=version, policy=policy, limits=limits
     )
     capture = Capture(make_keeper, parse_tools([*tools], "capture.start: tools"))
     if not _watches_forks and hasattr(os, "register_at_fork"):
@@ -315,7 +291,6 @@ class CapturedRun:
     def _begin(self, capture: Capture) -> None:
         from pytest_agentreplay.intercept.session import lanes
         from pytest_agentreplay.runs.capture.interception import CaptureInterception
-        from pytest_agentreplay.runs.capture.span_marks import mark_span
 
         around = lanes.CALL_CONTEXT.get()
         if is_in_test():
@@ -328,7 +303,7 @@ class CapturedRun:
         registry = capture.patches.registry
         interception.tools.codecs, interception.tools.live = registry.codecs, registry.live
         interception.tools.read_tools = registry.read_tools
-        self._frozen = None if self._input is None else self._freeze(self._input, is_input=True)
+        self._frozen = self._freeze_input(self._input)
         capture.open.add(interception)
         self._began, self._began_at = time.time_ns(), clocks.monotonic_ns()
         self._token = lanes.CALL_CONTEXT.set(interception.main())
@@ -338,10 +313,7 @@ class CapturedRun:
         self._outer, self.id = outer, outer.id
         if outer._provisional:
             outer._provisional, outer._adopted = False, self
-            outer.name, outer._frozen = (
-                self.name,
-                outer._freeze(self._input, is_input=True) if self._input is not None else None,
-            )
+            outer.name, outer._frozen = self.name, outer._freeze_input(self._input)
 
     def _end(self, interception: CaptureInterception, error: BaseException | None) -> None:
         from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
@@ -387,20 +359,26 @@ class CapturedRun:
         if self.reason is not None:
             keeper.keep(self.id, self.reason)
 
-    def _freeze(self, value: Any, *, is_input: bool = False) -> RawValue:
-        """Return a value as it is now, as JSON. An input that is none makes the run cold."""
+    def _freeze(self, value: Any) -> RawValue:
+        """Return a value as it is now, as JSON."""
         from pytest_agentreplay.runs.capture.freezing import freeze_value
 
-        frozen, reason = freeze_value("the input" if is_input else "value", value)
-        if is_input and reason and self._interception is not None:
+        return RawValue(freeze_value("value", value)[0])
+
+    def _freeze_input(self, value: Any) -> RawValue | None:
+        """Return the input as JSON; one that is not JSON makes the run cold."""
+        from pytest_agentreplay.runs.capture.freezing import freeze_value
+
+        if value is None:
+            return None
+        frozen, reason = freeze_value("the input", value)
+        if reason and self._interception is not None:
             self._interception.cold = reason
         return RawValue(frozen)
 
 
-def describe_failure(error: BaseException) -> JsonObject:
-    """Return type and first line of an exception, as the header of a recording has them."""
-    kind = type(error)
-    return {
-        "type": f"{kind.__module__}.{kind.__qualname__}".removeprefix("builtins."),
-        "message": str(error).strip().partition("\n")[0],
-    }
+def mark_span(run_id: str) -> None:
+    """Set the run's id on the current span of OpenTelemetry, where that is loaded: the way from a trace to the file."""
+    trace = sys.modules.get("opentelemetry.trace")
+    if trace is not None:
+        trace.get_current_span().set_attribute("agentreplay.run_id", run_id)

@@ -32,14 +32,12 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.model.recorded_order import renumber
 from pytest_agentreplay.model.turns import tool_of
-from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.rules import is_declared
+from pytest_agentreplay.providers import READER, is_declared
 from pytest_agentreplay.redaction.policy import Policy
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.capture.ended_capture import EndedCapture
 from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.redact.final_scan import rest, scan_run
-from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
 from pytest_agentreplay.snapshots.kit import table
 
 if TYPE_CHECKING:
@@ -79,9 +77,9 @@ class SealedRun:
 
 def make_sample() -> EndedCapture:
     """Return a run with a stream, a message, a secret and a personal value: sealing it takes what sealing any does."""
-    asked, stream = Body(b'{"model": "m", "messages": []}'), Body(b'data: {"choices": []}\n\n')
+    question, stream = Body(b'{"model": "m", "messages": []}'), Body(b'data: {"choices": []}\n\n')
     headers = ("content-type", "text/event-stream"), ("set-cookie", "session=5f4dcc3b5aa765d61d8327deb882cf99")
-    call = HttpCall("POST", "https://api.openai.com/v1/chat/completions", (), asked)
+    call = HttpCall("POST", "https://api.openai.com/v1/chat/completions", (), question)
     reply, opening = HttpReply(200, headers=headers, body=stream, cuts=(len(stream),)), FrameCall("wss://example.org")
     exchanges = Exchange(call, None, 1, 2), Exchange(opening, None, 3, None)
     calls, outcomes = {1: RawCall(call), 3: RawCall(opening)}, {1: RawOutcome(reply)}
@@ -105,7 +103,9 @@ class Sealer:
 
         Raises Leak where nothing of it may be kept, CannotWrite for what no file can hold.
         """
-        redaction = redaction_for(os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared)
+        redaction = redaction_setup.redaction_for(
+            os.environ, find_places(self._root), policy=self._policy, is_declared=is_declared
+        )
         exchanges, now = renumber(() if ended.is_bare else redact_exchanges(redaction, ended))
         exchanges = without_lone(exchanges)
         values = redact_values(redaction, ended, BARE if ended.is_bare else None)

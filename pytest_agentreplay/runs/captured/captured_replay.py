@@ -13,7 +13,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -33,14 +33,14 @@ from pytest_agentreplay.errors import RunnerError
 from pytest_agentreplay.intercept.environment.machine import find_places
 from pytest_agentreplay.intercept.session.callers import find_line
 from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
-from pytest_agentreplay.model.exchanges import Exchange, FrameCall, RawValue, ToolCall
+from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Json, JsonObject, RawValue, Run, ToolCall
 from pytest_agentreplay.model.turns import function_of, label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.redaction.policy import Policy, join_policies
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.captured.groups import conjugate
 from pytest_agentreplay.runs.cases.case_backend import convert_reply
-from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, build_input, join_settings
+from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, Runner, build_input, join_settings
 from pytest_agentreplay.runs.replay_session import ReplaySession, strip_ports
 from pytest_agentreplay.runs.run_session import EndedRun, Location
 from pytest_agentreplay.snapshots.kit import table, text_of
@@ -48,17 +48,14 @@ from pytest_agentreplay.values.arguments import freeze_arguments
 from pytest_agentreplay.values.tags import NotPlain, copy_plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Sequence
     from pathlib import Path
 
     from pytest_agentreplay.backends.backend import Moment
     from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
     from pytest_agentreplay.compare.matching import Matching
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
-    from pytest_agentreplay.model.exchanges import Call, Json, JsonObject, Run
     from pytest_agentreplay.model.reading import Reader
     from pytest_agentreplay.runs.cases.evaluation import CaseEvaluator
-    from pytest_agentreplay.runs.cases.in_process_run import Runner
     from pytest_agentreplay.settings import Settings
 
 INDEX, PATH, LINE = re.compile(r"\[\d+\]"), re.compile(r" ?\$\S*(?: -> \S+)*$"), re.compile(r"line \d+")
@@ -112,17 +109,17 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
 
     Raises SettingsError where there is no such runner, RunnerError for one that cannot be loaded, or takes too long.
     """
-    capture, given = table(run.header.kit, "capture"), run.header.kit.get("input")
+    capture, run_input = table(run.header.kit, "capture"), run.header.kit.get("input")
     if cold := capture.get("cold"):
         return CapturedResult(refused=f"cannot be replayed: {cold}", fails=False)
     runner = evaluator.runners[text_of(capture, "name") or run.header.test.partition("/")[0]]
-    if not isinstance(given, dict):
+    if not isinstance(run_input, dict):
         return CapturedResult(refused="the service gave capture.run no input that names the runner's arguments")
-    if "messages" not in given:
-        given = given if "arguments" in given else {"arguments": given}
+    if "messages" not in run_input:
+        run_input = run_input if "arguments" in run_input else {"arguments": run_input}
         try:
-            inspect.signature(runner).bind(**table(given, "arguments"))
-            build_input(runner, given, run)
+            inspect.signature(runner).bind(**table(run_input, "arguments"))
+            build_input(runner, run_input, run)
         except (TypeError, RunnerError) as error:
             return CapturedResult(refused=f"the runner does not take what was captured: {error}")
     marks = find_places(evaluator.root) if evaluator.settings.places else {}
@@ -135,10 +132,11 @@ def replay_captured(run: Run, file: Path, evaluator: CaseEvaluator, other_ids: C
         if (undeclared := session.interception.ending.refused) is not None:
             reason = "; ".join([undeclared.summary, *undeclared.hints])
             return CapturedResult(refused=evaluator.settings.format_message(reason), fails=True)
-        for tool in session.list_uncaptured():
+        live = session.interception.tools.live
+        for tool in replay_kit.find_unfrozen(session.list_recorded(), str(evaluator.root), live):
             words = f'{text_of(tool, "tool")}: name it to capture.start(tools=["{text_of(tool, "path")}"])'
             return CapturedResult(refused=f"the service did not capture the tool {words}")
-        output, failure, _ = session.play(consume(runner), given, evaluator.despair)
+        output, failure, _ = session.play(consume(runner), run_input, evaluator.despair)
         return session.compare(output, failure)
     finally:
         session.close()
@@ -183,18 +181,14 @@ class CapturedReplay(InProcessRun):
         """Return what hands out the answers in the recorded order, as far as the calls of today allow."""
         return ReplaySession.make_order(self)
 
-    def list_uncaptured(self) -> list[Json]:
-        """Return the tools that ran unseen in the service: they would run for real."""
-        return replay_kit.find_unfrozen(self.list_recorded(), str(self.place.root), self.interception.tools.live)
-
     def _unseen(self) -> list[JsonObject]:
         """Return the tools that ran for real; none in a run whose calls are all as recorded, of which that is known."""
         return super()._unseen() if self.backend.changed or self.backend.list_unserved() else []
 
     def compare(self, output: Any, failure: BaseException | None) -> CapturedResult:
         """Return what the run did otherwise, now that it is over."""
-        asked = self.backend.asked
-        changes = [] if asked is None else [(False, Change(f"ask otherwise ({name_request(asked)})", asked))]
+        request = self.backend.request_change
+        changes = [] if request is None else [(False, Change(f"ask otherwise ({name_request(request)})", request))]
         changes += self._compare_calls()
         if (stopped := self._find_parting(self._unseen())) is not None:
             more = self.backend.exhausted
@@ -203,7 +197,10 @@ class CapturedReplay(InProcessRun):
         elif (end := self._compare_failure(failure)) is not None:
             changes.append((True, end))  # what it did not do any more is the consequence
         else:
-            changes += self._list_dropped()
+            # What was given up when recorded need not come.
+            for x in (x for x in self.backend.list_unserved() if not x.abandoned):
+                change = self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x)
+                changes.append((self.tools.has_effects(x.call), change))
             changes += ((True, change) for change in self._compare_output(output))
         effects, requests = ([change for is_effect, change in changes if is_effect is kind] for kind in (True, False))
         new = self.backend.renewed + (self.new_values.taken.total() if self.new_values else 0)
@@ -222,13 +219,6 @@ class CapturedReplay(InProcessRun):
         for later, x in (pair for lane in lanes.values() for pair in pairwise(lane) if pair[1].start < pair[0].start):
             group = f"call {name_call(later.call)} before {name_call(x.call)}"
             yield has_effects(later.call) and has_effects(x.call), self._change(group, Kind.ORDER, x)
-
-    def _list_dropped(self) -> Iterator[tuple[bool, Change]]:
-        """Yield which recorded calls are not made; what was given up when recorded need not come."""
-        for x in self.backend.list_unserved():
-            if not x.abandoned:
-                change = self._change(f"no longer call {name_call(x.call)}", Kind.MISSING, x)
-                yield self.tools.has_effects(x.call), change
 
     def _change(
         self, group: str, kind: Kind, x: Exchange, now: Call | None = None, differences: tuple[Difference, ...] = ()
@@ -276,16 +266,16 @@ def name_call(call: Call) -> str:
     return label(call, READER) if tool is None else tool.name
 
 
-def name_request(asked: Divergence) -> str:
+def name_request(request: Divergence) -> str:
     """Return where a request differs, without the values, which are others in each run: "system text, line 2"."""
-    if (call := asked.now) is None or not asked.differences:
-        return mask(asked.summary)
-    first = asked.differences[0]
+    if (call := request.now) is None or not request.differences:
+        return mask(request.summary)
+    first = request.differences[0]
     path = INDEX.sub("[*]", first.path)
     if function_of(call, READER) is not None:
         return f"{name_call(call)} {path}"
-    named = call if asked.recorded is None else asked.recorded.call
-    what, changed, _ = asked.summary.removeprefix(f"{label(named, READER)}: ").partition(" changed, ")
+    compared = call if request.recorded is None else request.recorded.call
+    what, changed, _ = request.summary.removeprefix(f"{label(compared, READER)}: ").partition(" changed, ")
     words = mask(PATH.sub("", what) if changed else what)
     line = LINE.match(first.note)
     return f"{words or path}{f', {line[0]}' if line else ''}"
@@ -306,7 +296,7 @@ class CapturedBackend(ReplayBackend):
 
     Attributes:
         changed: By `start`, the exchanges whose answer went to a call that is not recorded.
-        asked: How the first of these that changes nothing differs; None where all are as recorded.
+        request_change: How the first of these that changes nothing differs; None where all are as recorded.
         exhausted: The call that no recorded answer is left for.
         renewed: How many values of the answer are new in both runs.
     """
@@ -315,7 +305,7 @@ class CapturedBackend(ReplayBackend):
         """Index `run`."""
         super().__init__(run, matching, reader, ReplayPolicy(any_order=True))
         self.changed: set[int] = set()
-        self.asked: Divergence | None = None
+        self.request_change: Divergence | None = None
         self.exhausted: Call | None = None
         self.renewed = 0
 
@@ -327,9 +317,9 @@ class CapturedBackend(ReplayBackend):
         others, began = (values.others, values.began) if (values := self._index.new_values) is not None else ((), None)
         values = NewValues(run, self._matching, self._reader, others, began)
         since = 0 if began is None else int((clocks.wall() - began) * 1e9)
-        found = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
-        self.renewed = sum(values.taken.values()) if found is answer else 0
-        return found is answer
+        match = values.find(ToolCall("answer", {"answer": now}), {answer.lane}, self.served, since)
+        self.renewed = sum(values.taken.values()) if match is answer else 0
+        return match is answer
 
     def finish(self, until: int | None = None, writes: Callable[[Call], bool] | None = None) -> Divergence | None:
         """Return what ended the run early: a recorded call that is not made is a difference, and refuses nothing."""
@@ -345,9 +335,9 @@ class CapturedBackend(ReplayBackend):
         outcome = None if match.outcome is None else convert_reply(call, match.call, match.outcome)
         if outcome is None and match.outcome is not None:
             return explain_dialect(self.make_progress(), call, match)
-        if self.asked is None and not self.policy.writes(call):
-            asked = super()._answer_unrecorded(call, moment)
-            self.asked = asked if isinstance(asked, Divergence) else None
+        if self.request_change is None and not self.policy.writes(call):
+            answer = super()._answer_unrecorded(call, moment)
+            self.request_change = answer if isinstance(answer, Divergence) else None
         self._index.services.bind(authority(call), authority(match.call))
         self.changed.add(match.start)
         return replace(match, outcome=outcome)

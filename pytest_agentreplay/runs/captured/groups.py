@@ -17,14 +17,13 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from pytest_agentreplay.errors import SnapshotMissing
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_code
-from pytest_agentreplay.report.notices import make_error, make_warning
+from pytest_agentreplay.report.notices import Notice, make_error, make_warning
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
-    from pytest_agentreplay.report.notices import Notice
     from pytest_agentreplay.snapshots.store.run_store import RunEntry
 
 LATEST = Path(".agentreplay", "captured-runs.json")

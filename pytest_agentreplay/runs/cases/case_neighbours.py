@@ -26,9 +26,8 @@ from pytest_agentreplay.runs.cases.in_process_run import InProcessRun, join_sett
 from pytest_agentreplay.runs.fuzz.content_changes import change_words
 from pytest_agentreplay.runs.fuzz.invariants import Violation
 from pytest_agentreplay.runs.fuzz.neighbours import REPLIES, WORDS, draw_neighbours, list_candidates, perturb
-from pytest_agentreplay.runs.fuzz.plan import TRIES, run_trials
+from pytest_agentreplay.runs.fuzz.plan import TRIES, Trial, TrialResult, run_trials
 from pytest_agentreplay.runs.fuzz.trial_verdict import AgentAttempt, NeighbourBackend, judge
-from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
 from pytest_agentreplay.runs.run_session import Location
 from pytest_agentreplay.snapshots.store import files
 

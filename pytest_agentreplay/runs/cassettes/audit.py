@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.paths import selecting
 from pytest_agentreplay.report.notices import format_count
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -18,13 +18,12 @@ from pytest_agentreplay.compare.matching.address import header, split
 from pytest_agentreplay.errors import CannotFreeze
 from pytest_agentreplay.intercept.session.hosts import is_model_host
 from pytest_agentreplay.intercept.session.session_parts import OPEN_CASSETTES
-from pytest_agentreplay.model.exchanges import HttpCall, HttpReply
+from pytest_agentreplay.model.exchanges import Call, HttpCall, HttpReply, RawCall
 from pytest_agentreplay.runs.cassettes.verdicts import describe_address, read_reply, read_request
 
 if TYPE_CHECKING:
     from pytest_agentreplay.backends.backend import Moment, Replayed
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.model.exchanges import Call, RawCall
 
 HIDDEN = (
     "a filter of the suite hides a value of {} that the snapshot would show: name its field, or its form, in "
@@ -106,21 +105,21 @@ def list_bodies(call: HttpCall, recorded: list[Any]) -> list[Any]:
 
 def find_hidden(cassette: Any, request: Any, response: Any, kept: list[HttpCall | HttpReply]) -> str:
     """Return method, host and path of a request where the cassette hides words of `kept` in it or in its response."""
-    shown = cassette.filter_request(request)
-    if not shown:  # it passes by the cassette
+    filtered = cassette.filter_request(request)
+    if not filtered:  # it passes by the cassette
         return ""
-    before, after = list_words(read_request(request)), list_words(read_request(shown))
+    before, after = list_words(read_request(request)), list_words(read_request(filtered))
     # Private, for the hooks of vcrpy 9 by which `filter_sensitive_data` hides values on disk only:
     # https://github.com/kevin1024/vcrpy/blob/master/vcr/cassette.py
     hooks = getattr(cassette, "_before_save_interaction", ())
     if hooks and response is not None:
         from vcr.cassette import _run_hooks
 
-        shown, saved = _run_hooks(hooks, deepcopy(shown), deepcopy(response), cassette) or (shown, response)
+        filtered, saved = _run_hooks(hooks, deepcopy(filtered), deepcopy(response), cassette) or (filtered, response)
         before |= list_words(read_reply(response))
-        after = list_words(read_request(shown), read_reply(saved))
+        after = list_words(read_request(filtered), read_reply(saved))
     is_hiding = before - after and (before - after) & list_words(*kept)
-    return describe_address(shown.method, shown.uri) if is_hiding else ""
+    return describe_address(filtered.method, filtered.uri) if is_hiding else ""
 
 
 def list_words(*parts: HttpCall | HttpReply) -> set[str]:

@@ -11,14 +11,13 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pytest_agentreplay.model.exchanges import HttpCall
+from pytest_agentreplay.model.exchanges import HttpCall, Run
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.runs.recording_session import RecordingSession
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from pytest_agentreplay.model.exchanges import Run
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.summary import SessionSummary
     from pytest_agentreplay.runs.cassettes.watching import CassetteWatch
@@ -193,7 +192,6 @@ class CassetteRecording(RecordingSession):
             return f"stale in {format_count(len(stale), 'request')}: {stale[0]}"
         return ""
 
-    def _find_outage(self, run: Run) -> str:
+    def _find_outage(self, _run: Run) -> str:
         """Return "": a cassette of errors is what such a test is about."""
-        del run
         return ""

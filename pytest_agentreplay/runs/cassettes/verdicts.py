@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from pytest_agentreplay.compare.align.pairing import compare, features
+from pytest_agentreplay.compare.align.pairing import Features, compare, features
 from pytest_agentreplay.compare.diagnose import describe_change
 from pytest_agentreplay.compare.diagnose.progress import ReplayProgress
 from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.model.canonical_json import NOT_JSON, NotJson, canonical, parse
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, RawCall, Run
+from pytest_agentreplay.model.exchanges import Body, Exchange, Header, HttpCall, HttpReply, JsonObject, RawCall, Run
 from pytest_agentreplay.model.rules import MATCHED_HEADERS
 from pytest_agentreplay.model.turns import is_model
 from pytest_agentreplay.providers import READER
@@ -27,9 +27,7 @@ from pytest_agentreplay.providers import READER
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from pytest_agentreplay.compare.align.pairing import Features
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.redaction.redaction import Redaction
 
 Verdict: TypeAlias = Literal["equal", "noise", "stale", "wrong interaction"]

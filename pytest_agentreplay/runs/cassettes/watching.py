@@ -63,11 +63,11 @@ class CassetteWatch:
         from vcr.request import Request
 
         # What a comparison imports and caches is loaded now, and in no event loop.
-        asked = [Request("POST", "https://api.openai.com/v1/responses", body, {}) for body in (b'{"input":"a"}', b"{}")]
-        cassette = LoadedCassette(
-            find_agents_line(""), [(asked[0], {"status_code": 200, "headers": {}})], self._matching, self._redaction
-        )
-        cassette.compare(ComparedRequest(asked[1], cassette), 0)
+        url = "https://api.openai.com/v1/responses"
+        recorded, now = (Request("POST", url, body, {}) for body in (b'{"input":"a"}', b"{}"))
+        rows = [(recorded, {"status_code": 200, "headers": {}})]
+        cassette = LoadedCassette(find_agents_line(""), rows, self._matching, self._redaction)
+        cassette.compare(ComparedRequest(now, cassette), 0)
         # `_load` and `_responses` are private: https://github.com/kevin1024/vcrpy/blob/v8.0.0/vcr/cassette.py
         load, play, responses = Cassette._load, Cassette.play_response, Cassette._responses
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.canonical_json import canonical, parse
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
-from pytest_agentreplay.model.json_paths import rewritten, show
+from pytest_agentreplay.model.json_paths import Place, rewritten, show
 from pytest_agentreplay.model.path_parsing import compile_path
 from pytest_agentreplay.model.turns import SAFE_METHODS, function_of, is_model
 from pytest_agentreplay.providers import READER, encode
@@ -17,11 +17,10 @@ from pytest_agentreplay.providers.messages import normalize_reply
 from pytest_agentreplay.runs.fuzz.wire_changes import dump, read_plain, with_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pytest_agentreplay.backends.perturbation import Perturbation
     from pytest_agentreplay.model.exchanges import Call, Exchange, Json, JsonObject, Outcome, Run
-    from pytest_agentreplay.model.json_paths import Place
 
 
 REFUSAL = "I'm sorry, but I can't help with that."
@@ -117,18 +116,14 @@ def change_message(operator: str, message: JsonObject, exchange: Exchange, run: 
         case "repeated-use":
             uses = [uses[0], {**uses[0], "id": f"{uses[0]['id']}-2"}, *uses[1:]]
         case "length":
-            return {**message, "parts": cut_text(texts), "finish_reason": "length"}
+            text = str(texts[0].get("content", "")) if texts else ""
+            parts = [{"type": "text", "content": text[: len(text) // 2]}]
+            return {**message, "parts": parts, "finish_reason": "length"}
         case "empty-answer" | "refusal" | "other-answer":
             text = {"empty-answer": "", "refusal": REFUSAL, "other-answer": OTHER}[operator]
             parts = [{"type": "text", "content": text}] * bool(text)
             return {"role": "assistant", "parts": parts, "finish_reason": "stop"}
     return {**message, "parts": [*texts, *uses]}
-
-
-def cut_text(texts: list[Any]) -> list[Any]:
-    """Return the first text, half of it."""
-    content = str(texts[0].get("content", "")) if texts else ""
-    return [{"type": "text", "content": content[: len(content) // 2]}]
 
 
 def swap_types(value: Any) -> Any:
@@ -280,71 +275,60 @@ def change_result(operator: str, exchange: Exchange, argument: Json, run: Run) -
         case "dropped-field":
             return with_result(exchange, compile_path(str(argument)).remove(value))
         case _:
-            return with_result(exchange, change_at(operator, str(argument), value))
+            ((place, inner),) = compile_path(str(argument)).find(value)
+            return with_result(exchange, rewritten(value, {place: VALUE_CHANGES[operator](inner)}))
 
 
-def change_at(operator: str, path: str, value: Json) -> Json:
-    """Return the value with what stands at a path changed by an operator."""
-    ((place, inner),) = compile_path(path).find(value)
-    changed: Any = inner
-    match operator:
-        case "empty-result":
-            changed = "" if isinstance(inner, str) else []
-        case "wrong-type-result":
-            changed = swap_types(inner)
-        case "huge-result":
-            changed = str(inner) + " word" * (HUGE // 5)
-        case "right-to-left":
-            changed = RIGHT_TO_LEFT + str(inner)
-        case "injection":
-            changed = {**inner, "note": INJECTION} if isinstance(inner, dict) else f"{inner}\n{INJECTION}"
-        case "other-unit":
-            changed = UNIT.sub(lambda unit: OTHER_UNIT[unit[0].upper()], str(inner))
-        case "shuffled-items":
-            changed = [*reversed(changed)]
-        case "dropped-item":
-            changed = changed[1:]
-        case "doubled-item":
-            changed = [changed[0], *changed]
-    return rewritten(value, {place: changed})
+VALUE_CHANGES: dict[str, Callable[[Any], Json]] = {
+    "empty-result": lambda value: "" if isinstance(value, str) else [],
+    "wrong-type-result": swap_types,
+    "huge-result": lambda value: str(value) + " word" * (HUGE // 5),
+    "right-to-left": lambda value: RIGHT_TO_LEFT + str(value),
+    "injection": lambda value: {**value, "note": INJECTION} if isinstance(value, dict) else f"{value}\n{INJECTION}",
+    "other-unit": lambda value: UNIT.sub(lambda unit: OTHER_UNIT[unit[0].upper()], str(value)),
+    "shuffled-items": lambda items: [*reversed(items)],
+    "dropped-item": lambda items: items[1:],
+    "doubled-item": lambda items: [items[0], *items],
+}
+"""What an operator makes of a value in a result."""
 
 
 def change_words(case_input: Any, neighbour: Sequence[Perturbation]) -> Any:
     """Return the input of a case with the operators of a neighbour that change the user's words."""
     for perturbation in neighbour:
-        case_input = change_texts(case_input, perturbation.operator)
+        if (change := WORD_CHANGES.get(perturbation.operator)) is not None:
+            case_input = change_texts(case_input, change)
     return case_input
 
 
-def change_texts(case_input: Any, operator: str) -> Any:
+def change_texts(case_input: Any, change: Callable[[str], str]) -> Any:
     """Return an input whose texts are changed: those of the user's messages, or of the arguments."""
     match case_input:
         case {"messages": [*messages]}:
             changed = [
-                {**message, "content": change_text(str(message["content"]), operator)}
+                {**message, "content": change(message["content"])}
                 if message.get("role") == "user" and isinstance(message.get("content"), str)
                 else message
                 for message in messages
             ]
             return {**case_input, "messages": changed}
         case {"arguments": dict() as arguments}:
-            texts = {name: change_text(value, operator) for name, value in arguments.items() if isinstance(value, str)}
+            texts = {name: change(value) for name, value in arguments.items() if isinstance(value, str)}
             return {**case_input, "arguments": {**arguments, **texts}}
         case _:
             return case_input
 
 
-def change_text(text: str, operator: str) -> str:
-    """Return a text changed by an operator; as it is by any other one."""
-    match operator:
-        case "typo":
-            middle = len(text) // 2
-            return f"{text[:middle]}{text[middle : middle + 2][::-1]}{text[middle + 2 :]}"
-        case "letter-case":
-            return text.upper()
-        case "spaces":
-            return text.replace(" ", "   ") + "  "
-        case "injected-words":
-            return f"{text}\n{INJECTION}"
-        case _:
-            return text
+def swap_middle(text: str) -> str:
+    """Return a text with two letters in its middle in the wrong order."""
+    middle = len(text) // 2
+    return f"{text[:middle]}{text[middle : middle + 2][::-1]}{text[middle + 2 :]}"
+
+
+WORD_CHANGES: dict[str, Callable[[str], str]] = {
+    "typo": swap_middle,
+    "letter-case": str.upper,
+    "spaces": lambda text: text.replace(" ", "   ") + "  ",
+    "injected-words": lambda text: f"{text}\n{INJECTION}",
+}
+"""What an operator makes of the user's words."""

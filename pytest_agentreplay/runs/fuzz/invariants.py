@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from pytest_agentreplay.compare.matching.address import content
 from pytest_agentreplay.model.canonical_json import NotJson, canonical, parse
-from pytest_agentreplay.model.exchanges import HttpCall, ToolCall
-from pytest_agentreplay.model.reading import arguments_of, ran_for
+from pytest_agentreplay.model.exchanges import Call, Exchange, HttpCall, Json, Run, ToolCall
+from pytest_agentreplay.model.reading import ToolUse, arguments_of, ran_for
 from pytest_agentreplay.model.turns import function_of, is_model, label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import normalize_tools
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from types import CodeType, TracebackType
 
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Json, Run
-    from pytest_agentreplay.model.reading import ToolUse
     from pytest_agentreplay.runs.fuzz.neighbours import Neighbour
 
 MOST_RETRIES = 20

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pytest_agentreplay.backends.order_permutations import draw_numbers
 from pytest_agentreplay.backends.perturbation import ALONE, LASTING, NOT_DRAWN, OPERATORS, Perturbation
 from pytest_agentreplay.errors import CaseError
-from pytest_agentreplay.model.turns import has_effects, is_model
+from pytest_agentreplay.model.turns import has_effects, is_model, top_level
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs.fuzz import content_changes, wire_changes
 
@@ -33,7 +33,7 @@ REPLIES = ("malformed-arguments", "wrong-types", "negative-arguments", "unknown-
 RESULTS = ("tool-error", "null-result", "empty-result", "dropped-field", "wrong-type-result", "huge-result",
            "right-to-left", "other-unit", "injection", "stale-result", "shuffled-items", "dropped-item",
            "doubled-item")  # fmt: skip
-WORDS = ("typo", "letter-case", "spaces", "injected-words")
+WORDS = (*content_changes.WORD_CHANGES,)
 """They change what the agent is given, which a case alone knows."""
 MOST_AT_ONCE = 3
 """Perturbations of one neighbour."""
@@ -56,11 +56,6 @@ class Candidate(NamedTuple):
     rank: int = 3
 
 
-def list_calls(run: Run) -> list[Exchange]:
-    """Return the calls of a run as reports count them, from 1: those that the agent made itself."""
-    return [x for x in run.exchanges if x.parent is None]
-
-
 def list_candidates(run: Run, *, orders: int = 0, words: bool = False, tools: Iterable[str] = ()) -> list[Candidate]:
     """Return what can be changed in a run.
 
@@ -68,9 +63,10 @@ def list_candidates(run: Run, *, orders: int = 0, words: bool = False, tools: It
     and `tools` are the lines that declare tools ("shop.lookup = read"): all but those that read change something.
     """
     reads = {match[2] or match[1] for line in tools if (match := READ.search(line))}
-    effects = {at for at, x in enumerate(list_calls(run), 1) if has_effects(x.call, READER, reads.__contains__)}
+    calls = [*enumerate(top_level(run), 1)]
+    effects = {at for at, x in calls if has_effects(x.call, READER, reads.__contains__)}
     candidates: list[Candidate] = []
-    for at, exchange in enumerate(list_calls(run), 1):
+    for at, exchange in calls:
         fitting = {operator: each for operator in OPERATORS if (each := list_arguments(operator, exchange, run))}
         fields = fitting.get("dropped-field", ())[:1]
         if {*fields} & {*fitting.get("other-unit", ())}:  # the field of a unit
@@ -143,10 +139,8 @@ def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) 
 
 def shuffle(candidates: Sequence[Candidate], draw: Callable[[int], int]) -> list[Candidate]:
     """Return the candidates in a drawn order."""
-    left, order = [*candidates], []
-    while left:
-        order.append(left.pop(draw(len(left))))
-    return order
+    left = [*candidates]
+    return [left.pop(draw(len(left))) for _ in candidates]
 
 
 def pick(candidate: Candidate, draw: Callable[[int], int]) -> Perturbation:
@@ -179,7 +173,7 @@ def perturb(run: Run, neighbour: Neighbour, file: str) -> Run:
 
     Raises CaseError, which names `file`, for a perturbation that does not fit.
     """
-    calls = list_calls(run)
+    calls = top_level(run)
     for perturbation in neighbour:
         operator, at, argument = perturbation
         if operator not in OPERATORS:
@@ -251,7 +245,7 @@ def list_instants(run: Run) -> Iterator[tuple[int, Sequence[str]]]:
     The first call comes once for each kind of instant, since what is computed at a program's end sees any of them by
     it. Every later call comes once.
     """
-    calls = [x for x in run.exchanges if x.parent is None]
+    calls = top_level(run)
     zone = run.header.kit.get("zone")
     name = zone.get("name") if isinstance(zone, dict) else zone
     kinds = find_instants(run.header.clock, [*dict.fromkeys([*([name] if isinstance(name, str) else []), *ZONES])])

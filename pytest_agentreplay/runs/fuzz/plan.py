@@ -1,7 +1,8 @@
-"""The neighbours of a plan run by pytest, and those that fail cut down to few.
+"""Trials: neighbours of a run that are tried on its agent, run by pytest; and those that fail cut down to few.
 
-A plan is handed to a session of pytest, which writes each result as soon as it is there. Of many failing neighbours one
-is left for each cause, with the fewest perturbations and the simplest arguments.
+A trial and what came of it cross processes as JSON. A plan of trials is handed to a session of pytest, which writes
+each result as soon as it is there. Of many failing neighbours one is left for each cause, with the fewest perturbations
+and the simplest arguments.
 """
 
 from __future__ import annotations
@@ -13,25 +14,82 @@ import sys
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 from pytest_agentreplay import clocks
+from pytest_agentreplay.backends.perturbation import SERVED, Perturbation, weakest_label
 from pytest_agentreplay.model.paths import get_test_id
-from pytest_agentreplay.runs.fuzz.neighbours import FAULTS, list_simpler, list_smaller
-from pytest_agentreplay.runs.fuzz.trials import TrialResult, read_result
+from pytest_agentreplay.report.summary import to_plain
+from pytest_agentreplay.runs.fuzz.invariants import Violation
+from pytest_agentreplay.runs.fuzz.neighbours import FAULTS, Candidate, Neighbour, list_simpler, list_smaller
 from pytest_agentreplay.snapshots.store import files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.backends.perturbation import Perturbation
-    from pytest_agentreplay.runs.fuzz.invariants import Violation
-    from pytest_agentreplay.runs.fuzz.neighbours import Candidate, Neighbour
-    from pytest_agentreplay.runs.fuzz.trials import Trial
 
 LOOK = 0.2  # seconds between two looks at the results
 ENDING = 5.0  # seconds that pytest has for its end when the time is up
 TAIL = 3000  # characters of what pytest printed, where no trial was judged
+
+
+Kind: TypeAlias = Literal["fuzz", "assertions"]
+
+
+class Trial(NamedTuple):
+    """What an item tries: its number, what it looks for, the neighbour, and the user's invariants ("module:function").
+
+    A trial of "fuzz" fails where an invariant does not hold. One of "assertions" never fails: it tells whether the test
+    has noticed that a reply is another one.
+    """
+
+    number: int
+    neighbour: Neighbour
+    kind: Kind = "fuzz"
+    invariants: tuple[str, ...] = ()
+
+    @property
+    def word(self) -> str:
+        """The end of the item's name."""
+        return f"{self.kind}-{self.number}"
+
+    @property
+    def served(self) -> str:
+        """How the recorded calls are served."""
+        return SERVED[weakest_label(self.neighbour)]
+
+
+def read_trial(plain: Any) -> Trial:
+    """Return the trial that a plan has as a list of its fields."""
+    number, neighbour, kind, invariants = plain
+    return Trial(number, tuple(Perturbation(*each) for each in neighbour), kind, (*invariants,))
+
+
+class TrialResult(NamedTuple):
+    """What came of a trial: violations in one of "fuzz", how the test noticed a changed reply in one of "assertions".
+
+    `end` says how the test ended: "passed", "stopped" by a call that nothing answers, or the type of its error.
+    """
+
+    trial: Trial
+    violations: tuple[Violation, ...] = ()
+    end: str = "passed"
+
+    @property
+    def noticed(self) -> bool:
+        """Whether the test turned red by itself."""
+        return self.end not in {"passed", "stopped"}
+
+    def plain(self) -> dict[str, Any]:
+        """Return it as JSON takes it."""
+        plain: dict[str, Any] = to_plain(self._asdict())
+        return plain
+
+
+def read_result(plain: Any) -> TrialResult:
+    """Return the result that `plain` returned."""
+    violations = tuple(Violation(*violation) for violation in plain["violations"])
+    return TrialResult(read_trial(plain["trial"]), violations, plain["end"])
 
 
 class PlanResult(NamedTuple):
@@ -58,25 +116,24 @@ def run_trials(
     test: str,
     trials: Sequence[Trial],
     *,
-    words: Sequence[str] = (),
     seconds: float = 0,
     show: Callable[[Sequence[TrialResult], float], None] | None = None,
     apart: bool = False,
 ) -> PlanResult:
-    """Return what came of the trials of a test, or of a case file, run by pytest in `root` with more `words`.
+    """Return what came of the trials of a test, or of a case file, run by pytest in `root`.
 
     `seconds` end the session (0: none do). `show` is given the results so far, and the seconds spent. What an interrupt
     leaves is returned. With `apart` each has a process of its own, whether the test leaves state or not.
     """
     with TemporaryDirectory() as folder:
         plan, into = Path(folder) / "plan.json", Path(folder) / "results.jsonl"
-        data = {"test": test, "trials": [trial.plain() for trial in trials], "into": str(into), "apart": apart}
+        data = {"test": test, "trials": [*trials], "into": str(into), "apart": apart}
         files.write_whole(plan, json.dumps(data))
         node = test if "::" not in test else get_test_id(test).partition("[")[0]
         command = [sys.executable, "-m", "pytest", node, "-q", "--tb=line", "--agentreplay-mode=model"]
         # Past the project's own flags: no failure ends the session, and none is remembered as one of the project.
-        command += ["--maxfail=0", "-o", f"cache_dir={folder}/cache", f"--agentreplay-neighbours={plan}", *words]
-        process = subprocess.Popen(  # noqa: S603  a test of the user's and the user's own words
+        command += ["--maxfail=0", "-o", f"cache_dir={folder}/cache", f"--agentreplay-neighbours={plan}"]
+        process = subprocess.Popen(  # noqa: S603  a test of the user's
             command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL
         )
         printed, interrupted = watch(process, into, seconds, show)
@@ -160,16 +217,13 @@ def group_failures(results: Iterable[TrialResult]) -> list[FuzzFailure]:
     for result in sorted(results, key=lambda result: len(result.trial.neighbour)):
         for violation in result.violations[:1]:
             cause, neighbour = find_cause(violation), result.trial.neighbour
-            origins = [""] if violation.invariant == "no crash" else [*map(find_origin, neighbour)]
+            # Errors of a service are one operator: they show the same fault.
+            operators = ["fault" if each.operator in {*FAULTS, "outage"} else each.operator for each in neighbour]
+            origins = [""] if violation.invariant == "no crash" else operators
             group = next(((cause, origin) for origin in origins if (cause, origin) in groups), None)
             own = (cause, origins[0] if len(origins) == 1 else "together")
             groups.setdefault(group or own, []).append((violation, neighbour))
     return [FuzzFailure(*group[0], len(group)) for group in groups.values()]
-
-
-def find_origin(perturbation: Perturbation) -> str:
-    """Return what an operator has in common with others that show the same fault: errors of a service are one."""
-    return "fault" if perturbation.operator in {*FAULTS, "outage"} else perturbation.operator
 
 
 def shrink(

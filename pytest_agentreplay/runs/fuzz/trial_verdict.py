@@ -1,39 +1,49 @@
-"""An agent tried on a neighbour: the backend that answers it, and the verdict on what it did.
+"""A trial: an agent on a neighbour of its recording, answered by a backend of its own, and the verdict on what it did.
 
 The backend answers whatever can be answered, keeps each call, and ends who does not end. A call that equals a recorded
 one is answered by it. Where nothing else is left, an equal call gets the answer that it got before, then (unless all is
 strict) the next answer of its kind, and last the last one again: an agent that repeats a request, or starts again, does
-not run dry. The verdict is which invariants do not hold, ours and those of the project.
+not run dry. The verdict is which invariants do not hold, ours and those of the project, whatever the test itself says.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.backends.backend import Refused, Replayed
-from pytest_agentreplay.backends.case_backend import AnswerPolicy, CaseBackend, find_sort
+from pytest_agentreplay.backends.backend import Moment, Refused, Replayed, Verdict
+from pytest_agentreplay.backends.case_backend import AnswerPolicy, CaseBackend, CaseFixtures, find_sort
 from pytest_agentreplay.backends.perturbation import OPERATORS, weakest_label
-from pytest_agentreplay.backends.replay import ReplayPolicy
+from pytest_agentreplay.backends.replay import ReplayBackend, ReplayPolicy
 from pytest_agentreplay.cases.view import RunView
 from pytest_agentreplay.errors import ReplayDiverged, SettingsError
+from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import FrameCall, ToolCall
-from pytest_agentreplay.model.turns import is_model
+from pytest_agentreplay.model.exchanges import Call, Exchange, FrameCall, Header, JsonObject, Run, ToolCall
+from pytest_agentreplay.model.turns import is_model, top_level
 from pytest_agentreplay.providers import READER, encode
+from pytest_agentreplay.report.other_findings import describe_neighbour
 from pytest_agentreplay.runs.fuzz.invariants import Violation, find_crash, find_violations
+from pytest_agentreplay.runs.fuzz.neighbours import perturb
+from pytest_agentreplay.runs.fuzz.plan import Trial, TrialResult
+from pytest_agentreplay.runs.offline_session import make_schedule
+from pytest_agentreplay.runs.partial_replay import list_orders, reorder_answers
+from pytest_agentreplay.runs.replay_session import ReplaySession
+from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
     from types import CodeType
 
-    from pytest_agentreplay.backends.backend import Moment, Verdict
-    from pytest_agentreplay.backends.case_backend import CaseFixtures
+    from pytest_agentreplay.backends.order_permutations import Order
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.model.exchanges import Call, Exchange, Run
-    from pytest_agentreplay.runs.fuzz.trials import Trial
+    from pytest_agentreplay.report.finding import Finding
+    from pytest_agentreplay.runs.run_session import EndedRun, Location
+    from pytest_agentreplay.settings import Settings
+    from pytest_agentreplay.snapshots.codec import Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,3 +203,104 @@ class NeighbourBackend(CaseBackend):
             self._tickets += 1
             verdict = Replayed(replace(exchange, outcome=outcome), self._tickets)
         return self._note_served(verdict, call, moment, find_sort(call, READER), how)
+
+
+class TrialSession(ReplaySession):
+    """Answers from a neighbour of `snapshot`. `own` is the code of the test function."""
+
+    def __init__(
+        self, place: Location, settings: Settings, snapshot: Snapshot, trial: Trial, *, own: CodeType | None = None
+    ) -> None:
+        """Raises CaseError for a perturbation that does not fit the recording."""
+        self.trial = trial
+        self.base = snapshot.run
+        self.own = own
+        self.label = weakest_label(trial.neighbour)
+        run = perturb(snapshot.run, trial.neighbour, format_path(place.snapshot))
+        self.completion = find_completion(run, trial)
+        if self.completion:
+            run = reorder_answers(run, self.completion)
+        super().__init__(place, settings._replace(adopt="", expect="", waits=False), replace(snapshot, run=run))
+        self.replayer.policy = replace(self.replayer.policy, any_order=True, looks_ahead=False)
+
+    def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
+        """Return the backend that answers from the neighbour."""
+        self.matching = matching
+        self.neighbour = NeighbourBackend(recorded, matching, strict=self.label == "transparent")
+        return self.neighbour
+
+    def make_order(self) -> ReleaseQueue | None:
+        """Return what releases answers as recorded or in another order; None where they come at once.
+
+        They come at once where a reply may change what is called: an order would wait for calls that never come.
+        Otherwise the recorded order is held wherever it matters, also where no other one is legal: two threads that
+        race in a trial would make a failure that no replay shows.
+        """
+        # The base and not its neighbour: an exchange that is added has no place in the recorded order.
+        schedule = make_schedule(self.base, self.completion or None)
+        if self.label != "transparent" or not (self.completion or schedule.matters):
+            return None
+        return ReleaseQueue(schedule, self.interception, self.replayer.explain_stall, loose=True)
+
+    def run(self) -> Run:
+        """Return the calls as they were made now, each with what it was given."""
+        return Run(Header(self.place.test), self.neighbour.list_made())
+
+    def end_body(self, ended: EndedRun) -> Finding | None:
+        """Return the finding of an invariant that does not hold; how the test ended is none by itself."""
+        stopped = self.replayer.find_divergence() is not None or isinstance(ended.failure, ReplayDiverged)
+        end = str(ended.outcome()["status"]) if ended.failure is None else type(ended.failure).__name__
+        result = TrialResult(self.trial, (), "stopped" if stopped else end)
+        if self.trial.kind == "fuzz" and not ended.interrupted:
+            result = result._replace(violations=judge(self.trial, self.describe_attempt(ended)))
+        self.summary = replace(self.summary, result=result.plain())
+        if not result.violations:
+            return None
+        neighbour, served = self.trial.neighbour, self.trial.served
+        return self.fail_with(describe_neighbour(self.place.test, result.violations, neighbour, served))
+
+    def end(self) -> Finding | None:
+        """Return nothing: what a teardown leaves undone in a neighbour is open."""
+        self.close()
+        return None
+
+    def describe_attempt(self, ended: EndedRun) -> AgentAttempt:
+        """Return what the agent of the test did, to be held against the recording."""
+        return AgentAttempt(
+            backend=self.neighbour,
+            matching=self.matching,
+            has_effects=self.tools.has_effects,
+            run=self.run(),
+            base=self.base,
+            before=[exchange.call for exchange in top_level(self.base)],
+            failure=ended.failure,
+            root=self.place.root,
+            own=self.own,
+            compare_ends=functools.partial(self.compare_ends, ended),
+        )
+
+    def compare_ends(self, ended: EndedRun) -> Iterator[Violation]:
+        """Yield how a test ends otherwise than recorded, though every recorded reply is still true."""
+        divergence = self.neighbour.find_divergence() or self.neighbour.finish(self._body)
+        if divergence is not None:
+            yield Violation("ends as recorded", divergence.summary)
+            return
+        now, before = self.redact_outcome(ended), self.base.header.outcome
+        if (now.get("status"), now.get("type")) != (before.get("status"), before.get("type")):
+            yield Violation("ends as recorded", f"the test {describe_end(now)}, recorded: {describe_end(before)}")
+
+
+def find_completion(run: Run, trial: Trial) -> Order:
+    """Return the order of answers that a trial asks for; none for the recorded one."""
+    numbers = [p.argument for p in trial.neighbour if p.operator == "completion-order"]
+    if not numbers or not isinstance(number := numbers[0], int):
+        return ()
+    orders = list_orders(run, limit=number)
+    return orders[number - 1] if 0 < number <= len(orders) else ()
+
+
+def describe_end(outcome: JsonObject) -> str:
+    """Return how a test ended in a few words."""
+    if outcome.get("status") != "failed":
+        return str(outcome.get("status"))
+    return f"failed with {outcome.get('type')}: {outcome.get('message')}"

@@ -43,24 +43,25 @@ def make_error(status: int, body: bytes, kind: str = JSON[1]) -> HttpReply:
     return HttpReply(status, "Error", headers=headers, body=Body(body), cuts=(len(body),) if body else ())
 
 
+ONCE: dict[str, Outcome] = {
+    "partial-error": make_error(429, ERROR_BODY[: len(ERROR_BODY) // 2]),
+    "html-error": make_error(502, HTML, "text/html"),
+    "empty-error": make_error(500, b""),
+    "connection-reset": RESET,
+    "tool-reset": TOOL_RESET,
+    "timeout": TIMEOUT,
+}
+"""What comes once instead of an answer, by operator, where it is the same for every call."""
+
+
 def make_fault(operator: str, exchange: Exchange, argument: Json) -> Outcome:
     """Return what comes once instead of the recorded answer."""
-    match operator:
-        case "partial-error":
-            return make_error(429, ERROR_BODY[: len(ERROR_BODY) // 2])
-        case "html-error":
-            return make_error(502, HTML, "text/html")
-        case "empty-error":
-            return make_error(500, b"")
-        case "connection-reset" | "tool-reset" | "timeout":
-            return {"connection-reset": RESET, "tool-reset": TOOL_RESET, "timeout": TIMEOUT}[operator]
-        case "broken-body":
-            reply = exchange.outcome
-            assert isinstance(reply, HttpReply)
-            data = reply.body.data[: len(reply.body) // 2]
-            return replace(reply, body=Body(data), cuts=(len(data),), failure=BROKEN)
-        case _:
-            return make_error(argument if isinstance(argument, int) else 503, ERROR_BODY)
+    if operator == "broken-body":
+        reply = exchange.outcome
+        assert isinstance(reply, HttpReply)
+        data = reply.body.data[: len(reply.body) // 2]
+        return replace(reply, body=Body(data), cuts=(len(data),), failure=BROKEN)
+    return ONCE.get(operator) or make_error(argument if isinstance(argument, int) else 503, ERROR_BODY)
 
 
 def list_faults(operator: str, exchange: Exchange) -> Sequence[Json]:
@@ -92,6 +93,11 @@ def with_bytes(reply: HttpReply, data: bytes, cuts: Sequence[int] = ()) -> HttpR
     return replace(reply, headers=headers, body=Body(data), cuts=cuts)
 
 
+def with_events(reply: HttpReply, events: Sequence[bytes]) -> HttpReply:
+    """Return the answer with these events, each in a piece of its own."""
+    return with_bytes(reply, b"".join(events), [*map(len, events)])
+
+
 def split_events(data: bytes) -> list[bytes]:
     """Return the events of a stream, each with the empty line that ends it."""
     end = b"\r\n\r\n" if b"\r\n\r\n" in data else b"\n\n"
@@ -120,16 +126,14 @@ def change_bytes(operator: str, exchange: Exchange, argument: Json) -> HttpReply
             events = split_events(data)
             at = min(number, len(events))
             event = UNKNOWN_EVENTS[READER.read_call(exchange.call).dialect]
-            parts = [*events[:at], event, *events[at:]]
-            return with_bytes(reply, b"".join(parts), [len(part) for part in parts])
+            return with_events(reply, [*events[:at], event, *events[at:]])
         case "cut-stream":
             ends = [end for end in accumulate(recorded.cuts) if end < number] if data == recorded.body.data else []
             cuts = [end - start for start, end in zip([0, *ends], [*ends, number], strict=True)]
             return with_bytes(reply, data[:number], cuts)
         case "double-event":
             events = split_events(data)
-            parts = [*events[: number + 1], *events[number:]]
-            return with_bytes(reply, b"".join(parts), [len(part) for part in parts])
+            return with_events(reply, [*events[: number + 1], *events[number:]])
         case "member-order":
             return change_trees(reply, data, reverse_members)
         case _:

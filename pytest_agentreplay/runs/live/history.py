@@ -27,8 +27,7 @@ from pytest_agentreplay.backends.statistics import BUDGET, NEEDS, LivePlan, Live
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

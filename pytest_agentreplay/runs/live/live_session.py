@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.backends.budget import UNPRICED, list_asking_turns, observe
-from pytest_agentreplay.backends.case_backend import AnswerPolicy
+from pytest_agentreplay.backends.case_backend import AnswerPolicy, ServeMode
 from pytest_agentreplay.backends.live_backend import LiveBackend, layer_of
 from pytest_agentreplay.backends.request_changes import prompt_of
 from pytest_agentreplay.compare.kit_drift import list_versions
 from pytest_agentreplay.compare.live_result import WRITES, Drift, LiveResult
-from pytest_agentreplay.compare.tolerance import find_reach, is_named
+from pytest_agentreplay.compare.tolerance import Reach, Tolerance, find_reach, is_named
 from pytest_agentreplay.errors import ReplayDiverged, RunnerError, SettingsError
-from pytest_agentreplay.model.divergence import Absent, Difference, Kind
-from pytest_agentreplay.model.exchanges import Header, Run, ToolReply
+from pytest_agentreplay.model.divergence import Absent, Difference, Divergence, Kind
+from pytest_agentreplay.model.exchanges import Exchange, Header, Json, JsonObject, Run, ToolReply
 from pytest_agentreplay.model.turns import function_of
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.messages import normalize_tools
@@ -35,7 +35,6 @@ from pytest_agentreplay.report.findings import format_place as place_in_run
 from pytest_agentreplay.report.live_reports import describe_live_run
 from pytest_agentreplay.runs import replay_kit
 from pytest_agentreplay.runs.live.tolerance_file import judges_of
-from pytest_agentreplay.runs.replay_kit import SERVED, find_stop, list_models, sum_usage
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.session_tools import resolve_tools
 from pytest_agentreplay.runs.snapshot_selection import read_changes
@@ -47,14 +46,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from pytest_agentreplay.backends.budget import Prices
-    from pytest_agentreplay.backends.case_backend import ServeMode
     from pytest_agentreplay.backends.replay import ReplayBackend
     from pytest_agentreplay.compare.matching import Matching
-    from pytest_agentreplay.compare.tolerance import Reach, Tolerance
     from pytest_agentreplay.intercept.ordering.release import ReleaseQueue
     from pytest_agentreplay.intercept.tools.tool import Tool
-    from pytest_agentreplay.model.divergence import Divergence
-    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.runs.run_session import EndedRun, Location
     from pytest_agentreplay.settings import Settings
@@ -129,9 +124,7 @@ class LiveSession(ReplaySession):
             return self.find_late_calls()
         if divergence is not None and divergence.kind in {*AGENTS, Kind.CHANGE}:
             return self.describe_divergence(divergence, self.collect_facts())
-        finding = describe_live_run(result, self.collect_facts(), changes)
-        self.summary = replace(self.summary, code=finding.code)
-        return finding
+        return self.fail_with(describe_live_run(result, self.collect_facts(), changes))
 
     def end(self) -> Finding | None:
         """Close it; what teardown asked is told where the test itself has nothing to tell."""
@@ -149,7 +142,11 @@ class LiveSession(ReplaySession):
         refused = passed or isinstance(ended.failure, ReplayDiverged)
         ending = ": ".join(str(outcome[name]) for name in ("type", "message") if name in outcome)
         failure = "" if refused else ending or "it no longer fails"
-        stopped = "the run was interrupted" if ended.interrupted else find_stop(divergence, made, self.snapshot.run)
+        stopped = (
+            "the run was interrupted"
+            if ended.interrupted
+            else replay_kit.find_stop(divergence, made, self.snapshot.run)
+        )
         drifts: tuple[Drift, ...] = ()
         try:
             drifts = () if stopped else self._drifts(divergence, now, failure)
@@ -162,7 +159,9 @@ class LiveSession(ReplaySession):
             passed=passed,
             drifts=drifts,
             off_script=tuple(self.live.off_script),
-            **(usage := sum_usage(self.run(), live=self.settings.model == "live")),  # judges have asked since
+            **(
+                usage := replay_kit.sum_usage(self.run(), live=self.settings.model == "live")
+            ),  # judges have asked since
             served_otherwise=self._describe_served(usage),
             packages=dict(
                 line.split(" ", 1)
@@ -213,8 +212,8 @@ class LiveSession(ReplaySession):
 
     def _describe_served(self, usage: dict[str, Any]) -> str:
         """Return who answered that had not when it was recorded; it proves no drift by itself."""
-        then, changes = list_models(self.snapshot.run), []
-        for field, name in SERVED.items():
+        then, changes = replay_kit.list_models(self.snapshot.run), []
+        for field, name in replay_kit.SERVED.items():
             if then[field] and {*usage[field]} - {*then[field]}:
                 sides = (", ".join(side[field]) for side in (usage, then))
                 changes.append(f"{name.replace('served', 'served by')} {', recorded '.join(sides)}")
@@ -258,7 +257,7 @@ def check_settings(every: Sequence[Settings], root: Path, prices: Prices) -> Ite
             break
         run = reading.load(file).run
         observed = observe(run, READER, run.header.outcome, prices)
-        model, tools = model or sum_usage(run, live=False)["model"], tools | {*list_tools(run)}
+        model, tools = model or replay_kit.sum_usage(run, live=False)["model"], tools | {*list_tools(run)}
         for rule in idle:
             reached[rule].append(find_reach(rule, observed))
     for name, line in names.items():

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.compare.tolerance import Level, parse
+from pytest_agentreplay.compare.tolerance import Level, Tolerance, TolerancePolicy, parse
 from pytest_agentreplay.errors import PolicyError, SettingsError
 from pytest_agentreplay.runs.cases.runners import import_function
 from pytest_agentreplay.runs.redact.redaction_setup import read_rules
-from pytest_agentreplay.settings import TOLERANCES
+from pytest_agentreplay.settings import TOLERANCES, Settings
 from pytest_agentreplay.settings.parsers import parse_tolerances
 from pytest_agentreplay.snapshots.codec import strict_yaml
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -18,9 +18,6 @@ from pytest_agentreplay.snapshots.store.projects import ini_lines
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
-
-    from pytest_agentreplay.compare.tolerance import Tolerance, TolerancePolicy
-    from pytest_agentreplay.settings import Settings
 
 
 def with_tolerances(settings: Settings, root: Path) -> Settings:

@@ -11,17 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import Leak
-from pytest_agentreplay.model.exchanges import (
-    EMPTY,
-    Body,
-    Failure,
-    FramesReply,
-    Header,
-    HttpReply,
-    Run,
-    ToolCall,
-    ToolReply,
-)
+from pytest_agentreplay.model.exchanges import Body, Failure, FramesReply, Header, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.snapshots import codec
@@ -127,7 +117,9 @@ def replace_text(redaction: Redaction, x: Exchange) -> str:
 def make_empty_call(call: Call, placeholder: str) -> Call:
     """Return a call of the same kind of which `placeholder` is all that is kept."""
     return (
-        ToolCall(placeholder) if isinstance(call, ToolCall) else replace(call, url=placeholder, headers=(), body=EMPTY)
+        ToolCall(placeholder)
+        if isinstance(call, ToolCall)
+        else replace(call, url=placeholder, headers=(), body=Body(b""))
     )
 
 

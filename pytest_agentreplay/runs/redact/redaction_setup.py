@@ -17,23 +17,19 @@ from pytest_agentreplay.errors import PolicyError, SnapshotError, SnapshotMissin
 from pytest_agentreplay.intercept.environment.machine import list_secrets
 from pytest_agentreplay.redaction.encodings import as_bytes
 from pytest_agentreplay.redaction.places import Places
-from pytest_agentreplay.redaction.policy import PLAIN, Policy, join_policies, make_shapes
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, Redactor, join_policies, make_shapes
 from pytest_agentreplay.redaction.redaction import Redaction
 from pytest_agentreplay.redaction.secret_names import CATEGORY, is_stand_in, secret_environment, worth_knowing
-from pytest_agentreplay.settings import POLICY
+from pytest_agentreplay.settings import POLICY, Settings
 from pytest_agentreplay.settings.parsers import REDACT, parse_redact
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import ini_lines
+from pytest_agentreplay.snapshots.store import files, format_path, projects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from pytest_agentreplay.cases.case import Case
     from pytest_agentreplay.model.exchanges import JsonObject
-    from pytest_agentreplay.redaction.policy import Redactor
-    from pytest_agentreplay.settings import Settings
 
 
 def load_policy(file: Path) -> Policy:
@@ -76,7 +72,7 @@ def load_project_policy(root: Path) -> Policy:
 
 def find_policy(root: Path) -> Policy:
     """Return what holds for the project at `root` by its own file and its ini. Raises PolicyError."""
-    lines, file = ini_lines(root, "agentreplay_redact")
+    lines, file = projects.ini_lines(root, "agentreplay_redact")
     words = parse_redact(lines, f"{file}: agentreplay_redact")
     return join_policies(load_policies(words), load_project_policy(root))
 

@@ -6,7 +6,6 @@ and what `agentreplay redact` writes, sealed again with the reason. A value is n
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
@@ -14,22 +13,20 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from pytest_agentreplay.errors import Leak, SnapshotEdited
-from pytest_agentreplay.model.exchanges import Body, Failure, Header, Run
-from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.canonical_json import NotJson, parse
+from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, Headers, Json, JsonObject, Run
+from pytest_agentreplay.model.json_paths import Place, show
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
 from pytest_agentreplay.snapshots.kit import table
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from pytest_agentreplay.model.exchanges import Exchange, Headers, Json, JsonObject
-    from pytest_agentreplay.model.json_paths import Place
     from pytest_agentreplay.redaction.policy import Policy
     from pytest_agentreplay.redaction.redaction import Redaction
 
@@ -70,15 +67,13 @@ class Review:
         self.redaction.run.recall({"redactions": {"tags": list_placeholders(run, text)}})
         for _ in range(PASSES):
             before = self._counts.total()
-            run = self._redact_run(run)
+            header = self._redact(Run(run.header), "header", attrgetter("header")).header
+            exchanges = (self._redact_exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1))
+            run = Run(header, tuple(exchanges))
             if self._counts.total() == before:
                 break
         self.hits = [RuleHit(place, category, count) for (place, category), count in self._counts.items()]
         self.run = note_redaction(run, self.redaction, policy) if self.hits else run
-
-    def _redact_run(self, run: Run) -> Run:
-        header = self._redact(Run(run.header), "header", attrgetter("header")).header
-        return Run(header, tuple(self._redact_exchange(x, f"exchange {n}") for n, x in enumerate(run.exchanges, 1)))
 
     def _redact_exchange(self, exchange: Exchange, place: str) -> Exchange:
         """Return the request first; then, behind a request in which nothing is left to find, the reply."""
@@ -153,21 +148,13 @@ def list_fields(part: Any) -> dict[str, Any]:
     for name in FIELDS:
         match getattr(part, name, None):
             case Body(data=data):
-                fields[name] = read_json(data)
+                tree = parse(data)
+                fields[name] = data.decode(errors="replace") if isinstance(tree, NotJson) else tree
             case Failure() as failure:
                 fields[name] = list_fields(failure)
             case value if value:
                 fields[name] = dict(value) if name == "headers" else value
     return fields
-
-
-def read_json(data: bytes) -> Json:
-    """Return a body as a tree, or as text."""
-    text = data.decode(errors="replace")
-    try:
-        return cast("Json", json.loads(text))
-    except (ValueError, RecursionError):
-        return text
 
 
 def format_changes(before: Json, after: Json) -> str:

@@ -14,7 +14,7 @@ import re
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.errors import TraceError
-from pytest_agentreplay.model.json_paths import show
+from pytest_agentreplay.model.json_paths import Place, show
 from pytest_agentreplay.redaction.encodings import DEEPEST
 from pytest_agentreplay.redaction.headers import CREDENTIALS, NEVER, SESSIONS, hidden_in_traces
 from pytest_agentreplay.snapshots.codec import strict_yaml
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from pytest_agentreplay.model.exchanges import Json
-    from pytest_agentreplay.model.json_paths import Place
 
     Redact: TypeAlias = Callable[[str, str], str]
     """What is stored of the value of a header, by the header's name; the value itself where nothing is redacted."""

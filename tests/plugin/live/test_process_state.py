@@ -9,8 +9,7 @@ import pytest
 from pytest_agentreplay.backends.perturbation import Perturbation
 from pytest_agentreplay.plugin.own_processes import can_fork, run_in_fork
 from pytest_agentreplay.runs.fuzz.invariants import Violation
-from pytest_agentreplay.runs.fuzz.plan import TRIES, FuzzFailure, confirm
-from pytest_agentreplay.runs.fuzz.trials import Trial, TrialResult
+from pytest_agentreplay.runs.fuzz.plan import TRIES, FuzzFailure, Trial, TrialResult, confirm
 from tests.support.project import NOBODY
 from tests.support.small_projects import flat, passed, recorded
 

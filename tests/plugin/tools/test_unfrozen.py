@@ -5,7 +5,7 @@ import pytest
 from pytest_agentreplay.cli.listing import make_row
 from pytest_agentreplay.report import page_data
 from pytest_agentreplay.runs.inventory import read_inventory
-from pytest_agentreplay.runs.pages import render_index
+from pytest_agentreplay.runs.pages import write_folder
 from tests.support.model_script import Ask
 from tests.support.project import NOBODY
 from tests.support.small_projects import edited, flat, furnished, passed, recorded, runs, summary
@@ -85,7 +85,8 @@ def test_a_tool_that_ran_unseen_is_told_with_the_line_to_add(shared_project):
     assert "passed; runs for real: find_parcel" in make_row(recorded_unseen)
     facts = page_data.describe_run(runs(project)["unseen"])["facts"]
     assert ["not frozen", "find_parcel (runs for real in a replay)"] in facts
-    assert '"unfrozen":["find_parcel"]' in render_index(project.root).replace('": ', '":')
+    index = write_folder(project.root / "pages", project.root).read_text(encoding="utf-8")
+    assert '"unfrozen":["find_parcel"]' in index.replace('": ', '":')
     # What it says to paste is what mends it.
     recorded(furnished(project, "agentreplay_tools =\n    agent.find_parcel\n"))
     assert "AR-UNFROZEN" not in passed(project.offline()).stdout
