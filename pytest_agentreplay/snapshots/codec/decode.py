@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
 
@@ -48,12 +49,22 @@ def header_in(stored: Any, blobs: BlobReader) -> Header:
     fields = _object(stored, "header")
     return Header(
         test=reveal_text(_need(fields, "test"), blobs),
-        recorded=reveal_text(fields.get("recorded", ""), blobs),
+        recorded=_read_date(reveal_text(fields.get("recorded", ""), blobs)),
         clock=_integer(reveal(fields.get("clock", 0), blobs), "clock"),
         seed=_integer(reveal(fields.get("seed", 0), blobs), "seed"),
         outcome=_object(reveal(fields.get("outcome", {}), blobs), "outcome"),
         kit=_object(reveal(fields.get("kit", {}), blobs), "kit"),
     )
+
+
+def _read_date(text: str) -> str:
+    """Return a date as it is stored, "" where none is known. Raises Malformed."""
+    if text:
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            _wrong("recorded", "a date like 2028-02-29T00:00:00+00:00")
+    return text
 
 
 def find_too_deep(exchanges: Sequence[Exchange]) -> tuple[int, str] | None:
