@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
+from pytest_agentreplay.model.paths import accepting_edit
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest, v1
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 from pytest_agentreplay.snapshots.codec.values import reveal
@@ -183,8 +184,8 @@ def restate(text: str | bytes, test: str, *, file: str) -> str:
     data = parsing.to_bytes(text)
     snapshot = loads(data, file=file)
     if not snapshot.sealed:
-        command = f"agentreplay verify {file} --accept-edit --reason WHY"
-        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {command}", file=file)
+        how = accepting_edit(file)
+        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=file)
     from pytest_agentreplay.snapshots.codec import seal
 
     return seal.restate(parsing.parse_object(data, file), test, file)
