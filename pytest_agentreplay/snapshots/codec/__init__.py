@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
 from pytest_agentreplay.model.paths import accepting_edit
-from pytest_agentreplay.snapshots.codec import parsing, seal_digest, v1
+from pytest_agentreplay.snapshots.codec import parsing, seal_digest, v1, volatile_reader
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 from pytest_agentreplay.snapshots.codec.values import reveal
 
@@ -42,7 +42,7 @@ _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 _KEY = re.compile(r'\s*[{,]?\s*"(\w+)"\s*:\s*')
 _SEALED = re.compile(rb'"exchanges":\s*\[([^\]{}]*)\]')
 _RECORDED = re.compile(rb'\n "recording": \{"recorded":"([^"\\]*)"')
-_VOLATILE = ',\n "volatile": ['
+_ANEW = {volatile_reader.LINES, volatile_reader.RUN, seal_digest.KEY}
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -121,8 +121,8 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
 
 
 def cut_volatile(text: str) -> str:
-    """Return what a file says, without what each recording has anew."""
-    return text.replace("\r\n", "\n").partition(_VOLATILE)[0]
+    """Return what a sealed file says, without what each recording has anew, whatever a formatter made of its layout."""
+    return json.dumps({key: value for key, value in json.loads(text).items() if key not in _ANEW})
 
 
 def read_tail(data: bytes) -> tuple[int, str] | None:
