@@ -134,7 +134,7 @@ def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
 
 
 def verify_snapshot(file: Path) -> int:
-    """Print whether one snapshot is whole and unedited, and who has resealed it; return the exit code."""
+    """Print whether one snapshot is whole, and why it was edited; return the exit code."""
     try:
         data = reading.data(file)
         snapshot = codec.loads(data, file=format_path(file))
@@ -146,10 +146,11 @@ def verify_snapshot(file: Path) -> int:
         return warn(f"{format_path(file)}: edited after it was recorded: {', '.join(edited)}", DAMAGED)
     if snapshot.broken:
         return warn(f"{format_path(file)}: {snapshot.broken}; restore the file from git", DAMAGED)
-    say_line(f"{format_path(file)}: whole and unedited")
+    state = "whole; edited since it was recorded, and accepted:" if snapshot.revisions else "whole and unedited"
+    say_line(f"{format_path(file)}: {state}")
     for revision in snapshot.revisions:
-        day = f" {revision['at']}" if revision.get("at") else ""
-        say_line(f"    resealed{day}: {revision.get('reason', '')}")
+        day = f"{revision['at']}: " if revision.get("at") else ""
+        say_line(f"    {day}{revision.get('reason', '')}")
     return SAME
 
 

@@ -44,6 +44,11 @@ def name_fixture(nodeid: str) -> str:
     return f"fixture {nodeid.partition(MARK)[2]}"
 
 
+def accepting_edit(file: str) -> str:
+    """Return the command that takes a snapshot which was edited on purpose."""
+    return f"agentreplay verify {quote_word(file)} --accept-edit --reason WHY"
+
+
 PLAIN = re.compile(r"[A-Za-z0-9_./:=+-]+")
 ACTS = re.compile(r"""["\u201c-\u201e$`!\n]|\\(?=[\\"$`]|\Z)""")
 """What one of the shells would act on inside double quotes; PowerShell takes typographic ones for quotes, too."""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.compare.diff.texts import shorten
 from pytest_agentreplay.model.divergence import Kind
-from pytest_agentreplay.model.paths import relative_path, selecting
+from pytest_agentreplay.model.paths import accepting_edit, quote_word, relative_path, selecting
 from pytest_agentreplay.report.changes import (
     SIGNS,
     Row,
@@ -139,6 +139,16 @@ def rewrite_steps(finding: Finding, written: Callable[[str], str]) -> Finding:
 def format_keeping(targets: str) -> str:
     """Return the command that keeps the recorded replies under changed requests."""
     return f'agentreplay accept {targets} --requests --reason "why every reply still holds"'
+
+
+def format_restoring(file: str) -> str:
+    """Return as a hint how a snapshot is taken back. What is wrong with it may be committed, so HEAD's may not do."""
+    return f"take it from a commit where it is whole (HEAD, or an older one): git checkout HEAD -- {quote_word(file)}"
+
+
+def format_edit_hints(file: str) -> tuple[str, str]:
+    """Return the hints about a snapshot that was edited after it was recorded."""
+    return f"if the edit is meant: {accepting_edit(file)}", f"else {format_restoring(file)}"
 
 
 def make_record_step(test: str, label: str) -> Line:

@@ -21,12 +21,15 @@ from pytest_agentreplay.model.turns import label
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.changes import Row, compare_values, format_value
 from pytest_agentreplay.report.finding import (
+    RECORD,
     REQUEST_KINDS,
     VALUE_KINDS,
     Finding,
     Line,
     find_file,
+    format_edit_hints,
     format_keeping,
+    format_restoring,
     make_record_step,
     make_snapshot_lines,
 )
@@ -49,21 +52,22 @@ LINE_WIDTH = 400  # characters of one line of it
 def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """Return the finding of a replay that parted.
 
-    `facts` may hold the snapshot's "file", when "recorded", what "changed" since, how often it is "racy".
+    `facts` may hold the snapshot's "file", when "recorded", where "edited", what "changed" since, how "racy" it is.
     """
     if divergence.kind is Kind.NEW:
         return _describe_new(divergence, test, facts)
     if divergence.kind is Kind.UNREADABLE:
         return _describe_unreadable(divergence, test, facts)
-    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence), *_make_cause_lines(divergence)]
-    lines += _make_course_lines(divergence)
+    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence)]
+    lines += [*_make_cause_lines(divergence, facts), *_make_course_lines(divergence)]
     file = find_file(facts)
     if file:
         when = str(facts.get("recorded") or "")[:10]
         lines.append(Line("text", f"{file}{when and f' (recorded {when})'}", "snapshot"))
-    lines += [*_make_change_lines(facts), *_make_chance_lines(facts), *_make_hint_lines(divergence)]
-    # Only a changed request may have the reply that is recorded; another call has none.
-    if divergence.kind in REQUEST_KINDS and file:
+    lines += [*_make_change_lines(facts), *_make_chance_lines(facts), *_make_edit_steps(facts)]
+    lines += _make_hint_lines(divergence.hints)
+    # Only a changed request may have the reply that is recorded; another call has none. An edited file is not accepted.
+    if divergence.kind in REQUEST_KINDS and file and not facts.get("edited"):
         lines.append(_make_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
     if divergence.kind is not Kind.CREDENTIALS:
         lines.append(make_record_step(test, "keep the new behaviour"))
@@ -75,7 +79,7 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
 
 def describe_early_stop(divergence: Divergence, test: str, facts: Mapping[str, Json]) -> Finding:
     """Return what stands beside the error of a test that ended before its recording did."""
-    lines = [*_make_cause_lines(divergence), *make_snapshot_lines(facts)]
+    lines = [*_make_cause_lines(divergence, facts), *make_snapshot_lines(facts), *_make_edit_steps(facts)]
     if file := find_file(facts):
         lines.append(_make_show_step(file, divergence, "see the recorded turn"))
     finding = _make_finding(divergence, test, lines)
@@ -114,7 +118,7 @@ def describe_comparison(divergence: Divergence, first: str, second: str) -> Find
     """
     named = ((first, "see recorded"), (second, "see now"))
     steps = [_make_show_step(file, divergence, label) for file, label in named if file]
-    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence), *_make_cause_lines(divergence)]
+    lines = [*make_difference_lines(divergence), *_make_origin_lines(divergence), *_make_cause_lines(divergence, {})]
     lines += [*steps, *_make_call_lines(divergence)]
     return _make_finding(divergence, " .. ".join(filter(None, (first, second))), lines)
 
@@ -167,7 +171,8 @@ def _describe_new(divergence: Divergence, test: str, facts: Mapping[str, Json]) 
         *make_snapshot_lines(facts, "looked for"),
         *(Line("text", text) for text in divergence.detail),
     ]
-    lines += [*_make_hint_lines(divergence), make_record_step(test, "record it, with the model and the tools live")]
+    lines += _make_hint_lines(divergence.hints)
+    lines.append(make_record_step(test, "record it, with the model and the tools live"))
     return _make_finding(divergence, test, lines)
 
 
@@ -176,11 +181,13 @@ def _describe_unreadable(divergence: Divergence, test: str, facts: Mapping[str, 
     summary, *more = divergence.summary.removeprefix(f"{file}: ").splitlines() or [""]
     lines = [Line("text", text) for text in more]
     lines.append(Line("text", "a snapshot that cannot be read is never taken for absent, and never recorded over"))
-    lines += [*make_snapshot_lines(facts), *_make_hint_lines(divergence)]
-    if (file := find_file(facts)) and not divergence.hints:
-        lines.append(Line("next", f"agentreplay verify {quote_word(file)}", "see what is wrong with it"))
-        lines.append(Line("next", f"git restore {quote_word(file)}", "take the committed one"))
-    lines.append(make_record_step(test, "or delete it, and record anew"))
+    lines += [*make_snapshot_lines(facts), *_make_hint_lines(divergence.hints)]
+    if file := find_file(facts):
+        if not divergence.hints:
+            look = f"see what is wrong with it: agentreplay verify {quote_word(file)}"
+            lines += _make_hint_lines((look, format_restoring(file)))
+        again = f"rm {quote_word(file)} && {RECORD}{selecting(test)}"
+        lines.append(Line("next", again, "or delete it, and record anew"))
     return _make_finding(replace(divergence, summary=f"the snapshot cannot be used: {summary}"), test, lines)
 
 
@@ -233,9 +240,18 @@ def _cut_sides(difference: Difference) -> tuple[str, str]:
     return excerpt(text_of(difference.recorded), text_of(difference.now), KEPT)
 
 
-def _make_cause_lines(divergence: Divergence) -> list[Line]:
-    lines = [Line("cause", divergence.cause)] if divergence.cause else []
+def _make_cause_lines(divergence: Divergence, facts: Mapping[str, Json]) -> list[Line]:
+    """Return why the run likely differs. An edit of the file comes before all that the agent may have done."""
+    causes = [divergence.cause] if divergence.cause else []
+    if edited := facts.get("edited"):
+        causes.insert(0, f"the snapshot was edited after it was recorded: {edited}")
+    lines = [Line("cause", "; if not that, ".join(causes))] if causes else []
     return lines + [Line("text", text) for text in divergence.detail]
+
+
+def _make_edit_steps(facts: Mapping[str, Json]) -> list[Line]:
+    file = find_file(facts)
+    return _make_hint_lines(format_edit_hints(file)) if file and facts.get("edited") else []
 
 
 def _make_call_lines(divergence: Divergence) -> list[Line]:
@@ -270,9 +286,9 @@ def _make_chance_lines(facts: Mapping[str, Json]) -> list[Line]:
     return lines
 
 
-def _make_hint_lines(divergence: Divergence) -> list[Line]:
+def _make_hint_lines(hints: Iterable[str]) -> list[Line]:
     """Return the hints as commands; a hint is "what it does: what to type"."""
-    parts = [hint.partition(": ") for hint in divergence.hints]
+    parts = [hint.partition(": ") for hint in hints]
     return [Line("next", command, name) if command else Line("next", name, "or") for name, _, command in parts]
 
 

@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.model.paths import quote_word, relative_path
+from pytest_agentreplay.model.paths import accepting_edit, relative_path
 from pytest_agentreplay.redaction.secret_names import WORDS, is_place, looks_secret, worth_knowing
 from pytest_agentreplay.report.notices import (
     Notice,
@@ -173,10 +173,9 @@ def make_edited_notices(replays: Replays, here: Path) -> Iterator[Notice]:
     for summary, replay in replays:
         if replay.edited:
             path = relative_path(Path(summary.file), here)
-            command = f"agentreplay verify {quote_word(path)} --accept-edit --reason WHY"
             yield make_error(
                 f"edited    {path}: {', '.join(replay.edited)} was edited after it was recorded",
-                f"          if that is meant (CI refuses it till then):   {command}",
+                f"          if that is meant (CI refuses it till then):   {accepting_edit(path)}",
             )
 
 

@@ -452,6 +452,7 @@ class ReplaySession(OfflineSession):
         return {
             "file": str(self.place.snapshot),
             "recorded": header.recorded,
+            "edited": ", ".join(self.replay.edited),
             "changed": [*list_drift(header.kit, now.kit, kind)],
             "replay_tools": self.settings.replay_tools,
             "racy": table(header.kit, "order").get("racy"),

@@ -124,17 +124,15 @@ def read_first_call(file: Path) -> Call | None:
 def describe_unusable(error: errors.SnapshotError, test: str, suite: Callable[[], Suite]) -> Divergence:
     """Return the divergence for a snapshot that is there and cannot be used, with what helps."""
     reason = str(error).removeprefix(f"{error.file}: ")
-    file = quote_word(error.file)
     match error:
         case errors.SnapshotEdited():
-            hints: tuple[str, ...] = (
-                f"if the edit is meant: agentreplay verify {file} --accept-edit --reason WHY",
-                f"else take the committed one: git restore {file}",
-            )
+            from pytest_agentreplay.report.finding import format_edit_hints
+
+            hints: tuple[str, ...] = format_edit_hints(error.file)
         case errors.SnapshotUnreadable() if reason.startswith(f"{error.place}: {parsing.CONFLICT}"):
-            # `git restore` refuses a file that is not merged yet, and so does a recording: one side has to be there.
-            side = f"git checkout --ours {file} && pytest --snapshot-record {selecting(test)}"
-            hints = (f"take one side whole, and record it again: {side}",)
+            # A recording refuses a file with marks, so one side has to be there; a merge that is over has no sides.
+            side = f"git checkout --ours {quote_word(error.file)} && pytest --snapshot-record {selecting(test)}"
+            hints = (f"while the merge is open, take one side whole, and record it again: {side}",)
         case errors.SnapshotMisplaced() if not suite().has(error.test):
             from pytest_agentreplay.runs.unused_snapshots import move_command
 

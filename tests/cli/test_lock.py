@@ -103,8 +103,9 @@ def test_verify_shows_who_has_resealed_and_why(root, typed):
     edit(root / ONE, '"value": "3"', '"value": "4"')
     assert typed("verify", "--accept-edit", ONE, "--reason", "and again").code == SAME
     told = typed("verify", ONE)
-    resealed = r"    resealed \d{4}-\d\d-\d\d: "
-    wanted = rf"{re.escape(ONE)}: whole and unedited\n{resealed}the carrier changed its words\n{resealed}and again\n"
+    day = r"    \d{4}-\d\d-\d\d: "
+    whole = f"{re.escape(ONE)}: whole; edited since it was recorded, and accepted:"
+    wanted = rf"{whole}\n{day}the carrier changed its words\n{day}and again\n"
     assert told.code == SAME
     assert re.fullmatch(wanted, told.out)
     edit(root / ONE, "and again", "and again by Bob")
@@ -121,7 +122,7 @@ def test_no_reason_or_name_of_a_file_writes_lines_of_its_own(root, typed):
     text = codec.reseal(file.read_text("utf-8").replace('"1"', '"3"'), "x\n::stop-commands::y\x1b[2J", file="f")
     file.write_text(text, encoding="utf-8", newline="")
     (told,) = [line for line in typed("verify", HERE).out.splitlines() if "stop-commands" in line]
-    assert told.startswith("    resealed: x\\n")
+    assert told.startswith("    x\\n")
     assert told.endswith("y\\x1b[2J")
     assert typed("verify", "--lock").code == SAME
     if os.name == "nt":

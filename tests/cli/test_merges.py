@@ -98,11 +98,21 @@ def test_marks_of_a_conflict_are_recognized_and_what_is_advised_works(branches):
     step = f"git checkout --ours {FILE}"
     red = branches.run(COLUMNS="300").stdout
     assert f"{step} && pytest --snapshot-record {TEST}" in red
-    assert "git restore" not in red, "git refuses it as long as the file is not merged"
+    assert f"rm {FILE} && pytest --snapshot-record {TEST}" in red
     assert step in branches.command("verify").stderr
     git(branches.root, *step.split()[1:])
     assert branches.record(TEST).returncode == 0
     assert branches.run().returncode == 0
+
+
+def test_marks_that_were_committed_are_got_rid_of_by_what_is_advised(branches):
+    file = branches.root / FILE
+    marked = file.read_text(encoding="utf-8").replace(' "exchanges"', '<<<<<<< HEAD\n "exchanges"', 1)
+    file.write_text(marked, encoding="utf-8")
+    commit(branches.root, "with marks")
+    assert f"rm {FILE} && pytest --snapshot-record {TEST}" in branches.run(COLUMNS="300").stdout
+    file.unlink()
+    assert branches.record(TEST).returncode == 0
 
 
 def test_a_file_that_git_mixed_is_found_by_its_digest(branches):
@@ -114,4 +124,8 @@ def test_a_file_that_git_mixed_is_found_by_its_digest(branches):
     verified = branches.command("verify")
     assert verified.returncode == 4
     assert "edited after it was recorded" in verified.stderr
-    assert branches.run("--replay=model").returncode == 1
+    red = branches.run("--replay=model", COLUMNS="300").stdout
+    # The mixed file is committed, so a bare `git restore` would only bring it back.
+    assert f"take it from a commit where it is whole (HEAD, or an older one): git checkout HEAD -- {FILE}" in red
+    git(branches.root, "checkout", "HEAD~1", "--", FILE)
+    assert branches.command("verify").returncode == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from pytest_agentreplay.runs.accept import is_unchanged
@@ -24,6 +25,7 @@ def test_other_ids_and_times_change_nothing_and_another_word_or_order_does():
     same = at_the_places_of(recording(2, "main"), old)
     assert is_unchanged(previous, text.encode(), same)
     assert is_unchanged(previous, text.replace("\n", "\r\n").encode(), same), "as a checkout on Windows has it"
+    assert is_unchanged(previous, json.dumps(json.loads(text), indent=4).encode(), same), "as a formatter leaves it"
 
     first, *others = same.exchanges
     overlapping = replace(same, exchanges=(replace(first, finish=others[0].start + 1), *others))

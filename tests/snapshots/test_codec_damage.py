@@ -209,6 +209,7 @@ WRONG = {
     "header": [1, KeyError],
     "header/test": [KeyError, 5],
     "recording/clock": ["now"],
+    "recording/recorded": [5, "yesterday"],
     "header/seed": [True],
     "header/outcome": [[]],
     "header/kit": ["x"],
@@ -287,6 +288,14 @@ def test_an_item_that_is_missing_and_a_blob_that_is_not_what_its_name_says_are_r
     (name,) = json.loads(TEXT)["blobs"]
     for lines in ([], ["QUJD"], "QUJD", [5]):
         assert "blob" in str(refused(resealed(changed(f"blobs/{name}", lines))))
+
+
+def test_an_exchange_that_was_pasted_a_second_time_is_named():
+    doc = json.loads(TEXT)
+    doc["exchanges"].insert(2, doc["exchanges"][1])
+    assert "number 3 of `exchanges` is a copy of number 2" in str(refused(pretty(doc)))
+    doc["volatile"].insert(2, doc["volatile"][1])
+    assert "exchanges 2 and 3 both begin at 3" in str(refused(pretty(doc)))
 
 
 SENT = json.loads(TEXT)["exchanges"][0]["request"]["body"]["json"]["messages"]

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from hypothesis import HealthCheck, example, given, settings
@@ -89,7 +90,8 @@ exchange = st.builds(
     st.none() | st.just(0),
     st.builds(model.Timing, st.integers(0, 2**63 - 1), reading, reading),
 )
-header = st.builds(Header, text, text, whole, whole, mapping, mapping)
+dates = st.just("") | st.datetimes().map(datetime.isoformat)
+header = st.builds(Header, text, dates, whole, whole, mapping, mapping)
 
 
 def numbered(exchanges: list[Exchange]) -> tuple[Exchange, ...]:

@@ -62,6 +62,13 @@ def listed(*order: int) -> dict[str, list]:
     return {key: [DOC[key][n] for n in order] for key in ("exchanges", "volatile")}
 
 
+def copied(*which: int, copy: int, order: list[int]) -> dict[str, list]:
+    """The exchanges of these numbers, that at `copy` with a place of its own in the order of calls."""
+    values = listed(*which)
+    values["volatile"][copy] = values["volatile"][copy] | {"order": order}
+    return values
+
+
 # What is no change.
 
 
@@ -118,9 +125,10 @@ CHANGED = {
     "the kit": (tree(header={**HEADER, "kit": {"policy": "sha256:0"}}), ["header"]),
     "two swapped": (tree(**listed(0, 2, 1, 3)), ["the order of exchanges 2, 3"]),
     "one gone": (tree(**listed(0, 1, 3)), ["1 gone after exchange 2"]),
-    "one twice": (tree(**listed(0, 1, 1, 2, 3)), ["exchange 3 (added)"]),
+    "one twice": (tree(**listed(0, 1, 1, 2, 3)), None),
+    "one more": (tree(**copied(0, 1, 2, 3, 1, copy=4, order=[9, 10])), ["exchange 5 (added)"]),
     "all gone": (tree(**listed()), ["4 gone after exchange 0"]),
-    "one in the place of another": (tree(**listed(0, 1, 1, 3)), ["exchange 3"]),
+    "one in the place of another": (tree(**copied(0, 1, 1, 3, copy=2, order=[5, 6])), ["exchange 3"]),
     "a line of what is set apart": (swapped('"order":[1,2]', '"order":[1,9]'), ["exchange 1"]),
     "the day": (tree(recording={**DOC["recording"], "recorded": "2026-11-21"}), ["recording"]),
     "the order of top-level keys": (json.dumps(KEYS_OF_THE_FILE), ["its version, or the order of its keys"]),

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import (
     Body,
     Exchange,
@@ -105,6 +106,12 @@ def test_two_recordings_that_say_the_same_differ_by_a_line_for_each_exchange(lan
     run = recording(1, *lanes)
     assert len(texts[0].splitlines()) - len(first) == len(run.exchanges) + 5
     assert codec.loads(texts[0], file="f").run.exchanges == run.exchanges, "they come back in the order of their starts"
+
+
+def test_a_reply_that_an_edit_made_too_short_to_be_referred_to_says_what_to_write():
+    text = codec.dumps(recording(1, "main")).replace('{"$reply": 2}', '{"$reply": 9}', 1)
+    with pytest.raises(SnapshotUnreadable, match=r"texts of 60 characters and more: write the words out in its place"):
+        codec.loads(text, file="f")
 
 
 def test_an_id_has_one_short_name_wherever_it_comes_back_and_a_reply_that_is_sent_back_stands_once():

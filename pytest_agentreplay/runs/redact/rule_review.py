@@ -16,7 +16,7 @@ from pytest_agentreplay.errors import Leak, SnapshotEdited
 from pytest_agentreplay.model.canonical_json import NotJson, parse
 from pytest_agentreplay.model.exchanges import Body, Exchange, Failure, Header, Headers, Json, JsonObject, Run
 from pytest_agentreplay.model.json_paths import Place, show
-from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.model.paths import accepting_edit
 from pytest_agentreplay.runs.redact.redaction_setup import redacted_by, redaction_for
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import unwrap
@@ -212,7 +212,7 @@ def review_snapshot(
     """The snapshot whose text is `data`, and its run, redacted again. Raises SnapshotEdited for one that was edited."""
     snapshot = codec.loads(data, file=format_path(file))
     if not snapshot.sealed:
-        how = f"agentreplay verify {quote_word(format_path(file))} --accept-edit --reason WHY"
+        how = accepting_edit(format_path(file))
         raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=format_path(file))
     return snapshot, Review(snapshot.run, data, policy, environ)
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import SnapshotEdited, SnapshotTooNew, SnapshotUnreadable
-from pytest_agentreplay.snapshots.codec import parsing, seal_digest, v1
+from pytest_agentreplay.model.paths import accepting_edit
+from pytest_agentreplay.snapshots.codec import parsing, seal_digest, v1, volatile_reader
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
 from pytest_agentreplay.snapshots.codec.values import reveal
 
@@ -41,7 +42,7 @@ _VERSION = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
 _KEY = re.compile(r'\s*[{,]?\s*"(\w+)"\s*:\s*')
 _SEALED = re.compile(rb'"exchanges":\s*\[([^\]{}]*)\]')
 _RECORDED = re.compile(rb'\n "recording": \{"recorded":"([^"\\]*)"')
-_VOLATILE = ',\n "volatile": ['
+_ANEW = {volatile_reader.LINES, volatile_reader.RUN, seal_digest.KEY}
 _scan = json.JSONDecoder().raw_decode
 
 
@@ -120,8 +121,8 @@ def read_head(data: bytes, *, file: str) -> JsonObject:
 
 
 def cut_volatile(text: str) -> str:
-    """Return what a file says, without what each recording has anew."""
-    return text.replace("\r\n", "\n").partition(_VOLATILE)[0]
+    """Return what a sealed file says, without what each recording has anew, whatever a formatter made of its layout."""
+    return json.dumps({key: value for key, value in json.loads(text).items() if key not in _ANEW})
 
 
 def read_tail(data: bytes) -> tuple[int, str] | None:
@@ -183,8 +184,8 @@ def restate(text: str | bytes, test: str, *, file: str) -> str:
     data = parsing.to_bytes(text)
     snapshot = loads(data, file=file)
     if not snapshot.sealed:
-        command = f"agentreplay verify {file} --accept-edit --reason WHY"
-        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {command}", file=file)
+        how = accepting_edit(file)
+        raise SnapshotEdited(f"was edited after it was recorded; if the edit is meant: {how}", file=file)
     from pytest_agentreplay.snapshots.codec import seal
 
     return seal.restate(parsing.parse_object(data, file), test, file)

@@ -106,7 +106,7 @@ def advise_restoring(file: str) -> str:
     """Return what to do about a damaged snapshot. That of a case is no test's, so no recording writes it."""
     if file.replace("\\", "/").rpartition("/")[2] == RUN_OF_CASE:
         return f"restore it: git restore {quote_word(file)}, or make the case again with agentreplay case new"
-    return "restore the file from git, or record again with --snapshot-record"
+    return "restore the file from git, or delete it and record again"
 
 
 def _decode(data: bytes, file: str) -> str:
@@ -136,7 +136,7 @@ def _decode(data: bytes, file: str) -> str:
 
 def _refuse_conflict(text: str, file: str) -> None:
     if mark := _CONFLICT.search(text):
-        msg = f"{CONFLICT}; take one side whole, and record again: git checkout --ours {quote_word(file)}"
+        msg = f"{CONFLICT}; take one side (git checkout --ours {quote_word(file)}) or delete it, and record again"
         raise SnapshotUnreadable(msg, file=file, place=_place(text, mark.start()))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from pytest_agentreplay.model.exchanges import (
@@ -39,7 +40,7 @@ from pytest_agentreplay.snapshots.codec.fields import (
     refuse,
 )
 from pytest_agentreplay.snapshots.codec.parsing import DEEPEST
-from pytest_agentreplay.snapshots.codec.values import nanoseconds, reveal
+from pytest_agentreplay.snapshots.codec.values import nanoseconds, reveal, reveal_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -101,11 +102,29 @@ def _read_closed(stored: Any, key: str, blobs: BlobReader) -> Closed:
     return _CLOSED.read(stored, key, blobs, by_agent=by == "agent")
 
 
+def _read_date(stored: Any, key: str, blobs: BlobReader) -> str:
+    """Return a date as it is stored, "" where none is known. Raises Malformed."""
+    text = reveal_text(stored, blobs)
+    if text:
+        try:
+            datetime.fromisoformat(text)
+        except ValueError:
+            refuse(key, "a date like 2028-02-29T00:00:00+00:00")
+    return text
+
+
 def _read_code(stored: Any, key: str, _: BlobReader) -> int | None:
     return None if stored is None else read_integer(stored, key)
 
 
-_HEADER_KINDS = {"test": TEXT, "recorded": TEXT, "clock": INTEGER, "seed": INTEGER, "outcome": OBJECT, "kit": OBJECT}
+_HEADER_KINDS = {
+    "test": TEXT,
+    "recorded": FieldKind(TEXT.write, _read_date),
+    "clock": INTEGER,
+    "seed": INTEGER,
+    "outcome": OBJECT,
+    "kit": OBJECT,
+}
 _HEADER = Form(Header, _HEADER_KINDS, always=_HEADER_KINDS)
 _CLOSED = Form(Closed, {"code": FieldKind(lambda code, _: code, _read_code), "reason": TEXT}, always=["code"])
 _FAILURE = Form(Failure, {"type": TEXT, "message": TEXT, "args": VALUES, "bases": TEXTS})

@@ -7,6 +7,7 @@ does not come back is stored plain.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from pytest_agentreplay.snapshots.codec.stored_exchange import (
     header_out,
 )
 from pytest_agentreplay.snapshots.codec.styles import BlobReader
+from pytest_agentreplay.snapshots.codec.values import Malformed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -106,7 +108,7 @@ def side(stored: Stored, place: str) -> Any:
 def read_document(doc: Stored, file: str) -> SnapshotReader:
     """Return the reader of a parsed file, in which everything stands where it belongs. Raises SnapshotUnreadable."""
     reader = SnapshotReader(doc, file)
-    place = volatile_reader.LINES
+    place = volatile_reader.LINES if volatile_reader.LINES in doc else "exchanges"
     try:
         lines = volatile_reader.take_lines(doc) if volatile_reader.LINES in doc else []
         reader.numbers = number_by_start(lines or reader.exchanges)
@@ -122,12 +124,19 @@ def read_document(doc: Stored, file: str) -> SnapshotReader:
 
 
 def number_by_start(exchanges: list[Any]) -> list[int]:
-    """Return the number of each exchange of a file, which has them lane by lane: people count them by their start."""
+    """Return the number of each exchange of a file, which has them lane by lane: people count them by their start.
+
+    Raises Malformed for two with one start: each takes a reading of the counter, so somebody has copied one.
+    """
     orders = [x.get("order") if isinstance(x, dict) else None for x in exchanges]
     starts = [order[0] for order in orders if isinstance(order, list) and order and type(order[0]) is int]
     if len(starts) != len(exchanges):  # a damaged file, which will be refused
         return list(range(1, len(exchanges) + 1))
-    rank = {at: number for number, at in enumerate(sorted(range(len(starts)), key=starts.__getitem__), 1)}
+    by_start = sorted(range(len(starts)), key=starts.__getitem__)
+    for number, (at, following) in enumerate(pairwise(by_start), 1):
+        if starts[at] == starts[following]:
+            raise Malformed(f"exchanges {number} and {number + 1} both begin at {starts[at]}, as if one were a copy")
+    rank = {at: number for number, at in enumerate(by_start, 1)}
     return [rank[at] for at in range(len(starts))]
 
 

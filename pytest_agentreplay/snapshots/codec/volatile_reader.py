@@ -55,12 +55,24 @@ def take_lines(doc: Stored) -> list[Stored]:
     lines, run = doc.pop(LINES), doc.pop(RUN, None)
     if not (isinstance(lines, list) and all(isinstance(line, dict) for line in lines)):
         raise Malformed(f"`{LINES}` must be a list of objects")
-    if len(lines) != len(doc["exchanges"]):
-        raise Malformed(f"`{LINES}` must have one line for each exchange, {len(doc['exchanges'])}, not {len(lines)}")
+    exchanges = doc["exchanges"]
+    if len(lines) != len(exchanges):
+        longer = "exchanges" if len(exchanges) > len(lines) else LINES
+        copy = _find_copy(longer, exchanges if longer == "exchanges" else lines)
+        raise Malformed(f"`{LINES}` must have one line for each exchange, {len(exchanges)}, not {len(lines)}{copy}")
     if isinstance(run, dict) and isinstance(header := doc.get("header"), dict):
         kit = run.pop("kit", {})
         doc["header"] = {**run, **header, "kit": {**kit, **header.get("kit", {})}}
     return lines
+
+
+def _find_copy(name: str, items: list[Any]) -> str:
+    """Return as the end of a message which of `items`, the list of that name, is like an earlier one; "" if none is."""
+    numbers: dict[str, int] = {}
+    for number, item in enumerate(items, 1):
+        if (first := numbers.setdefault(json.dumps(item), number)) != number:
+            return f"; number {number} of `{name}` is a copy of number {first}"
+    return ""
 
 
 def collect_ids(lines: list[Stored]) -> Stored:
@@ -97,7 +109,8 @@ class ReplyTexts:
         """Return the stored text with this number. Raises Malformed."""
         texts = self._lanes.get(lane, ())
         if type(number) is not int or not 0 < number <= len(texts):
-            raise Malformed(f"no text of a reply has the number {number!r:.20}")
+            counted = f"the replies above have {len(texts)} texts of {LONG} characters and more"
+            raise Malformed(f"`{REPLY}` {number!r:.20}, and {counted}: write the words out in its place")
         return texts[number - 1]
 
 

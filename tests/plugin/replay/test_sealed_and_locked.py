@@ -101,6 +101,19 @@ def test_without_a_seal_or_with_another_header_a_snapshot_counts_as_edited(unloc
     assert f"edited    {file.relative_to(unlocked.root).as_posix()}: {said}" in warned.stdout
 
 
+def test_a_test_that_an_edit_fails_blames_the_edit_before_the_agent(unlocked):
+    file = snapshot(unlocked, "two")
+    text = file.read_text("utf-8")
+    file.write_text(text.replace('"status": "late"', '"status": "lost"', 1), encoding="utf-8")
+    done = unlocked.run("-k", "two")
+    assert done.returncode == 1
+    report, name = flat(done), file.relative_to(unlocked.root).as_posix()
+    assert "likely cause the snapshot was edited after it was recorded: exchange 2; if not that, " in report
+    assert f"if the edit is meant: agentreplay verify {name} --accept-edit --reason WHY" in report
+    assert f"(HEAD, or an older one): git checkout HEAD -- {name}" in report
+    assert "--requests" not in report, "of an edited file it takes nothing"
+
+
 # A folder that is locked.
 
 

@@ -78,7 +78,7 @@ def test_what_cannot_be_read_is_refused_by_name_and_never_recorded_over(damaged,
         path = files[name].relative_to(project.root)
         wanted = ["[AR-UNREADABLE]", str(path)]
         if name in DAMAGED:
-            steps = [f"agentreplay verify {path}", f"git restore {path}"]
+            steps = [f"agentreplay verify {path}", f"git checkout HEAD -- {path}"]
             wanted += [DAMAGED[name][1], *([f"git checkout --ours {path}"] if name == "conflict" else steps)]
         if name == OTHER:
             wanted += [f"belongs to test_shop.py::test_ask[{LINK}], not to test_shop.py::test_ask[{OTHER}]"]
