@@ -29,14 +29,14 @@ from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.settings.live_runs import parse_price
 from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import entries, list_unfrozen, table, text_of
+from pytest_agentreplay.snapshots.kit import PASSED, entries, list_unfrozen, table, text_of
 from pytest_agentreplay.snapshots.store import files, layout, projects, reading, snapshots
 from pytest_agentreplay.snapshots.store.display_path import format_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
+    from pytest_agentreplay.model.exchanges import Exchange, Json, JsonObject, Run
 
 BILLED = frozenset({"model", "embeddings", "rerank"})
 """The kinds of calls that a provider bills by tokens."""
@@ -195,7 +195,8 @@ def describe_ends(entry: Entry, file: Path, root: Path) -> Entry | None:
     calls, recorded = tail
     fields = codec.read_head(first, file=format_path(file))
     recorded = text_of(fields, "recorded") or recorded
-    header = Header(text_of(fields, "test"), recorded, outcome=table(fields, "outcome"), kit=fields)
+    defaults: JsonObject = {} if "capture" in fields else {"outcome": PASSED}
+    header = Header(text_of(fields, "test"), recorded, outcome=table(defaults | fields, "outcome"), kit=fields)
     models = dict.fromkeys(text_of(model, "model") for model in entries(fields, "models"))
     return replace(
         entry,
@@ -287,11 +288,11 @@ def digest_calls(exchanges: Iterable[Exchange]) -> str:
     """Return a digest over what was called and what came back, without times, lanes and the order of ends."""
     digest = hashlib.sha256()
     for x in exchanges:
-        called = [x.call.name, x.call.arguments] if isinstance(x.call, ToolCall) else [x.call.url, x.call.body.sha256]
+        called = [x.call.name, x.call.arguments] if isinstance(x.call, ToolCall) else [x.call.url, x.call.body.digest]
         came: Json
         match x.outcome:
             case HttpReply(body=body) | FramesReply(body=body):
-                came = [getattr(x.outcome, "status", None), body.sha256]
+                came = [getattr(x.outcome, "status", None), body.digest]
             case ToolReply(value=value, items=items):
                 came = [value, list(items or ())]
             case outcome:

@@ -22,6 +22,7 @@ from pytest_agentreplay.model.exchanges import (
 from pytest_agentreplay.snapshots.codec import values
 from pytest_agentreplay.snapshots.codec.parsing import DEEPEST
 from pytest_agentreplay.snapshots.codec.values import Malformed, nanoseconds, reveal, reveal_text
+from pytest_agentreplay.snapshots.kit import PASSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -51,7 +52,7 @@ def header_in(stored: Any, blobs: BlobReader) -> Header:
         recorded=reveal_text(fields.get("recorded", ""), blobs),
         clock=_integer(reveal(fields.get("clock", 0), blobs), "clock"),
         seed=_integer(reveal(fields.get("seed", 0), blobs), "seed"),
-        outcome=_object(reveal(fields.get("outcome", {}), blobs), "outcome"),
+        outcome=_object(reveal(fields.get("outcome", PASSED), blobs), "outcome"),
         kit=_object(reveal(fields.get("kit", {}), blobs), "kit"),
     )
 

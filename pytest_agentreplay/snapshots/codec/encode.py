@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.model.exchanges import (
     Failure,
-    FrameCall,
     FramesReply,
     Header,
     HttpCall,
@@ -19,9 +18,10 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.snapshots.codec import values
 from pytest_agentreplay.snapshots.codec.values import protect, protect_text
+from pytest_agentreplay.snapshots.kit import PASSED
 
 if TYPE_CHECKING:
-    from pytest_agentreplay.model.exchanges import Body, Exchange, Headers
+    from pytest_agentreplay.model.exchanges import Body, Closed, Exchange, Headers, Outcome
     from pytest_agentreplay.snapshots.codec.styles import BlobWriter
 
 Stored = dict[str, Any]
@@ -41,62 +41,72 @@ class Bodies(Protocol):
 
 def header_out(header: Header, blobs: BlobWriter) -> Stored:
     """Return the header as stored. Of a captured run the kit comes first, by which lists know it."""
-    ends = {"outcome": protect(header.outcome, blobs), "kit": protect(header.kit, blobs)}
+    is_captured = "capture" in header.kit
+    outcome = {"outcome": protect(header.outcome, blobs)} if is_captured or header.outcome != PASSED else {}
+    kit = {"kit": protect(header.kit, blobs)}
     return {
         "test": protect_text(header.test, blobs),
         "recorded": protect_text(header.recorded, blobs),
         "clock": protect(header.clock, blobs),
         "seed": protect(header.seed, blobs),
-        **(dict(reversed(ends.items())) if "capture" in header.kit else ends),
+        **(kit | outcome if is_captured else outcome | kit),
     }
 
 
 def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
     """Return an exchange as stored; `number` counts from 1."""
-    stored: Stored = {"order": [exchange.start, exchange.finish]}
-    if exchange.lane != "main":
-        stored["lane"] = protect_text(exchange.lane, bodies.blobs)
-    if exchange.timing != Timing():
-        stored |= timing_out(exchange.timing)
-    if exchange.attempt != 1:
-        stored["attempt"] = exchange.attempt
-    if exchange.suspended:
-        stored["suspended"] = True
-    if exchange.parent is not None:
-        stored["parent"] = exchange.parent
-    if exchange.parts:
-        stored["parts"] = [list(part) for part in exchange.parts]
-    if exchange.at_once >= 0:
-        stored["at_once"] = exchange.at_once
-    if exchange.agent:
-        stored["agent"] = protect_text(exchange.agent, bodies.blobs)
-    match exchange.call:
-        case HttpCall() as call:
-            stored["request"] = _request(call, number, exchange.lane, bodies)
-        case ToolCall() as call:
-            stored[call.boundary] = {
-                "name": protect_text(call.name, bodies.blobs),
-                **({"facts": protect(call.facts, bodies.blobs)} if call.facts else {}),
-                "arguments": protect(call.arguments, bodies.blobs),
-            }
-        case FrameCall() as call:
-            stored["frame"] = _frame(call, number, exchange.lane, bodies)
-        case _:
-            assert_never(exchange.call)
-    match exchange.outcome:
+    return {
+        "order": [exchange.start, exchange.finish],
+        **_drop_empty(
+            lane=protect_text(exchange.lane, bodies.blobs) if exchange.lane != "main" else None,
+            **(timing_out(exchange.timing) if exchange.timing != Timing() else {}),
+            attempt=exchange.attempt if exchange.attempt != 1 else None,
+            suspended=exchange.suspended,
+            parent=exchange.parent,
+            parts=[list(part) for part in exchange.parts],
+            at_once=exchange.at_once if exchange.at_once >= 0 else None,
+            agent=protect_text(exchange.agent, bodies.blobs) or None,
+        ),
+        **_call(exchange, number, bodies),
+        **_outcome(exchange.outcome, number, bodies),
+    }
+
+
+def _drop_empty(**members: Any) -> Stored:
+    """Return the members of a stored object without null, false, and lists and objects that are empty."""
+    return {key: value for key, value in members.items() if value or type(value) in {int, str}}
+
+
+def _call(exchange: Exchange, number: int, bodies: Bodies) -> Stored:
+    call, blobs = exchange.call, bodies.blobs
+    if isinstance(call, ToolCall):
+        facts = _drop_empty(facts=protect(call.facts, blobs))
+        arguments = {"arguments": protect(call.arguments, blobs)}
+        return {call.boundary: {"name": protect_text(call.name, blobs), **facts, **arguments}}
+    url, headers = protect_text(call.url, blobs), headers_out(call.headers, blobs)
+    body = bodies.request(number, exchange.lane, call.body) if len(call.body) else None
+    if isinstance(call, HttpCall):
+        method = protect_text(call.method, blobs)
+        return {"request": {"method": method, "url": url, **_drop_empty(headers=headers, body=body)}}
+    boundary = protect_text(call.boundary, blobs) if call.boundary != "websocket" else None
+    start = _drop_empty(boundary=boundary, connection=call.connection)
+    return {"frame": {"url": url, **start, **_drop_empty(headers=headers, binary=call.binary, body=body)}}
+
+
+def _outcome(outcome: Outcome | None, number: int, bodies: Bodies) -> Stored:
+    match outcome:
         case None:
-            pass
+            return {}
         case HttpReply() as reply:
-            stored["response"] = _response(reply, number, bodies)
+            return {"response": _response(reply, number, bodies)}
         case ToolReply() as reply:
-            stored["result"] = _result(reply, bodies.blobs)
+            return {"result": _result(reply, bodies.blobs)}
         case FramesReply() as reply:
-            stored["frames"] = _frames(reply, number, bodies)
+            return {"frames": _frames(reply, number, bodies)}
         case Failure() as failure:
-            stored["failure"] = failure_out(failure, bodies.blobs)
+            return {"failure": failure_out(failure, bodies.blobs)}
         case _:
-            assert_never(exchange.outcome)
-    return stored
+            assert_never(outcome)
 
 
 def timing_out(timing: Timing) -> Stored:
@@ -110,75 +120,40 @@ def timing_out(timing: Timing) -> Stored:
     return {"ms": milliseconds}
 
 
-def _request(call: HttpCall, number: int, lane: str, bodies: Bodies) -> Stored:
-    stored: Stored = {"method": protect_text(call.method, bodies.blobs), "url": protect_text(call.url, bodies.blobs)}
-    if call.headers:
-        stored["headers"] = headers_out(call.headers, bodies.blobs)
-    if len(call.body):
-        stored["body"] = bodies.request(number, lane, call.body)
-    return stored
-
-
 def _response(reply: HttpReply, number: int, bodies: Bodies) -> Stored:
     _refuse(values.wrong_status(reply.status))
-    stored: Stored = {"status": reply.status}
-    if reply.reason:
-        stored["reason"] = protect_text(reply.reason, bodies.blobs)
-    if reply.version != "HTTP/1.1":
-        stored["version"] = protect_text(reply.version, bodies.blobs)
-    if reply.headers:
-        stored["headers"] = headers_out(reply.headers, bodies.blobs)
     size = len(reply.body)
+    stored: Stored = {"status": reply.status}
     if reply.cuts != ((size,) if size else ()):
         stored["cuts"] = list(reply.cuts)
-    if reply.closed:
-        stored["closed"] = True
-    if reply.failure is not None:
-        stored["failure"] = failure_out(reply.failure, bodies.blobs)
-    if size:
-        stored["body"] = bodies.reply(number, reply.body)
-    return stored
-
-
-def _frame(call: FrameCall, number: int, lane: str, bodies: Bodies) -> Stored:
-    stored: Stored = {"url": protect_text(call.url, bodies.blobs)}
-    if call.boundary != "websocket":
-        stored["boundary"] = protect_text(call.boundary, bodies.blobs)
-    if call.connection is not None:
-        stored["connection"] = call.connection
-    if call.headers:
-        stored["headers"] = headers_out(call.headers, bodies.blobs)
-    if call.binary:
-        stored["binary"] = True
-    if len(call.body):
-        stored["body"] = bodies.request(number, lane, call.body)
-    return stored
+    return stored | _drop_empty(
+        reason=protect_text(reply.reason, bodies.blobs) or None,
+        version=protect_text(reply.version, bodies.blobs) if reply.version != "HTTP/1.1" else None,
+        headers=headers_out(reply.headers, bodies.blobs),
+        closed=reply.closed,
+        failure=failure_out(reply.failure, bodies.blobs),
+        body=bodies.reply(number, reply.body) if size else None,
+    )
 
 
 def _frames(reply: FramesReply, number: int, bodies: Bodies) -> Stored:
-    stored: Stored = {}
-    if reply.headers:
-        stored["headers"] = headers_out(reply.headers, bodies.blobs)
-    if reply.cuts is not None:
-        stored["cuts"] = list(reply.cuts)
-    if reply.binary:
-        stored["binary"] = list(reply.binary)
-    if reply.inner:
-        stored["inner"] = list(reply.inner)
-    if reply.closed is not None:
-        closed = reply.closed
-        stored["closed"] = {"code": closed.code}
-        if closed.reason:
-            stored["closed"]["reason"] = protect_text(closed.reason, bodies.blobs)
-        if closed.by_agent:
-            stored["closed"]["by"] = "agent"
-    if reply.failure is not None:
-        stored["failure"] = failure_out(reply.failure, bodies.blobs)
-    if reply.waited:
-        stored["waited"] = True
-    if len(reply.body):
-        stored["body"] = bodies.reply(number, reply.body)
-    return stored
+    stored: Stored = {} if reply.cuts is None else {"cuts": list(reply.cuts)}
+    return stored | _drop_empty(
+        headers=headers_out(reply.headers, bodies.blobs),
+        binary=list(reply.binary),
+        inner=list(reply.inner),
+        closed=_closed(reply.closed, bodies.blobs),
+        failure=failure_out(reply.failure, bodies.blobs),
+        waited=reply.waited,
+        body=bodies.reply(number, reply.body) if len(reply.body) else None,
+    )
+
+
+def _closed(closed: Closed | None, blobs: BlobWriter) -> Stored:
+    if closed is None:
+        return {}
+    by = "agent" if closed.by_agent else None
+    return {"code": closed.code, **_drop_empty(reason=protect_text(closed.reason, blobs) or None, by=by)}
 
 
 def _result(reply: ToolReply, blobs: BlobWriter) -> Stored:
@@ -189,23 +164,21 @@ def _result(reply: ToolReply, blobs: BlobWriter) -> Stored:
         stored["sent"] = protect(list(reply.sent), blobs)
     if reply.items is None or reply.value is not None:
         stored["value"] = protect(reply.value, blobs)
-    if reply.closed:
-        stored["closed"] = True
-    if reply.failure is not None:
-        stored["failure"] = failure_out(reply.failure, blobs)
-    return stored
+    return stored | _drop_empty(closed=reply.closed, failure=failure_out(reply.failure, blobs))
 
 
-def failure_out(failure: Failure, blobs: BlobWriter) -> Stored:
-    """Return a failure as stored."""
-    stored: Stored = {"type": protect_text(failure.type, blobs)}
-    if failure.message:
-        stored["message"] = protect_text(failure.message, blobs)
-    if failure.args:
-        stored["args"] = protect(list(failure.args), blobs)
-    if failure.bases:
-        stored["bases"] = [protect_text(base, blobs) for base in failure.bases]
-    return stored
+def failure_out(failure: Failure | None, blobs: BlobWriter) -> Stored:
+    """Return a failure as stored; empty for none."""
+    if failure is None:
+        return {}
+    return {
+        "type": protect_text(failure.type, blobs),
+        **_drop_empty(
+            message=protect_text(failure.message, blobs) or None,
+            args=protect(list(failure.args), blobs),
+            bases=[protect_text(base, blobs) for base in failure.bases],
+        ),
+    }
 
 
 def headers_out(headers: Headers, blobs: BlobWriter) -> list[Any]:
