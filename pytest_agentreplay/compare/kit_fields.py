@@ -117,16 +117,16 @@ def list_world_fields(run: Run) -> Iterator[KitField]:
     """Yield the world that agent code sees without a call."""
     field, optional = _make_fields("scene")
     kit = run.header.kit
-    clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(table(kit, "locale"), "now")
+    clock, zone, locale = table(kit, "clock"), table(kit, "zone"), table(kit, "locale")
     ran = ", ran on" if clock.get("ran_on") else ""
     yield field("clock", f"{clock.get('mode')}{ran}, from {run.header.recorded}", clock.get("mode"))
     offset = zone.get("offset")
     yield field("time zone", f"{zone.get('name', '')} {format_offset(offset)}".strip(), offset is not None)
-    yield field("locale", join_distinct(sorted(map(str, locale.values()))), locale)
-    generators = [str(generator) for generator in entries(kit, "generators")] or ["random"]
-    yield field("random numbers, ids", f"seed {run.header.seed}: {', '.join(generators)}, uuid", run.header.clock)
+    yield field("locale", join_distinct(sorted(map(str, table(locale, "now").values()))) or "C", locale)
+    generators = join_distinct(("random", *texts(entries(kit, "generators")), "uuid"))
+    yield field("random numbers, ids", f"seed {run.header.seed}: {generators}", run.header.clock)
     order = table(kit, "hash")
-    if "seed" in order or not order:
+    if "seed" in order:
         yield field("order of sets", f"PYTHONHASHSEED={order.get('seed')}", order)
     else:
         yield KitField("scene", "order of sets", Status.ABSENT, "random in each process: sort what is sent")

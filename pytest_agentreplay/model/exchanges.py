@@ -39,28 +39,31 @@ class SharedBody(Protocol):
         """Return the text in pieces; a text that two bodies share is one object."""
 
 
+# Digits of the digest of a body: 128 bits, which two bodies share neither by chance nor by damage.
+DIGITS = 32
+
+
 class Body:
     """The exact bytes of one body. Restored when first read, hashed when first asked; equal when the bytes are."""
 
-    __slots__ = ("_data", "_restore", "_sha256", "shared")
+    __slots__ = ("_data", "_digest", "_restore", "shared")
 
     def __init__(
         self,
         data: bytes | None = None,
         *,
-        sha256: str | None = None,
+        digest: str | None = None,
         restore: Callable[[], bytes] | None = None,
         shared: SharedBody | None = None,
     ) -> None:
-        """Take the bytes, or a `restore` function that gives them later; with the `sha256` they must have, if known.
+        """Take the bytes, or a `restore` function that gives them later; with the `digest` they must have, if known.
 
         `shared` is the quick way to the value of a JSON object, where its parts are at hand.
         """
         if data is None and restore is None:
-            msg = "a Body needs its bytes, or restore="
-            raise TypeError(msg)
+            raise TypeError("a Body needs its bytes, or restore=")
         self._data = data
-        self._sha256 = sha256
+        self._digest = digest
         self._restore = restore
         self.shared = shared
 
@@ -75,17 +78,17 @@ class Body:
         return data
 
     @property
-    def sha256(self) -> str:
-        """Hex digest of the bytes, known without restoring them."""
-        if self._sha256 is None:
-            self._sha256 = hashlib.sha256(self.data).hexdigest()
-        return self._sha256
+    def digest(self) -> str:
+        """The first `DIGITS` hex digits of the SHA-256 of the bytes, known without restoring them."""
+        if self._digest is None:
+            self._digest = hashlib.sha256(self.data).hexdigest()[:DIGITS]
+        return self._digest
 
     def __eq__(self, other: object) -> bool:
-        return self.sha256 == other.sha256 if isinstance(other, Body) else NotImplemented
+        return self.digest == other.digest if isinstance(other, Body) else NotImplemented
 
     def __hash__(self) -> int:
-        return hash(self.sha256)
+        return hash(self.digest)
 
     def __len__(self) -> int:
         return len(self.data)

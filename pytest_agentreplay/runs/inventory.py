@@ -20,7 +20,17 @@ from pytest_agentreplay.cases.schema import parse
 from pytest_agentreplay.compare.kit_fields import grade_run
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SnapshotError
 from pytest_agentreplay.model.canonical_json import canonical
-from pytest_agentreplay.model.exchanges import Exchange, FramesReply, Header, HttpReply, Json, Run, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import (
+    Exchange,
+    FramesReply,
+    Header,
+    HttpReply,
+    Json,
+    JsonObject,
+    Run,
+    ToolCall,
+    ToolReply,
+)
 from pytest_agentreplay.model.turns import tool_of, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
@@ -29,7 +39,7 @@ from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_snap
 from pytest_agentreplay.settings.live_runs import parse_price
 from pytest_agentreplay.settings.parsers import parse_pairs
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.kit import entries, list_unfrozen, table, text_of
+from pytest_agentreplay.snapshots.kit import PASSED, entries, list_unfrozen, table, text_of
 from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading, snapshots
 
 if TYPE_CHECKING:
@@ -193,7 +203,8 @@ def describe_ends(entry: Entry, file: Path, root: Path) -> Entry | None:
     calls, recorded = tail
     fields = codec.read_head(first, file=format_path(file))
     recorded = text_of(fields, "recorded") or recorded
-    header = Header(text_of(fields, "test"), recorded, outcome=table(fields, "outcome"), kit=fields)
+    defaults: JsonObject = {} if "capture" in fields else {"outcome": PASSED}
+    header = Header(text_of(fields, "test"), recorded, outcome=table(defaults | fields, "outcome"), kit=fields)
     models = dict.fromkeys(text_of(model, "model") for model in entries(fields, "models"))
     return replace(
         entry,
@@ -285,11 +296,11 @@ def digest_calls(exchanges: Iterable[Exchange]) -> str:
     """Return a digest over what was called and what came back, without times, lanes and the order of ends."""
     digest = hashlib.sha256()
     for x in exchanges:
-        called = [x.call.name, x.call.arguments] if isinstance(x.call, ToolCall) else [x.call.url, x.call.body.sha256]
+        called = [x.call.name, x.call.arguments] if isinstance(x.call, ToolCall) else [x.call.url, x.call.body.digest]
         came: Json
         match x.outcome:
             case HttpReply(body=body) | FramesReply(body=body):
-                came = [getattr(x.outcome, "status", None), body.sha256]
+                came = [getattr(x.outcome, "status", None), body.digest]
             case ToolReply(value=value, items=items):
                 came = [value, list(items or ())]
             case outcome:

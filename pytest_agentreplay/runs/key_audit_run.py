@@ -151,7 +151,7 @@ def identify_reply(exchange: Exchange) -> str:
     answer: Json = reply.result or reply.text
     if isinstance(outcome, HttpReply):
         body = content(outcome.headers, outcome.body)
-        answer = [outcome.status, outcome.body.sha256 if body.kind == "bytes" else drop_incidental(body.tree)]
+        answer = [outcome.status, outcome.body.digest if body.kind == "bytes" else drop_incidental(body.tree)]
     return digest(canonical(answer)) if answer else ""
 
 

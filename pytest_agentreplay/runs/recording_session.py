@@ -288,10 +288,10 @@ class RecordingSession(RunSession):
         details = replay_kit.describe_run(root, exchanges, self.redaction, policy, environ) | {
             "body": now(self._body),
             "order": order,
-            "clock": {"mode": self.settings.clock, "ran_on": self.clock.ran_on},
+            "clock": {"mode": self.settings.clock} | ({"ran_on": True} if self.clock.ran_on else {}),
             "zone": read_zone(self.header.clock),
             "locale": self._locale,
-            "generators": [*sorted(GENERATORS)],
+            "generators": [*sorted(GENERATORS.keys() - {"random"})],
             "fixtures": dict(self.fixtures),
             "servers": [*sorted(now(start) for start in observed.serving)],
             "served": {str(now(start)): now(request) for start, request in self.children.served.items()},

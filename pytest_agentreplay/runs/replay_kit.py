@@ -17,7 +17,6 @@ from operator import itemgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.compare.matching.address import split
 from pytest_agentreplay.intercept.network.guard import deaf
 from pytest_agentreplay.intercept.tools.tool import is_redirected
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
@@ -80,10 +79,11 @@ def describe_run(
     root: Path, exchanges: tuple[Exchange, ...], redaction: Redaction, policy: Policy, environ: Mapping[str, str]
 ) -> JsonObject:
     """Return what the kit of every run says, recorded or captured: what was around it, its models, keys, redactions."""
+    notes: JsonObject = {name: note for name, note in redaction.record.items() if note}
     return describe_interpreter(root) | {
         "git": dict(read_git_state(str(root))),
         "models": describe_models(exchanges),
-        "redactions": redaction.record | redacted_by(policy),
+        "redactions": notes | redacted_by(policy),
         "keys": [[*group] for group in key_variables(add_tokens(environ), redaction.run.was_sent)],
         "credentials": find_used(environ, exchanges, redaction.run.was_sent),
         "arguments": BY_CONTENT,
@@ -102,11 +102,11 @@ def describe_interpreter(root: Path) -> JsonObject:
 
 
 def probe_hash_order() -> JsonObject:
-    """Return how this process orders sets of texts: by a seed that somebody set, or at random."""
+    """Return how this process orders sets of texts: by a seed that somebody set; empty for at random."""
     seed = os.environ.get("PYTHONHASHSEED", "")
     if not sys.flags.hash_randomization:
         return {"seed": 0}
-    return {"seed": int(seed)} if seed.isdecimal() else {"random": True}
+    return {"seed": int(seed)} if seed.isdecimal() else {}
 
 
 def list_versions() -> JsonObject:
@@ -143,33 +143,26 @@ def read_git_state(root: str) -> tuple[tuple[str, Json], ...]:
 
 
 def describe_models(exchanges: tuple[Exchange, ...]) -> list[Json]:
-    """Return each model that was called: requested and served name, provider, region, operation, host, parameters.
+    """Return each model that was called: requested name, the served one where it is another, version, provider, region.
 
-    The port of a model on this machine is another in each run and says nothing.
+    All else of a model stands in its requests.
     """
-    seen: dict[str, Json] = {}
+    models: dict[str, Json] = {}
     for x in exchanges:
         reading = READER.read_call(x.call)
         if reading.kind != "model":
             continue
         reply = READER.read_reply(x.call, x.outcome)
-        if isinstance(x.call, ToolCall):  # a model of this process
-            where: JsonObject = {"version": x.call.facts.get("version", "")}
-        else:
-            url = split(x.call.url)
-            where = {"host": url.host if url.loopback else x.call.url.partition("://")[2].partition("/")[0]}
         entry: JsonObject = {
             "model": reading.model,
-            "served": reply.model,
+            "served": reply.model if reply.model != reading.model else "",
+            "version": x.call.facts.get("version") if isinstance(x.call, ToolCall) else "",  # of a model in the process
             "provider": reading.provider,
             "region": reading.region,
-            "operation": reading.operation,
-            **where,
-            "parameters": reading.knobs,
         }
-        kept: JsonObject = {k: v for k, v in entry.items() if v not in ("", {}, None)}
-        seen.setdefault(repr(sorted(kept.items(), key=str)), kept)
-    return list(seen.values())
+        named: JsonObject = {key: value for key, value in entry.items() if value not in ("", None)}
+        models.setdefault(canonical(named), named)
+    return list(models.values())
 
 
 def sum_usage(run: Run, *, live: bool) -> dict[str, Any]:

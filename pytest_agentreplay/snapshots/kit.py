@@ -6,12 +6,15 @@ A file may hold anything there, so each is read as what it should be, and is emp
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
+
+PASSED: Final[JsonObject] = {"status": "passed"}
+"""The outcome of a test that passed, which a recording does not have to state."""
 
 RESELLERS = frozenset({"aws.bedrock", "azure.ai.inference", "azure.ai.openai"})
 """Platforms that retire the models of others by days of their own."""

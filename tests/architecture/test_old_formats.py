@@ -16,10 +16,13 @@ SAMPLES = ROOT / "tests" / "snapshots" / "samples"
 NEW = "v1.0.snapshot.json"
 FORMER = "v1.0-c2.snapshot.json"
 """As it was written before what each recording has anew stood apart; not released."""
+LONGER = "v1.0-words.snapshot.json"
+"""As it was written with whole digests of bodies, defaults in the kit, and words between spaces; not released."""
 
 FROZEN = {
     NEW: "d041a86d0d060751bf86153fe726eba7f12c1a4ed8b17a7ca4ba09428761d787",
     FORMER: "2c958cfc9fb914ed5c6b727814f148bb6772a5facceb39f50602fe8be3dcf5e5",
+    LONGER: "5c20020e34ca1f4baf668fb92038f8d1d465ab1f1d01bccac10b991760ff1ff7",
 }
 
 
@@ -42,6 +45,14 @@ def test_a_sample_is_never_touched_and_comes_back_in_the_newest_format(name):
     assert codec.list_edits(data.decode(), file=name) == []
     again = codec.loads(codec.dumps(old.run), file="new")
     assert (again.run, again.version) == (old.run, "1.0")
+
+
+def test_a_sample_with_words_between_spaces_is_read_to_the_last_byte():
+    first, second = sample(LONGER).run.exchanges
+    system, _, answer, _ = json.loads(second.call.body.data)["messages"]
+    before = json.loads(first.call.body.data)["messages"][0]["content"]
+    assert system["content"] == before.replace("10:00:01", "10:00:02")
+    assert answer == json.loads(first.outcome.body.data)["choices"][0]["message"]
 
 
 def test_the_sample_of_1_0_is_read_to_the_last_byte():

@@ -160,7 +160,7 @@ def test_what_is_kept_is_what_a_recording_keeps(tmp_path):
     }
     assert (kit["input"], kit["output"]) == ({"arguments": {"question": "where?"}}, "It is shipped.")
     assert (kit["annotations"], kit["trace"], kit["clock"]) == ({"tenant": "acme"}, {"trace_id": "1"}, {"mode": "real"})
-    assert kit["models"][0]["host"] == "api.openai.com"
+    assert kit["models"] == [{"model": "gpt-5", "provider": "openai"}]
     assert [x.call for x in run.exchanges] == [call for call, _ in CALLS]
     assert [x.outcome for x in run.exchanges] == [reply for _, reply in CALLS]
 

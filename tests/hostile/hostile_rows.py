@@ -301,7 +301,7 @@ def bomb(row: Row, folder: Path) -> None:
             body = {"base64": [base64.b64encode(data).decode()]}
             response = {"status": 200, "headers": [f"content-encoding: {coding}"], "body": body}
             told = {"request": {"method": "GET", "url": "http://x/"}, "response": response}
-            line = {"order": [0, 1], "response": [len(data), Body(data).sha256]}
+            line = {"order": [0, 1], "response": [len(data), Body(data).digest]}
             bomb = changed(lambda doc, told=told, line=line: doc.update(exchanges=[told], volatile=[line]))
             refused(bomb, "decodes to more than", "exchange 1")
 

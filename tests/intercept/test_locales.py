@@ -37,16 +37,15 @@ def test_it_comes_back_and_goes_again(monkeypatch):
     locale.setlocale(locale.LC_TIME, name)
     monkeypatch.setenv("LC_TIME", name)
     stored = read_locale(os.environ)
-    assert stored == {
-        "now": {"LC_COLLATE": "C", "LC_MONETARY": "C", "LC_NUMERIC": "C", "LC_TIME": name},
-        "variables": {"LC_TIME": name},
-    }
+    assert stored == {"now": {"LC_TIME": name}, "variables": {"LC_TIME": name}}
     locale.setlocale(locale.LC_TIME, "C")
+    locale.setlocale(locale.LC_NUMERIC, name)  # what is not named was "C"
     monkeypatch.delenv("LC_TIME")
     monkeypatch.setenv("LANG", "sv_SE.UTF-8")
     held = Locale(stored)
     held.start()
     assert read_locale(os.environ) == stored
+    assert read_categories()["LC_NUMERIC"] == "C"
     assert held.missing == []
     held.stop()
     held.stop()

@@ -188,10 +188,25 @@ def test_a_changed_word_of_a_long_line_is_a_version_that_says_only_that_word():
     assert first_keys(first["messages"]) == ["m1"]
     ((kept, changed, end),) = (e["lines"] for e in second["messages"][0]["m1.2"]["edits"])
     assert (kept, end) == ("Rules:", "")
-    (_, begin), (clock, (after, last), step) = changed["words"][0], changed["words"][1:]
-    assert (changed["line"], clock, after, step) == (1, "10:00:01", begin + 1, "1.")
+    (_, begin), (clock, (after, last), step) = changed["pieces"][0], changed["pieces"][1:]
+    assert (changed["line"], clock, after, step) == (1, "10:00:01 ", begin + 1, "1.")
     assert last == len(long_line(0).split(" ")) - 1
     assert third["messages"][0]["m1.3"]["$like"] == "m1"
+
+
+ROWS = compact({"rows": [{"order": f"A-{n}", "state": "shipped"} for n in range(40)], "at": "10:00:0N"}).decode()
+JAPANESE = (
+    "注文を返金する前に確認してください。合計を超える返金はできません、" * 8
+    + "現在は10時00分0Nです。簡潔に答えてください。"
+)
+
+
+@pytest.mark.parametrize("line", [ROWS, JAPANESE], ids=["compact JSON", "Japanese"])
+def test_a_line_without_spaces_is_told_by_its_words_too(line):
+    prompts = ["Rules:\n" + line.replace("0N", f"0{n}") for n in range(2)]
+    _, second = requests(comes_back(posts(*(compact({"system": prompt}) for prompt in prompts))))
+    (edit,) = second["system"]["$item"]["s1.2"]["edits"]
+    assert len(json.dumps(edit, ensure_ascii=False)) < 120
 
 
 def test_300_versions_of_a_long_line_add_some_bytes_each():

@@ -163,7 +163,7 @@ def test_a_reader_that_runs_out_of_stack_says_so(monkeypatch):
         patch.setattr(sealing, "list_edits", exhausted)
         with pytest.raises(SnapshotUnreadable, match="nested too deep"):
             codec.list_edits(TEXT, file="f")
-    monkeypatch.setattr(parsing, "_decoder", type("Decoder", (), {"decode": exhausted}))
+    monkeypatch.setattr(parsing, "decode", exhausted)
     assert "nested too deep" in str(refused(TEXT))
 
 

@@ -23,7 +23,8 @@ from pytest_agentreplay.model.exchanges import (
     ToolReply,
 )
 from pytest_agentreplay.snapshots import codec
-from tests.support.stored_runs import comes_back, text_of_exchanges
+from pytest_agentreplay.snapshots.codec.styles import guess
+from tests.support.stored_runs import comes_back, run_of, text_of_exchanges
 
 ANSWER = "Your order A-1001 is on its way to you, and the carrier will call before it comes."
 JSON_TYPE = ("content-type", "application/json")
@@ -130,6 +131,45 @@ def test_an_id_has_one_short_name_wherever_it_comes_back_and_a_reply_that_is_sen
     assert '"Your", "order", "A-1001"' in above, "of each event its word is left"
 
 
+ROWS = {"rows": [{"order": f"A-{n}", "at": "Zürich", "paid": 1.5} for n in range(4)], "$next": None}
+DUMPS = {
+    "default": {},
+    "letters": {"ensure_ascii": False},
+    "tall": {"indent": 2},
+    "compact": {"separators": (",", ":")},
+}
+
+
+@pytest.mark.parametrize("how", DUMPS.values(), ids=DUMPS)
+def test_json_text_of_what_a_tool_returned_stands_once(how):
+    sent = [{"role": "tool", "content": json.dumps(value, **how)} for value in (ROWS, [ROWS])]
+    looked = [(ToolCall("look", {}), ToolReply(value)) for value in ([ROWS], ROWS)]
+    text = comes_back(run_of(*looked, (ask({"model": "m", "messages": sent}), None)))
+    assert [reference for message in messages_of(text) for reference in message["content"].items()] == [
+        ("$result", [1, guess(sent[0]["content"]).code]),
+        ("$result", [2, guess(sent[1]["content"]).code]),
+    ]
+    assert text.count("A-3") == 2
+    again = codec.reseal(text.replace("A-3", "A-4"), "the order was another one", file="f")
+    assert b"A-4" in codec.loads(again, file="f").run.exchanges[-1].call.body.data, "an edit goes along"
+    for wrong in ("[9,", '["1",', "[1, 2,", "["):
+        with pytest.raises(SnapshotUnreadable, match="exchange 3"):
+            codec.loads(text.replace('{"$result": [1,', f'{{"$result": {wrong}', 1), file="f")
+
+
+def messages_of(text):
+    entries = json.loads(text)["exchanges"][-1]["request"]["body"]["json"]["messages"]
+    return [message for entry in entries for message in entry.values()]
+
+
+def test_other_json_text_than_that_of_a_result_stands_in_full():
+    near = json.dumps(ROWS).replace('", "', '",  "', 1)
+    blob = {"image": "iVBORw0KGgo" * 400, **ROWS}
+    looked = [(ToolCall("look", {}), ToolReply(value)) for value in (ROWS, blob)]
+    sent = [{"role": "tool", "content": text} for text in (near, json.dumps(blob))]
+    assert "$result" not in comes_back(run_of(*looked, (ask({"model": "m", "messages": sent}), None)))
+
+
 def test_what_a_tool_or_another_service_says_stays_where_it_is():
     order = {"id": "ord_100234", "customer_id": "cus_881722", "created": 1763632800, "usage": {"calls": 3}}
     service = HttpCall("POST", "https://shop.example/orders", (), Body(b'{"order": 1}'))
@@ -155,7 +195,12 @@ texts = st.lists(
 )
 words = texts.map("".join)
 keys = st.sampled_from(["id", "created", "usage", "text", "input", "signature", "item_id", "$ref", "n", "obfuscation"])
-leaves = words | st.integers(0, 3) | st.none() | st.sampled_from([1.5, True, "call_ab12cd", ANSWER, "s" * 90])
+leaves = (
+    words
+    | st.integers(0, 3)
+    | st.none()
+    | st.sampled_from([1.5, True, "call_ab12cd", ANSWER, "s" * 90, json.dumps(ROWS)])
+)
 trees = st.recursive(
     leaves, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=4), max_leaves=10
 )
@@ -186,7 +231,7 @@ http = st.builds(
     header_lines,
     bodies,
 )
-tools = st.builds(lambda given, value: (ToolCall("f", given), ToolReply(value)), objects, trees)
+tools = st.builds(lambda given, value: (ToolCall("f", given), ToolReply(value)), objects, trees | st.just(ROWS))
 lanes = st.sampled_from(["main", "main.1", "main.2"])
 
 

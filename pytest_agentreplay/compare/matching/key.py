@@ -88,8 +88,8 @@ class CallKeys:
                 self._urls.clear()
             url = self._urls[call.url] = self._format_url(split(call.url), self._table("http"))
         if isinstance(call, FrameCall):
-            return call.connection, call.binary, url, self._head(call.headers), call.body.sha256
-        return call.method, url, self._head(call.headers), call.body.sha256
+            return call.connection, call.binary, url, self._head(call.headers), call.body.digest
+        return call.method, url, self._head(call.headers), call.body.digest
 
     def key(self, call: Call, ids: ClientIds) -> str:
         """Return the identity of a call, as a hex digest. `ids` learns from it: ask once for each call, in order.

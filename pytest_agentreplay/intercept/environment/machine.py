@@ -168,9 +168,10 @@ VARIABLES = ("LC_ALL", *CATEGORIES, "LC_MESSAGES", "LANG")
 
 
 def read_locale(environ: Mapping[str, str]) -> JsonObject:
-    """The locales in force by category, and the variables that would choose others."""
+    """The locales in force by category, where it is not "C", and the variables that would choose others."""
+    now: JsonObject = {category: name for category, name in read_categories().items() if name != "C"}
     variables = {name: environ[name] for name in VARIABLES if LOCALE_NAME.fullmatch(environ.get(name, ""))}
-    return {"now": dict(read_categories()), "variables": dict(variables)}
+    return {**({"now": now} if now else {}), "variables": dict(variables)}
 
 
 def read_categories() -> dict[str, str]:
@@ -186,9 +187,9 @@ class Locale:
     def __init__(self, stored: Json) -> None:
         """`stored` is what `read_locale` gave; anything else, and the locale of today stays."""
         fields = stored if isinstance(stored, dict) else {}
-        self._now = pick_locale_names(fields.get("now"), CATEGORIES)
-        variables = pick_locale_names(fields.get("variables"), VARIABLES)
-        self._variables = {name: variables.get(name) for name in VARIABLES} if "variables" in fields else {}
+        self._now = dict.fromkeys(CATEGORIES if fields else (), "C") | pick_locale_names(fields.get("now"), CATEGORIES)
+        unset = dict.fromkeys(VARIABLES if "variables" in fields else ())
+        self._variables: dict[str, str | None] = {**unset, **pick_locale_names(fields.get("variables"), VARIABLES)}
         self._before: dict[str, str | None] = {}
         self._set: dict[str, tuple[str, str]] = {}
         self.missing: list[str] = []
@@ -218,12 +219,8 @@ class Locale:
 
 def pick_locale_names(stored: Json, keys: tuple[str, ...]) -> dict[str, str]:
     """What of `stored` is the name of a locale, under one of `keys`."""
-    fields = stored if isinstance(stored, dict) else {}
-    return {
-        key: name
-        for key in keys
-        if isinstance(name := fields.get(key), str) and LOCALE_NAME.fullmatch(name) is not None
-    }
+    items = stored.items() if isinstance(stored, dict) else ()
+    return {key: name for key, name in items if key in keys and isinstance(name, str) and LOCALE_NAME.fullmatch(name)}
 
 
 def choose(category: str, name: str) -> bool:

@@ -77,7 +77,7 @@ class ComparedRequest:
         """The request as it may be shown, an `HttpCall`; of a long body that asks no model size and digest."""
         call, body = self.sent, self.sent.body
         if len(body.data) > (LONGEST_UPLOAD if self.json is None else LONGEST_READ) and not self.is_asking_model:
-            call = replace(call, body=Body(f"{len(body.data)} bytes, SHA-256 {body.sha256}".encode()))
+            call = replace(call, body=Body(f"{len(body.data)} bytes, SHA-256 {body.digest}...".encode()))
         return self._cassette.redaction.redact_call(RawCall(call))
 
     @cached_property

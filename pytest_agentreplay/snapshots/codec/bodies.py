@@ -6,7 +6,8 @@
     {"text": ...}      any other UTF-8
     {"base64": ...}    any other bytes
 
-Each comes with its `size` in bytes and the `sha256` that the restored bytes must have. An empty body is left out.
+Each comes with its `size` in bytes and the first half of the `sha256` that the restored bytes must have. An empty body
+is left out.
 
 The bodies of a file are restored when they are read, and proven by their sha256. Until then a body keeps the stored
 bodies alive, and nothing else of the parsed file.
@@ -15,7 +16,6 @@ bodies alive, and nothing else of the parsed file.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.errors import SnapshotUnreadable
 from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import LIMIT, bomb
-from pytest_agentreplay.model.exchanges import Body
+from pytest_agentreplay.model.exchanges import DIGITS, Body
 from pytest_agentreplay.snapshots.codec import streams
 from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared
 from pytest_agentreplay.snapshots.codec.fields import may_be_coded, read_headers
@@ -89,7 +89,7 @@ class BodyWriter:
             if place not in self.plain:
                 stored = structure(text) or streams.write_lines(text, self.blobs)
             stored = stored or {"text": protect_text(text, self.blobs)}
-        return {"size": len(body.data), "sha256": body.sha256, **stored}
+        return {"size": len(body.data), "sha256": body.digest, **stored}
 
     def _request_json(self, text: str) -> Stored | None:
         written = self._items.write_body(text)
@@ -146,13 +146,13 @@ class BodyReader:
         data = self.restore_proven(number, place, message)
         if len(data) != size:
             raise ValueError(f"a body of {len(data)} bytes says that it has {size}")
-        return Body(data, sha256=read_sha256(message))
+        return Body(data, digest=read_digest(message))
 
     def restore_later(self, number: int, place: str, message: Stored) -> Body:
         """Return a body that is restored when it is read."""
         is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
         return Body(
-            sha256=read_sha256(message),
+            digest=read_digest(message),
             restore=partial(self.restore_proven, number, place, message),
             shared=SharedRequest(self, number, message) if is_shared else None,
         )
@@ -160,7 +160,7 @@ class BodyReader:
     def restore_proven(self, number: int, place: str, message: Stored) -> bytes:
         """Return the bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
         data = self.restore(number, place, message)
-        if hashlib.sha256(data).hexdigest() != read_sha256(message):
+        if Body(data).digest != read_digest(message):
             what = f"the body of this {place} does not come back as it was recorded"
             raise make_unreadable(self.file, what, f"exchange {number}, {place}")
         return data
@@ -250,12 +250,12 @@ class SharedRequest(NamedTuple):
             raise make_unreadable(self.reader.file, explain(error), f"exchange {self.number}, request") from None
 
 
-def read_sha256(message: Stored) -> str:
-    """Return the digest that stands beside a body. Raises ValueError."""
+def read_digest(message: Stored) -> str:
+    """Return the digest that stands beside a body; files had all of its digits once. Raises ValueError."""
     digest = message["body"].get("sha256")
-    if not (isinstance(digest, str) and len(digest) == 64):
+    if not (isinstance(digest, str) and len(digest) in {DIGITS, 64}):
         raise ValueError("a body has no sha256")
-    return digest
+    return digest[:DIGITS]
 
 
 def make_unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:

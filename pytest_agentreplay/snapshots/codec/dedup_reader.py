@@ -9,7 +9,8 @@ touched here and there (a cache mark that moves on).
 A value may be `like` an earlier one but for a few places. An edit says where (`at`, a path of keys and indices) and
 what: `{"gone": true}`, `{"now": value}`, or, for a text, `{"lines": [[0, 3], "a new line", [4, 90]]}`: pairs are lines
 kept from the earlier text, from and up to. A long line that keeps some of its words is told in the same way:
-`{"line": 3, "words": [[0, 210], "10:00:01", [211, 520]]}`, words being what stands between spaces.
+`{"line": 3, "pieces": [[0, 210], "10:00:01 ", [211, 520]]}`, counted in the words of `values.cut_words`. Files of older
+versions have `words` there, which are what stands between spaces.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, reveal, reveal_text
+from pytest_agentreplay.snapshots.codec.values import Malformed, cut_words, join_lines, reveal, reveal_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -112,15 +113,14 @@ def _edit_value(value: Any, change: dict[str, Any], blobs: BlobReader) -> Any:
         case {"now": now}:
             return reveal(now, blobs)
         case {"lines": list(parts)} if isinstance(value, str):
-            return _join_parts(value, "\n", parts, blobs)
+            blobs.spend(8 * value.count("\n"))  # the list of them
+            return _join_parts(value.split("\n"), "\n", parts, blobs)
         case _:
             raise Malformed("an edit of a `$like` says neither `now` nor `lines` nor `gone`")
 
 
-def _join_parts(old: str, separator: str, parts: list[Any], blobs: BlobReader) -> str:
-    """Return the text that keeps some lines, or words, of `old`."""
-    blobs.spend(8 * old.count(separator))  # the list of them
-    units = old.split(separator)
+def _join_parts(units: list[str], separator: str, parts: list[Any], blobs: BlobReader) -> str:
+    """Return the text that keeps some lines, or words, of those of another."""
     joined: list[str] = []
     for part in parts:
         match part:
@@ -128,12 +128,23 @@ def _join_parts(old: str, separator: str, parts: list[Any], blobs: BlobReader) -
                 kept = units[begin:end]
                 blobs.spend(sum(map(len, kept)) + 8 * len(kept))
                 joined += kept
-            case {"line": int(number), "words": list(words), **rest} if separator == "\n" and not rest:
-                blobs.spend(len(units[number]))
-                joined.append(_join_parts(units[number], " ", words, blobs))
+            case {"line": int(number)} if separator == "\n":
+                blobs.spend(3 * len(units[number]))  # and the list of its words
+                joined.append(_join_words(units[number], part, blobs))
             case _:
                 joined.append(join_lines([part]))
     return separator.join(joined)
+
+
+def _join_words(line: str, words: dict[str, Any], blobs: BlobReader) -> str:
+    """Return the line that keeps some words of another. Raises Malformed."""
+    match words:
+        case {"pieces": list(parts)} if len(words) == 2:
+            return _join_parts(cut_words(line), "", parts, blobs)
+        case {"words": list(parts)} if len(words) == 2:
+            return _join_parts(line.split(" "), " ", parts, blobs)
+        case _:
+            raise Malformed("a line of an edit has neither `pieces` nor `words`")
 
 
 _NAMING = 32

@@ -15,7 +15,7 @@ from pytest_agentreplay.snapshots.codec.dedup_reader import apply_edits, base
 from pytest_agentreplay.snapshots.codec.differences import list_edits
 from pytest_agentreplay.snapshots.codec.json_pieces import ElementIndex, cut_object
 from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter, Style, guess
-from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, protect_text, write_value
+from pytest_agentreplay.snapshots.codec.values import NestedTooDeep, is_encodable, protect_text, write_value
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -53,14 +53,9 @@ class Interner:
             return None
         as_written = [(f.key, f.value.raw if f.value else [piece.raw for piece in f.elements]) for f in fields]
         # The pieces say nothing of white space between them: composed again they must be the text.
-        if style.compose(as_written) != text:
+        if style.compose(as_written) != text or not all(is_encodable(f.key) for f in fields):
             return None
-        try:
-            # A key that UTF-8 cannot hold has no place in a file; such a body is kept as text.
-            "".join(f.key for f in fields).encode()
-        except UnicodeEncodeError:
-            return None
-        writer = _MessageWriter(self, style)
+        writer = _MessageWriter(self, style, {depth: self.get_index(style, depth) for depth in (1, 2)})
         return {"$" + f.key if f.key[:1] == "$" else f.key: writer.write_field(f) for f in fields}, style
 
     def get_index(self, style: Style, depth: int) -> ElementIndex:
@@ -72,7 +67,8 @@ class Interner:
         if model:
             first = base(model)
             number = self._versions[first] = self._versions.get(first, 1) + 1
-            ident = self.newest[first] = f"{first}.{number}"
+            ident = f"{first}.{number}"
+            self.newest = {**self.newest, first: ident}  # a new one: a run is written with those that stand above it
             return ident
         letter = LETTERS.get(key, "x")
         number = self._counts[letter] = self._counts.get(letter, 0) + 1
@@ -84,7 +80,7 @@ class Interner:
         models = (name for ident in neighbours for name in (base(ident), ident) if name in self.values)
         for model in dict.fromkeys(models):
             changes = list(list_edits(self.values[model], value, self.blobs))
-            cost = len(json.dumps(changes))
+            cost = len(json.dumps(changes, ensure_ascii=False))
             # An older model that costs little more is better to read: no chain to follow.
             if best is None or cost * 5 < best[0] * 4:
                 best = cost, model, changes
@@ -102,10 +98,11 @@ class Interner:
 
 @dataclass(slots=True)
 class _MessageWriter:
-    """Writes the fields of one body in one style."""
+    """Writes the fields of one body in one style; `indexes` by how many levels down the values stand."""
 
     interner: Interner
     style: Style
+    indexes: dict[int, ElementIndex]
 
     def write_field(self, f: JsonField) -> Any:
         """Return one top-level value as stored."""
@@ -114,8 +111,7 @@ class _MessageWriter:
     def _write_value(self, key: str, piece: JsonPiece) -> Any:
         """Return a value that is no array of objects: in place when short, else as an item."""
         if len(piece.raw) >= LONG and isinstance(piece.value, str | list | dict):
-            index = self.interner.get_index(self.style, depth=1)
-            ident, definition = self._write_item(key, piece, index, "=" + key, depth=1)
+            ident, definition = self._write_item(key, piece, 1, "=" + key)
             return {"$item": ident if definition is _MISSING else {ident: definition}}
         stored = self._write_exact(piece, depth=1)
         if stored is _MISSING:
@@ -124,40 +120,30 @@ class _MessageWriter:
 
     def _write_array(self, f: JsonField) -> Iterator[Any]:
         waiting: list[str] = []
-        index = self.interner.get_index(self.style, depth=2)
         previous = "^" + f.key
         for piece in f.elements:
-            previous, definition = self._write_item(f.key, piece, index, previous, depth=2)
+            newest = self.interner.newest
+            previous, definition = self._write_item(f.key, piece, 2, previous)
             if definition is _MISSING:
                 waiting.append(previous)
             else:
-                yield from compress(waiting, self._newest_before(previous))
+                yield from compress(waiting, newest)
                 waiting.clear()
                 yield {previous: definition}
         yield from compress(waiting, self.interner.newest)
 
-    def _newest_before(self, ident: str) -> dict[str, str]:
-        """Return the newest versions as they were before `ident` was defined, a moment ago."""
-        first, _, version = ident.partition(".")
-        if not version:
-            return self.interner.newest
-        return {**self.interner.newest, first: f"{first}.{int(version) - 1}" if version != "2" else first}
-
-    def _write_item(
-        self, key: str, piece: JsonPiece, index: ElementIndex, previous: str, depth: int
-    ) -> tuple[str, Any]:
+    def _write_item(self, key: str, piece: JsonPiece, depth: int, previous: str) -> tuple[str, Any]:
         """Return the id of what stands after `previous` and, when it is new, its definition."""
+        index = self.indexes[depth]
         ident, definition = piece.id or index.ids.get(piece.raw, ""), _MISSING
         if not ident:
-            ident, definition = self._define_item(key, piece, index, previous, depth)
+            ident, definition = self._define_item(key, piece, depth, previous)
             index.ids[piece.raw] = ident
         index.follow(previous, ident, piece.raw)
         return ident, definition
 
-    def _define_item(
-        self, key: str, piece: JsonPiece, index: ElementIndex, previous: str, depth: int
-    ) -> tuple[str, Any]:
-        interner = self.interner
+    def _define_item(self, key: str, piece: JsonPiece, depth: int, previous: str) -> tuple[str, Any]:
+        interner, index = self.interner, self.indexes[depth]
         stored = self._write_exact(piece, depth)
         if stored is _MISSING:
             return interner.make_id(key, ""), {"$raw": protect_text(piece.raw, interner.blobs)}

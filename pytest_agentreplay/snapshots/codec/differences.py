@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
-from pytest_agentreplay.snapshots.codec.values import LINE, pieces, protect
+from pytest_agentreplay.snapshots.codec.values import LINE, cut_words, pieces, protect
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -57,7 +57,7 @@ def _list_lines(old: list[str], new: list[str]) -> Iterator[Any]:
             # A line that changed stands where the earlier one stood, unless lines came or went before it.
             for number, line in enumerate(new[begin:end], gap):
                 words = _list_words(old[number], line) if len(line) > LINE and number < len(old) else None
-                yield pieces(line) if words is None else {"line": number, "words": words}
+                yield pieces(line) if words is None else {"line": number, "pieces": words}
 
 
 def _keeps(line: Any) -> bool:
@@ -67,17 +67,11 @@ def _keeps(line: Any) -> bool:
 
 def _list_words(old: str, new: str) -> list[Any] | None:
     """Return a line by the words that it keeps of an earlier one; None where more than half of it is new."""
-    before, after = old.split(" "), new.split(" ")
-    words: list[Any] = []
-    room = len(new) // 2
-    for is_kept, begin, end in list_parts(before, after):
-        if is_kept:
-            words.append([begin, end])
-        else:
-            text = " ".join(after[begin:end])
-            room -= len(text)
-            words.append(pieces(text))
-    return words if room >= 0 else None
+    words = cut_words(new)
+    parts = [[i, j] if is_kept else "".join(words[i:j]) for is_kept, i, j in list_parts(cut_words(old), words)]
+    if 2 * sum(len(part) for part in parts if isinstance(part, str)) > len(new):
+        return None
+    return [pieces(part) if isinstance(part, str) else part for part in parts]
 
 
 def list_parts(old: Sequence[str] | Sequence[bytes], new: Sequence[Any]) -> Iterator[tuple[bool, int, int]]:

@@ -90,7 +90,7 @@ def parse_object(data: bytes, file: str) -> dict[str, Any]:
             strict(data, file)
         raise SnapshotUnreadable(f"too much to be read: {why}; restore the file from git", file=file)
     try:
-        value = _decoder.decode(text)
+        value = decode(text)
     except json.JSONDecodeError as error:
         _refuse_conflict(text, file)
         msg = f"not JSON any more ({error.msg}); {advise_restoring(file)}"
@@ -169,7 +169,9 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-_decoder = json.JSONDecoder(parse_constant=_no_constant, parse_float=_parse_float, object_pairs_hook=_no_key_twice)
+decode = json.JSONDecoder(parse_constant=_no_constant, parse_float=_parse_float, object_pairs_hook=_no_key_twice).decode
+"""Returns the value of a JSON text. Raises ValueError for what no file may hold, such as a key that stands twice."""
+
 _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.model.exchanges import FramesReply, HttpReply
 from pytest_agentreplay.snapshots.codec import seal_digest, v1
+from pytest_agentreplay.snapshots.codec.dedup_reader import count_shared
 from pytest_agentreplay.snapshots.codec.styles import BlobWriter
 from pytest_agentreplay.snapshots.codec.values import protect_text
 from pytest_agentreplay.snapshots.codec.volatile_reader import LINES
@@ -78,13 +79,7 @@ def _exchanges(before: Any, doc: Stored) -> list[str]:
 
 def _list_moves(before: list[str], now: list[str], numbers: list[int]) -> Iterator[str]:
     """Yield which exchanges are others, new or gone."""
-    head = next((n for n, (was, is_) in enumerate(zip(before, now, strict=False)) if was != is_), None)
-    head = min(len(before), len(now)) if head is None else head
-    tail = next(
-        (n for n, (was, is_) in enumerate(zip(before[:head:-1], now[:head:-1], strict=False)) if was != is_),
-        min(len(before), len(now)) - head - 1,
-    )
-    tail = max(tail, 0)
+    head, tail = count_shared(before, now)
     before, now = before[head : len(before) - tail], now[head : len(now) - tail]
     if max(len(before), len(now)) > LIKENESS:
         yield f"exchanges from {head + 1} on"
@@ -106,7 +101,7 @@ def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
         for place, body in v1.bodies_of(exchange):
             message = v1.side(stored, place)
             if "body" in message:
-                message["body"] |= {"size": len(body), "sha256": body.sha256}
+                message["body"] |= {"size": len(body), "sha256": body.digest}
         outcome = exchange.outcome
         if isinstance(outcome, HttpReply | FramesReply) and "cuts" in (message := v1.side(stored, "response")):
             if outcome.cuts is None:

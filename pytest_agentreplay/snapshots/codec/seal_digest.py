@@ -100,19 +100,10 @@ def _cut_seal(data: bytes) -> memoryview | None:
         data = data.replace(b"\r\n", b"\n")
     at = data.rfind(_MARK)
     try:
-        keys = _pairs.decode(f'{{"{KEY}": {data[at + len(_MARK) :].decode()}') if at >= 0 else []
+        below = parsing.decode(f'{{"{KEY}": {data[at + len(_MARK) :].decode()}') if at >= 0 else {}
     except ValueError:
         return None
-    return memoryview(data)[:at] if [key for key, _ in keys] == [KEY] else None
-
-
-def _no_key_twice(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    if len(dict(pairs)) != len(pairs):
-        raise ValueError(pairs)
-    return pairs
-
-
-_pairs = json.JSONDecoder(object_pairs_hook=_no_key_twice)
+    return memoryview(data)[:at] if [*below] == [KEY] else None
 
 
 def check_seal(doc: Stored, data: bytes, file: str) -> tuple[bool, str]:
@@ -179,13 +170,11 @@ _A_LINE_EACH = frozenset({"$text", "lines", "headers"})
 
 def members(value: dict[str, Any]) -> str:
     """Return an object of two and more members as it begins in a file: one member a line, and not yet closed."""
-    return "{" + ",".join(f"\n {part}" for part in _fields(value, 1, 0))
+    return "{" + ",".join(f"\n {quoted(key)}: {_form_part(key, item)}" for key, item in value.items())
 
 
 def _fields(value: dict[str, Any], depth: int, lead: int) -> list[str]:
     """Return the texts of the members of an object, whose names begin in column `depth + lead`."""
-    if depth == 1:
-        return [f"{quoted(key)}: {_form_part(key, item)}" for key, item in value.items()]
     return [
         f"{name}: {_form(item, depth, lead + len(name) + 2, fill=key not in _A_LINE_EACH)}"
         for key, item in value.items()
@@ -216,22 +205,15 @@ def _form(value: Any, depth: int, lead: int, *, fill: bool) -> str:
     """Return the text of `value` whose first line begins in column `depth + lead`."""
     if isinstance(value, str):
         return quoted(value)
+    if not isinstance(value, dict | list):
+        return repr(value) if type(value) is int else json.dumps(value, allow_nan=False)  # the former takes a tenth
+    inner, hug = (depth, lead + 1) if len(value) == 1 and depth >= _LOOSE else (depth + 1, 0)
     if isinstance(value, dict):
-        inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
-        hug = lead + 1 if inner == depth else 0
         return _enclose("{}", _fields(value, inner, hug), depth, lead)
-    if isinstance(value, list):
-        inner = depth if len(value) == 1 and depth >= _LOOSE else depth + 1
-        parts = [_form(item, inner, lead + 1 if inner == depth else 0, fill=fill) for item in value]
-        if fill and len(parts) > 1 and not any(isinstance(item, dict) for item in value):
-            parts = _fill_lines(parts, depth)
-        return _enclose("[]", parts, depth, lead)
-    return _constant(value)
-
-
-def _constant(value: Any) -> str:
-    """Return the text of a number, a truth value or null; that of a whole number needs no encoder."""
-    return repr(value) if type(value) is int else json.dumps(value, allow_nan=False)
+    parts = [_form(item, inner, hug, fill=fill) for item in value]
+    if fill and len(parts) > 1 and not any(isinstance(item, dict) for item in value):
+        parts = _fill_lines(parts, depth)
+    return _enclose("[]", parts, depth, lead)
 
 
 def _enclose(brackets: str, parts: list[str], depth: int, lead: int) -> str:

@@ -41,6 +41,7 @@ from pytest_agentreplay.snapshots.codec.fields import (
 )
 from pytest_agentreplay.snapshots.codec.parsing import DEEPEST
 from pytest_agentreplay.snapshots.codec.values import nanoseconds, reveal, reveal_text
+from pytest_agentreplay.snapshots.kit import PASSED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -158,16 +159,18 @@ KEYS = _EXCHANGE_KINDS.keys() | {"order", "ms", "ns"} | _CALLS | _OUTCOMES
 
 
 def header_out(header: Header, blobs: BlobWriter) -> Stored:
-    """Return the header as stored. Of a captured run the kit comes first, by which lists know it."""
+    """Return the header as stored. Of a captured run the kit comes before the outcome: lists know it by its kit."""
     stored = _HEADER.write(header, blobs)
+    outcome = stored.pop("outcome")
     if "capture" in header.kit:
-        stored["outcome"] = stored.pop("outcome")
-    return stored
+        return {**stored, "outcome": outcome}
+    kit = stored.pop("kit")
+    return {**stored, **({} if header.outcome == PASSED else {"outcome": outcome}), "kit": kit}
 
 
 def header_in(stored: Any, blobs: BlobReader) -> Header:
-    """Return the header. Raises Malformed."""
-    return _HEADER.read(stored, "header", blobs)
+    """Return the header, in which a test passed that says nothing else. Raises Malformed."""
+    return _HEADER.read({"outcome": PASSED, **read_object(stored, "header")}, "header", blobs)
 
 
 def exchange_out(exchange: Exchange, number: int, bodies: Bodies) -> Stored:

@@ -103,7 +103,7 @@ def unwrap(text: str) -> str:
 
 _CODE = re.compile(r"(c|p|i[1-8]|it)(a?)(n?)")
 _INDENTED = re.compile(r"[{\[]\n( {1,8}|\t)")
-_SPACED = re.compile(r'\{"(?:[^"\\]|\\.)*": ')
+_SPACED = re.compile(r'\[*\{"(?:[^"\\]|\\.)*": ')
 _INDENTS = {"c": "", "p": "", "it": "\t", **{f"i{width}": " " * width for width in range(1, 9)}}
 _ESCAPED = re.compile(r"\\u(?!00[01])")
 

@@ -37,7 +37,9 @@ LINE = 100
 _CHATTY = 40
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 _HUGE_INT_BITS = 13_000
-_TOKEN = re.compile(r"[^\s,;]*[\s,;]+|[^\s,;]+")
+_ENDS = r"\s,;\u3001\u3002\uff01\uff0c\uff1b\uff1f\u3041-\u3093"
+"""What a word ends with: white space, commas and semicolons; those of Chinese and Japanese, full stops, hiragana."""
+_WORD = re.compile(f"[^{_ENDS}]*[{_ENDS}]+|[^{_ENDS}]+")
 
 
 class Malformed(ValueError):
@@ -78,7 +80,7 @@ def write_value(value: Json, blobs: BlobWriter, depth: int = 0) -> Json:
 
 
 def _write_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Json:
-    if all(key.isascii() or _encodable(key) for key in value):
+    if all(key.isascii() or is_encodable(key) for key in value):
         return {
             "$" + key if key[:1] == "$" else key: write_value(item, blobs, depth + 1) for key, item in value.items()
         }
@@ -87,7 +89,7 @@ def _write_object(value: dict[str, Json], blobs: BlobWriter, depth: int) -> Json
 
 def protect_text(text: str, blobs: BlobWriter) -> Json:
     """Return a text as it stands in the file: itself when it is short, else as lines or as the name of a blob."""
-    if not (text.isascii() or _encodable(text)):
+    if not (text.isascii() or is_encodable(text)):
         return {"$utf8": base64.b64encode(text.encode("utf-8", "surrogatepass")).decode()}
     if len(text) > LINE or (len(text) > _CHATTY and "\n" in text):
         return blobs.store_blob(text) or lines_of(text)
@@ -101,26 +103,29 @@ def lines_of(text: str) -> Json:
 
 
 def pieces(line: str) -> str | list[Json]:
-    """Return one line, cut after spaces, commas and semicolons where it is too long.
-
-    Words stay whole: people search them.
-    """
+    """Return one line, cut after words where it is too long. Words stay whole: people search them."""
     if len(line) <= LINE and len(quoted(line)) <= LINE:
         return line
     pieces: list[Json] = []
     width = begin = at = 0
-    for token in _TOKEN.findall(line):
-        cost = len(token) if token.isalnum() else len(quoted(token)) - 2
+    for word in cut_words(line):
+        cost = len(word) if word.isalnum() else len(quoted(word)) - 2
         if width and width + cost > LINE:
             pieces.append(line[begin:at])
             begin, width = at, 0
         width += cost
-        at += len(token)
+        at += len(word)
     pieces.append(line[begin:])
     return pieces if len(pieces) > 1 else line
 
 
-def _encodable(text: str) -> bool:
+def cut_words(line: str) -> list[str]:
+    """Return a line in words, each with what ends it. Files count them: the ends of words never change."""
+    return _WORD.findall(line)
+
+
+def is_encodable(text: str) -> bool:
+    """Return whether UTF-8 can hold a text: it has no lone surrogates."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -9,6 +9,9 @@ A text of a reply that the agent sends back in its next request stands once in t
 The number counts the long texts of the replies of the lane, from the last one back. So it is the same in each recording
 of a conversation, and a changed answer is one change of the file. Of a stream a text is what the rows of a template say
 one after the other.
+
+JSON text of what a tool returned stands once too: `{"$result": [1, "pa"]}` is the value that the last tool of the lane
+returned, in a style of JSON.
 """
 
 from __future__ import annotations
@@ -19,11 +22,11 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.snapshots.codec.styles import LARGEST, OverBudget
-from pytest_agentreplay.snapshots.codec.values import Malformed, lines_of
+from pytest_agentreplay.snapshots.codec.styles import LARGEST, BlobReader, OverBudget, guess, parse_style
+from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, lines_of, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
 Stored = dict[str, Any]
 
@@ -40,11 +43,13 @@ ROWS = frozenset({"events", "lines"})
 
 _NAME = re.compile("⟦(?:(⟦)|([^⟦⟧]*)⟧)")
 
-REPLY = "$reply"
+REPLY, RESULT = "$reply", "$result"
 LONG = 60
 """Characters of a text that is worth a reference, which takes some twenty and a look upwards."""
 _REACH = 8
 """So many texts back a reference goes: an agent sends the last reply back, with its reasoning and its tool calls."""
+_RESULTS = 16
+"""So many results back: a model asks for several tools at once."""
 
 
 def take_lines(doc: Stored) -> list[Stored]:
@@ -87,9 +92,10 @@ def join_row(cells: list[Any]) -> Any:
 
 @dataclass(slots=True)
 class ReplyTexts:
-    """The last texts of the replies of each lane, as they are stored, newest first."""
+    """The last texts of the replies of each lane, and what its tools returned, as they are stored, newest first."""
 
     _lanes: dict[str, list[Any]] = field(default_factory=dict)
+    _results: dict[str, list[Any]] = field(default_factory=dict)
 
     def add(self, lane: str, body: Any) -> None:
         """Remember the long texts of a stored reply."""
@@ -100,18 +106,49 @@ class ReplyTexts:
             if texts:
                 self._lanes[lane] = [*reversed(texts), *self._lanes.get(lane, ())][:_REACH]
 
-    def find(self, lane: str, stored: Any) -> int:
-        """Return the number of a stored text among those of the lane; 0 for any other value."""
+    def add_result(self, lane: str, result: Any) -> None:
+        """Remember the value of a stored result, if it is an object or a list."""
+        value = result.get("value") if isinstance(result, dict) else None
+        if isinstance(value, dict | list):
+            self._results[lane] = [value, *self._results.get(lane, ())][:_RESULTS]
+
+    def find(self, lane: str, stored: Any) -> Stored | None:
+        """Return what refers to a stored text of the lane; None where nothing does."""
         texts = self._lanes.get(lane, ())
-        return texts.index(stored) + 1 if stored in texts else 0
+        if stored in texts:
+            return {REPLY: texts.index(stored) + 1}
+        text = stored if isinstance(stored, str) else join_lines(stored["$text"])
+        code = guess(text).code
+        results = self._results.get(lane, ()) if text.startswith(("{", "[")) else ()
+        return next(({RESULT: [n, code]} for n, value in enumerate(results, 1) if _dump(value, code) == text), None)
 
     def get(self, lane: str, number: Any) -> Any:
         """Return the stored text with this number. Raises Malformed."""
-        texts = self._lanes.get(lane, ())
-        if type(number) is not int or not 0 < number <= len(texts):
-            counted = f"the replies above have {len(texts)} texts of {LONG} characters and more"
-            raise Malformed(f"`{REPLY}` {number!r:.20}, and {counted}: write the words out in its place")
-        return texts[number - 1]
+        return _pick(self._lanes.get(lane, ()), number, REPLY)
+
+    def get_result(self, lane: str, reference: Any) -> str:
+        """Return the JSON text of a result, by its number and a style. Raises Malformed."""
+        match reference:
+            case [number, str(code)]:
+                text = _dump(_pick(self._results.get(lane, ()), number, RESULT), code)
+                if text is not None:
+                    return text
+        raise Malformed(f"no text of a result is {reference!r:.40}")
+
+
+def _pick(values: Sequence[Any], number: Any, key: str) -> Any:
+    if type(number) is not int or not 0 < number <= len(values):
+        counted = f"the exchanges above have {len(values)} for it" + f", of {LONG} characters and more" * (key == REPLY)
+        raise Malformed(f"`{key}` {number!r:.20}, and {counted}: write the words out in its place")
+    return values[number - 1]
+
+
+def _dump(stored: Any, code: str) -> str | None:
+    """Return the JSON text of a stored value; None where it has none without the blobs of the file."""
+    try:
+        return parse_style(code).dumps(reveal(stored, BlobReader()))
+    except ValueError:
+        return None
 
 
 def is_text(stored: Any) -> bool:
@@ -175,6 +212,7 @@ class LineReader:
                 self._message(value, line, MESSAGES[key])
             else:
                 stored[key] = self._restore(value)
+        self._texts.add_result(self._lane, stored.get("result"))
         if next(self._headers, _MISSING) is not _MISSING:
             raise Malformed("`headers` of its line has more values than its headers have names")
         if not _OF_LINE.issuperset(line):
@@ -235,6 +273,8 @@ class LineReader:
         if isinstance(value, dict):
             if len(value) == 1 and REPLY in value:
                 return self._spend(self._texts.get(self._lane, value[REPLY]))
+            if len(value) == 1 and RESULT in value:
+                return self._spend(self._texts.get_result(self._lane, value[RESULT]))
             items: Iterable[tuple[Any, Any]] = value.items()
         elif isinstance(value, list):
             items = enumerate(value)

@@ -20,23 +20,19 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pytest_agentreplay.snapshots.codec.volatile_reader import (
     LINES,
     MESSAGES,
     OF_EXCHANGE,
     OF_KIT,
-    REPLY,
     ROWS,
     RUN,
     ReplyTexts,
     is_text,
     join_row,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Stored = dict[str, Any]
 
@@ -135,11 +131,13 @@ class _Exchange:
         """Take from the exchange what each recording has anew, and return its line."""
         line = {key: self.stored.pop(key) for key in OF_EXCHANGE if key in self.stored}
         is_model = _is_model_call(self.stored)
+        result = self.stored.get("result")
         for key, value in self.stored.items():
             if key in MESSAGES:
                 line |= self._message(value, MESSAGES[key], is_model=is_model)
             else:
                 self.stored[key] = self._rename(value)
+        self.ids.texts.add_result(str(self.stored.get("lane")), result)
         line |= {"headers": self.headers} if self.headers else {}
         return line | ({"values": self.values} if self.values else {})
 
@@ -180,13 +178,15 @@ class _Exchange:
         """Return the body of a model's reply without what the server minted for it."""
         body = dict(body)
         rows: dict[str, list[Any]] = {}
-        for row in _rows(body):
-            rows.setdefault(row[0], []).extend(row[1:])
+        for key in ROWS & body.keys():
+            for row in body[key]:
+                if isinstance(row, list):
+                    rows.setdefault(row[0], []).extend(row[1:])
         cells = {}
         for name, template in body.get("templates", {}).items():
             columns = _Columns([row if isinstance(row, list) else [row] for row in rows.get(name, ())])
             body["templates"] = body["templates"] | {name: self._mint(template, "", columns)}
-            cells[name] = iter([join_row([self._rename(cell) for cell in row]) for row in columns.kept_cells()])
+            cells[name] = iter([join_row([self._rename(row[hole]) for hole in columns.kept]) for row in columns.rows])
         for key in ROWS & body.keys():
             body[key] = [
                 [row[0], *(next(cells[row[0]]) for _ in row[1:])] if isinstance(row, list) else self._mint(row, "")
@@ -235,8 +235,8 @@ class _Exchange:
 
         The holes of a template stay, and so do their columns.
         """
-        if is_text(value) and (number := self.ids.texts.find(str(self.stored.get("lane")), value)):
-            return {REPLY: number}
+        if is_text(value) and (reference := self.ids.texts.find(str(self.stored.get("lane")), value)):
+            return reference
         if isinstance(value, str):
             return self.ids.name_ids(value)
         if isinstance(value, dict):
@@ -273,33 +273,18 @@ class _Columns:
         self.kept.append(hole)
         return {"$hole": len(self.kept) - 1}
 
-    def kept_cells(self) -> Iterator[list[Any]]:
-        """Yield of each row what stays in it."""
-        yield from ([row[hole] for hole in self.kept] for row in self.rows)
-
-
-def _rows(body: Stored) -> Iterator[list[Any]]:
-    """Yield the rows of templates in a stored body: the name of the template, then one entry for each event."""
-    for key in ROWS & body.keys():
-        yield from (row for row in body[key] if isinstance(row, list))
-
 
 def _is_id(key: str, value: str) -> bool:
     """Return whether the field `key` of a reply holds an id that the server drew."""
-    if _SIGNED.search(key):
-        return len(value) >= _SHORTEST
-    return (
-        _ID.search(key) is not None and len(value) >= _SHORTEST and (len(value) >= 16 or any(map(str.isdigit, value)))
-    )
+    looks_drawn = len(value) >= 16 or any(map(str.isdigit, value))
+    return len(value) >= _SHORTEST and bool(_SIGNED.search(key) or (looks_drawn and _ID.search(key)))
 
 
 def _is_model_call(stored: Stored) -> bool:
     """Return whether a model answers a stored exchange, as far as its address and the names of its fields say."""
     if "frame" in stored:
         return re.search("model|realtime|BidiGenerate", str(stored["frame"].get("url"))) is not None
-    request = stored.get("request")
-    if request is None:
-        return False
+    request = stored.get("request", {})
     content = request.get("body", {}).get("json")
     named = isinstance(content, dict) and "model" in content
     return named or re.search(r"/(?:models?|deployments)/", str(request.get("url"))) is not None

@@ -176,7 +176,7 @@ def test_the_kit_holds_what_was_declared(made):
     assert kit["environment"] == {"SHOP_REGION": "eu"}
     assert kit["annotations"] == {"new_prompt": False, "tenant": "acme"}
     assert kit["hash"] == {"seed": 3}
-    assert set(kit["locale"]["now"]) == {"LC_COLLATE", "LC_MONETARY", "LC_NUMERIC", "LC_TIME"}
+    assert "variables" in kit["locale"]
     assert list(kit["locks"]) == ["uv.lock"]
     assert "numpy" in runs(made)["scene"].header.kit["generators"]
     trace = runs(made)["traced"].header.kit["trace"]
