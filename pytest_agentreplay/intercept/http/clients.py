@@ -77,7 +77,7 @@ def wrap_http(owner: Any, name: str, client: HttpClient, *, is_async: bool | Non
         is_async: Whether the function returns an awaitable, where it is not written as a coroutine function.
     """
     if is_async is None:
-        is_async = inspect.iscoroutinefunction(vars(owner).get(name))
+        is_async = inspect.iscoroutinefunction(getattr(owner, name, None))
     module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
     patch = ClientPatch(client, sys.modules[module.partition(".")[0]])
     patching.wrap(owner, name, patch.wrap_async if is_async else patch.wrap)

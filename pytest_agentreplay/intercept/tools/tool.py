@@ -17,7 +17,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
-from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
+from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_keyword_only
 from pytest_agentreplay.intercept.session.replacing import noting, shield
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
@@ -194,7 +194,7 @@ class PatchedFunction:
         # What a factory made while the tool was frozen has a code of ours.
         code = function.__code__ = factories.own_code(function)
         self.kind = get_kind(code)
-        self._only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self._only = list_keyword_only(code)
         self._arguments = Arguments(function, bound=bound)
         self._key = next(_KEYS)
         patching.keep(self._key, function, code)

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.session.replacing import shielded
 from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
-from pytest_agentreplay.intercept.websocket.lines import OURS, opening, revive_failure, wrap
+from pytest_agentreplay.intercept.websocket.lines import OURS, opening, revive_failure
 from pytest_agentreplay.model.exchanges import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 def patch(library: ModuleType) -> None:
     """Wrap what opens WebSockets in `library` (aiohttp)."""
-    wrap(library.ClientSession, "_ws_connect", _connecting)
+    wrap(library.ClientSession, "_ws_connect", _connecting, always=True)
 
 
 def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:

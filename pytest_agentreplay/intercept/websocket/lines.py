@@ -15,7 +15,6 @@ from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
 from pytest_agentreplay.intercept.session.patching import find_exception
-from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.model.exchanges import Body, Closed, Failure, FrameCall, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
@@ -34,18 +33,6 @@ OURS = frozenset({"connection", "upgrade", "date", "sec-websocket-accept", "sec-
 """Headers of a handshake's answer that are about this one socket."""
 
 Line = FrameRecording | FrameReplaying
-
-
-def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """Put `wrapper(original)` in the stead of a method, for good. A second copy of us takes over from the first."""
-    method = getattr(owner, name, None)
-    if method is None:
-        return
-    by, original = getattr(method, "__agentreplay__", (None, method))
-    if by is not interceptions.find_interception:
-        wrapped: Any = shield(wrapper, original, always=True)
-        wrapped.__agentreplay__ = (interceptions.find_interception, original)
-        replace_attribute(owner, name, wrapped)
 
 
 def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.streams.frames import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
@@ -29,9 +30,9 @@ if TYPE_CHECKING:
 
 def patch(library: ModuleType) -> None:
     """Wrap what opens connections in `library` (websockets.asyncio.client), and its connections."""
-    lines.wrap(library.connect, "__await__", _awaiting)
+    wrap(library.connect, "__await__", _awaiting, always=True)
     for method in _METHODS:
-        lines.wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method))
+        wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method), always=True)
 
 
 def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
