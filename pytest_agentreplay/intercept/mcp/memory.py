@@ -21,17 +21,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.mcp.client import RecordedStreams, replay_connection
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
-from pytest_agentreplay.intercept.mcp.streams import MessageLog, Messages, ReplayStreams, ReplayWriter
+from pytest_agentreplay.intercept.mcp.streams import Messages, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap_code
 from pytest_agentreplay.intercept.streams.dialogue import (
     DialogueServer,
+    Opening,
     RecordingDialogue,
     ReplayingDialogue,
     escape_path,
 )
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
-from pytest_agentreplay.model.exchanges import FrameCall, RawCall
+from pytest_agentreplay.intercept.tools.tool_recording import run_stepwise
+from pytest_agentreplay.model.exchanges import FrameCall
 from pytest_agentreplay.providers import json_rpc
 
 if TYPE_CHECKING:
@@ -104,23 +105,20 @@ async def _streams(
         if interception is None:
             yield client, server
             return
-        call = FrameCall(address(asker), boundary="mcp")
-        intercepted = interception.enter(RawCall(call))
+        opening = Opening.enter(interception, address(asker), "mcp")
         messages = Messages(library)
-        connection = _served[id(server[0])] = _Connection(intercepted)
+        connection = _served[id(server[0])] = _Connection(opening.intercepted)
         try:
-            if intercepted.forward:
+            if opening.intercepted.forward:
                 at_hand = contextlib.nullcontext(client)
-                async with RecordedStreams(
-                    interception, intercepted, call, messages, at_hand, around=connection.serving
-                ) as (read, write):
+                async with RecordedStreams(opening, messages, at_hand, connection.serving) as (read, write):
                     yield (read, write), server
-            elif intercepted.connects_to_server:
-                giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
+            elif opening.intercepted.connects_to_server:
+                giving = ReplayingDialogue(opening, json_rpc)
                 async with run_beside(giving, messages, client, around=connection.serving) as streams:
                     yield streams, server
             else:
-                async with replay_connection(interception, intercepted, call, messages, ids=False) as (read, write):
+                async with replay_connection(opening, messages, ids=False) as (read, write):
                     write.beside = client[1]
                     yield (read, write), server
         finally:
@@ -139,7 +137,7 @@ async def _run(
         return
     intercepted = connection.intercepted
     if intercepted.exchange is None or intercepted.connects_to_server:
-        await run_stepwise(DialogueServer(intercepted), real(*positional, **keywords), StepWatch())  # type: ignore[arg-type]
+        await run_stepwise(DialogueServer(intercepted), real(*positional, **keywords))
     else:
         async for _ in read:
             pass
@@ -155,7 +153,7 @@ async def _handle(
     request = "agent", json_rpc.make_key(getattr(message, "request_id", None))
     serving = connection.requests.get(request) if connection is not None else None
     work = real(*positional, **keywords)
-    await (work if serving is None else run_stepwise(serving, work, StepWatch()))  # type: ignore[arg-type]
+    await (work if serving is None else run_stepwise(serving, work))
 
 
 def _pair(library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
@@ -165,13 +163,10 @@ def _pair(library: ModuleType, real: Callable[..., Any], positional: tuple[Any, 
     interception = _interception(asker)
     if interception is None:
         return client, server
-    call = FrameCall(address(asker), boundary="mcp")
-    intercepted = interception.enter(RawCall(call))
-    if intercepted.forward:
-        return Listened(RecordingDialogue(interception, intercepted, call), client), server
-    return Answered(
-        interception, intercepted, call, library, client if intercepted.connects_to_server else None
-    ), server
+    opening = Opening.enter(interception, address(asker), "mcp")
+    if opening.intercepted.forward:
+        return Listened(RecordingDialogue(opening), client), server
+    return Answered(opening, library, client if opening.intercepted.connects_to_server else None), server
 
 
 def _asker() -> FrameType | None:
@@ -258,6 +253,6 @@ class _ServerRequest(ReplayWriter):
         self._giving.due.clear()
         self._giving.due.extend(recorded)
         if is_served or not call:
-            await run_stepwise(self._around(intercepted), self._real.send(message), StepWatch())  # type: ignore[arg-type]
+            await run_stepwise(self._around(intercepted), self._real.send(message))
         else:
             await self._anyio.lowlevel.checkpoint()
