@@ -8,7 +8,6 @@ request that the handshake is: it is no exchange of its own.
 from __future__ import annotations
 
 import asyncio
-import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
@@ -36,7 +35,6 @@ def patch(library: ModuleType) -> None:
 def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
     current, within_http = interceptions.find_interception, interceptions.is_within_http
 
-    @functools.wraps(original)
     async def _ws_connect(self: Any, url: Any, **options: Any) -> Any:
         __tracebackhide__ = True
         interception = current()

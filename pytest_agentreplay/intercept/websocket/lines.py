@@ -5,7 +5,6 @@ A line is the `FrameRecording` or the `FrameReplaying` of one connection; the co
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from contextlib import contextmanager
@@ -43,13 +42,13 @@ def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> C
             __tracebackhide__ = True
             return await method(original, self, *args, **kwargs)
 
-        return functools.wraps(original)(wait)
+        return wait
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         return method(original, self, *args, **kwargs)
 
-    return functools.wraps(original)(call)
+    return call
 
 
 @contextmanager

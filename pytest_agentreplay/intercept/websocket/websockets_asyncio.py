@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +39,6 @@ def patch(library: ModuleType) -> None:
 def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     current, within_http = interceptions.find_interception, interceptions.is_within_http
 
-    @functools.wraps(original)
     def __await__(self: Any) -> Generator[Any, Any, Any]:  # noqa: N807  it becomes the class's
         interception = current()
         if interception is None or within_http():
@@ -54,12 +54,12 @@ async def _open(interception: Interception, connect: Any, original: Callable[[An
     offered = inspect.getclosurevars(_get_factory(connect)).nonlocals.get("subprotocols")
     call = lines.opening(connect.uri, connect.additional_headers, offered)
     if connection_stays(interception, call):
-        return lines.leave(await _Steps(original(connect)))
+        return lines.leave(await _take_steps(original(connect)))
     intercepted = interception.enter(RawCall(call))
     if intercepted.forward:
         try:
             with intercepted.inside():
-                connection = await _Steps(original(connect))
+                connection = await _take_steps(original(connect))
         except BaseException as error:
             lines.not_opened(interception, intercepted, error)
             raise
@@ -75,14 +75,10 @@ async def _open(interception: Interception, connect: Any, original: Callable[[An
     return connection
 
 
-class _Steps:
-    """An awaitable of the steps of another one."""
-
-    def __init__(self, steps: Any) -> None:
-        self._steps = steps
-
-    def __await__(self) -> Any:
-        return self._steps
+@types.coroutine
+def _take_steps(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Await what `steps`, those of an `__await__`, await."""
+    return (yield from steps)
 
 
 class _NoTransport(asyncio.Transport):

@@ -41,7 +41,6 @@ def patch(library: ModuleType) -> None:
 def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     current, within_http = interceptions.find_interception, interceptions.is_within_http
 
-    @functools.wraps(original)
     def connect(self: Any) -> Any:
         __tracebackhide__ = True
         interception = current()
