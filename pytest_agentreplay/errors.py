@@ -77,20 +77,26 @@ class PolicyError(SettingsError):
         super().__init__(f"{where}: {message}")
 
 
-class SnapshotError(AgentReplayError):
+class _InFile(Exception):
+    """What errors of one file have in common: the file, a place in it, and a message of one line."""
+
+    _before_place = ": "
+
+    def __init__(self, message: str, *, file: str, place: str = "") -> None:
+        """Keep `file` (as shown to people) and `place` beside the message."""
+        self.file = file
+        self.place = place
+        where = f"{file}{self._before_place}{place}" if place else file
+        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
+
+
+class SnapshotError(_InFile, AgentReplayError):
     """A snapshot that cannot be used.
 
     Attributes:
         file: The file, as shown to people.
         place: An offset, exchange or key, where one is known.
     """
-
-    def __init__(self, message: str, *, file: str, place: str = "") -> None:
-        """Keep `file` (as shown to people) and `place` (offset, exchange or key) beside the message."""
-        self.file = file
-        self.place = place
-        where = f"{file}: {place}" if place else file
-        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
 
 
 class SnapshotMissing(SnapshotError):
@@ -122,7 +128,7 @@ class SnapshotMisplaced(SnapshotError):
         super().__init__(message, file=file)
 
 
-class CaseError(AgentReplayError):
+class CaseError(_InFile, AgentReplayError):
     """A case, or a file of one, that cannot be read or is invalid.
 
     Attributes:
@@ -130,32 +136,20 @@ class CaseError(AgentReplayError):
         place: Line and column, where they are known.
     """
 
-    def __init__(self, message: str, *, file: str, place: str = "") -> None:
-        """Keep `file` (as shown to people) and `place` beside the message."""
-        self.file = file
-        self.place = place
-        where = f"{file}:{place}" if place else file
-        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
+    _before_place = ":"
 
 
 class RunnerError(AgentReplayError):
     """The runner of a case hung, crashed, or wrote no result."""
 
 
-class TraceError(AgentReplayError):
+class TraceError(_InFile, AgentReplayError):
     """A trace that cannot be imported.
 
     Attributes:
         file: The file, as shown to people.
         place: A row, span or key, where one is known.
     """
-
-    def __init__(self, message: str, *, file: str, place: str = "") -> None:
-        """Keep `file` (as shown to people) and `place` beside the message."""
-        self.file = file
-        self.place = place
-        where = f"{file}: {place}" if place else file
-        super().__init__(visible(f"{where}: {message}").replace("\n", "\\n"))
 
 
 class TraceUnknown(TraceError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.providers.json_rpc import message
+from pytest_agentreplay.providers.json_rpc import make_key, message
 from pytest_agentreplay.providers.lenient import obj, string
 
 if TYPE_CHECKING:
@@ -30,23 +30,23 @@ def client_ids(line: JsonObject) -> tuple[str, ...]:
 
 def subject(data: bytes, *, by_agent: bool) -> Hashable | None:
     """Which question a line is about; None for what is said without being asked."""
-    if question := read_question_id(data):
+    if question := made_ids(data).get("id"):
         return ("agent" if by_agent else "child"), question
     line = message(data)
     answered = obj(line.get("response")).get("request_id") if line.get("type") == "control_response" else None
     return (("child" if by_agent else "agent"), str(answered)) if answered is not None else None
 
 
-def read_question_id(data: bytes) -> str:
-    """Return the id of a question of either side, "" for any other line."""
+def made_ids(data: bytes) -> dict[str, Json]:
+    """Return the id of a question of either side; nothing for any other line."""
     line = message(data)
-    return string(line.get("request_id")) if client_ids(line) else ""
+    return {"id": string(line.get("request_id"))} if client_ids(line) else {}
 
 
-def rename_ids(line: JsonObject, names: Mapping[str, str]) -> JsonObject:
-    """Return what the child sent, under the ids that the SDK has drawn today."""
+def rename_ids(line: JsonObject, names: Mapping[Hashable, Json]) -> JsonObject:
+    """Return what the child sent, under the ids that the SDK has drawn today; `names` has them by recorded id."""
     response = obj(line.get("response"))
-    request_id: Json = response.get("request_id")
-    if line.get("type") == "control_response" and isinstance(request_id, str) and request_id in names:
+    request_id = make_key(response.get("request_id"))
+    if line.get("type") == "control_response" and request_id in names:
         return {**line, "response": {**response, "request_id": names[request_id]}}
     return line

@@ -144,11 +144,13 @@ def test_lines_of_a_child_process_are_tied_by_their_request_ids():
     assert about is not None
     assert about == stream_json.subject(json.dumps(answer).encode(), by_agent=False)
     assert about != stream_json.subject(asked, by_agent=False)
-    assert stream_json.rename_ids(answer, {"req_1_ab": "req_1_cd"})["response"]["request_id"] == "req_1_cd"
+    names = {json_rpc.make_key("req_1_ab"): "req_1_cd"}
+    assert stream_json.rename_ids(answer, names)["response"]["request_id"] == "req_1_cd"
+    assert stream_json.made_ids(asked) == {"id": "req_1_ab"}
     assert stream_json.subject(b'{"type": "user", "message": {}}', by_agent=True) is None
     for kind in ([], {}, ["control_request"], None, 1):
         line = {"type": kind, "request_id": "req_1_ab", "response": {"request_id": "req_1_ab"}}
         said = json.dumps(line).encode()
-        assert (stream_json.subject(said, by_agent=True), stream_json.read_question_id(said)) == (None, "")
+        assert (stream_json.subject(said, by_agent=True), stream_json.made_ids(said)) == (None, {})
         assert stream_json.client_ids(line) == ()
-        assert stream_json.rename_ids(line, {"req_1_ab": "req_1_cd"}) == line
+        assert stream_json.rename_ids(line, names) == line

@@ -49,20 +49,6 @@ class Clock:
     nanoseconds that are waited for a call: real ones, or the virtual ones of `intercept.ordering.virtual_time`.
     """
 
-    __slots__ = (
-        "_mode",
-        "_paused",
-        "_real_formats",
-        "_stand",
-        "_travel",
-        "_traveller",
-        "_wall",
-        "first",
-        "live_inside",
-        "passes",
-        "ran_on",
-    )
-
     def __init__(self, mode: Literal["stepped", "real", "virtual"], wall_ns: int) -> None:
         """Take `wall_ns`, nanoseconds since the epoch; nothing moves until `start`."""
         self.ran_on = False
@@ -188,8 +174,6 @@ def _is_freezegun_active() -> bool:
 
 class ClockAndSeeds:
     """What `interception.Steps` asks for, made of a clock and of chance."""
-
-    __slots__ = ("_begins", "at", "chance", "clock")
 
     def __init__(self, clock: Clock, chance: RandomSource) -> None:
         """Neither is started yet."""

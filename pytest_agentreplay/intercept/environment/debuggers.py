@@ -14,19 +14,17 @@ from pytest_agentreplay import clocks
 from pytest_agentreplay.backends.backend import RecordBackend
 from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.interceptions import find_interception
-from pytest_agentreplay.intercept.session.patching import is_trampoline
+from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import CodeType, FrameType, ModuleType
+    from types import CodeType, FrameType
 
 _TOOLS = __name__.replace("environment.debuggers", "tools.")
 
 
 class Prompt:
     """How long the process has waited for somebody to type. A command that runs is not waiting."""
-
-    __slots__ = ("_since", "_waited")
 
     def __init__(self) -> None:
         """Nobody has waited yet."""
@@ -68,23 +66,13 @@ def is_attached() -> bool:
 
 def install() -> None:
     """Patch the debuggers that are loaded, once and for good. A run without one pays for two look-ups."""
-    pdb, pydevd = sys.modules.get("pdb"), sys.modules.get("pydevd")
-    if pdb is not None:
-        _exchange(pdb, "Pdb", "interaction", functools.partial(PROMPT.during, waits=True))
-        _exchange(pdb, "Pdb", "onecmd", functools.partial(PROMPT.during, waits=False))
-        _exchange(pdb, "Pdb", "stop_here", step_past_us)
-        _exchange(pdb, "Pdb", "break_here", break_in_body)
-    if pydevd is not None:
-        _exchange(pydevd, "PyDB", "do_wait_suspend", functools.partial(PROMPT.during, waits=True))
-
-
-def _exchange(module: ModuleType, kind: str, name: str, wrap: Callable[..., Any]) -> None:
-    owner = getattr(module, kind, None)
-    method = getattr(owner, name, None)
-    if method is not None and not hasattr(method, "__agentreplay__"):
-        wrapped = functools.update_wrapper(wrap(method), method)
-        wrapped.__agentreplay__ = True  # type: ignore[attr-defined]
-        setattr(owner, name, wrapped)
+    if (pdb := getattr(sys.modules.get("pdb"), "Pdb", None)) is not None:
+        wrap(pdb, "interaction", functools.partial(PROMPT.during, waits=True))
+        wrap(pdb, "onecmd", functools.partial(PROMPT.during, waits=False))
+        wrap(pdb, "stop_here", step_past_us)
+        wrap(pdb, "break_here", break_in_body)
+    if (pydevd := getattr(sys.modules.get("pydevd"), "PyDB", None)) is not None:
+        wrap(pydevd, "do_wait_suspend", functools.partial(PROMPT.during, waits=True))
 
 
 def step_past_us(stop_here: Callable[[Any, FrameType], bool]) -> Callable[[Any, FrameType], bool]:

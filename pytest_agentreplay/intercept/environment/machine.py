@@ -31,8 +31,6 @@ MOST = 50
 class MissingKeys:
     """Placeholders for the variables in `stored` that are not set, or empty, as CI sets a secret that it withholds."""
 
-    __slots__ = ("_before", "groups")
-
     def __init__(self, stored: Json) -> None:
         """`stored` is what `key_variables` returned; anything else in it is left out."""
         groups = stored if isinstance(stored, list) else []
@@ -182,8 +180,6 @@ def read_categories() -> dict[str, str]:
 class Locale:
     """The locale of a recording in the place of today's, where it is another. `missing`: what this machine lacks."""
 
-    __slots__ = ("_before", "_now", "_set", "_variables", "missing")
-
     def __init__(self, stored: Json) -> None:
         """`stored` is what `read_locale` gave; anything else, and the locale of today stays."""
         fields = stored if isinstance(stored, dict) else {}
@@ -287,8 +283,6 @@ class Zone:
 
     Two zones that agree at the start of a run may part at a change of summer time, or in a date that the agent counts.
     """
-
-    __slots__ = ("_before", "_name", "_offset", "_rule", "_started", "_wall")
 
     def __init__(self, stored: Json, wall_ns: int) -> None:
         """`stored` is what `read_zone` gave; anything else, and the zone of today stays."""

@@ -57,10 +57,6 @@ class RandomSource:
     `secrets` and `os.urandom` stay what they are.
     """
 
-    __slots__ = (
-        "_before", "_draws", "_entropy", "_left", "_recorded", "_seed", "_stamps", "_stands", "_states", "ids",
-    )  # fmt: skip
-
     def __init__(self, seed: int) -> None:
         """Take the run's seed; nothing changes until `start`. `ids` is what ids are drawn from, the seed at first."""
         self._seed = self.ids = seed

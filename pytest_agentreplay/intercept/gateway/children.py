@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.network.child_events import short_name
+from pytest_agentreplay.intercept.network.child_events import short_name, split_words
 from pytest_agentreplay.intercept.session import interceptions
 
 if TYPE_CHECKING:
@@ -47,9 +47,6 @@ def variables(arguments: Mapping[str, Any]) -> Mapping[str, str] | None:
 
 def lines(command: Any) -> tuple[str, str]:
     """A command as people write it: the program without its folder, then every word without one."""
-    if isinstance(command, str | bytes | os.PathLike):
-        words = os.fsdecode(command).split(" ")
-    else:
-        words = [os.fsdecode(word) for word in command]
-    program, *rest = words or [""]
+    words = split_words(command)
+    program, *rest = words
     return (" ".join([short_name(program), *rest]), " ".join(short_name(word) for word in words))

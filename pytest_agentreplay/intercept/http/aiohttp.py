@@ -16,14 +16,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.http.bodies import SuspensionProbe
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, freeze_exception, revive_exception
+from pytest_agentreplay.intercept.http.http_wire import Wire, forever, freeze_exception, revive_exception
 from pytest_agentreplay.intercept.http.transports import HEARD, PlayedTransport, RecordingProtocol, of_the_wire
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import find_exception, wrap
 from pytest_agentreplay.intercept.session.replacing import blame
-from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.model.release_order import BEGUN
 
 if TYPE_CHECKING:
@@ -82,8 +82,8 @@ def connecting(library: ModuleType, original: Seam) -> Seam:
             call, request.url = new, type(request.url)(new.url, encoded=True)
             set_body(request, call.body.data)
             request.headers.update(call.headers)
-        intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        wire = Wire(interception, intercepted, call, functools.partial(native, request))
+        wire = Wire.enter(interception, call, functools.partial(native, request))
+        intercepted = wire.intercepted
         if not intercepted.forward:
             return await replay_connection(wire, library, connector, request)
         watch = SuspensionProbe()

@@ -15,11 +15,11 @@ from types import CoroutineType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from pytest_agentreplay.intercept.http.bodies import BodyCapture, ReplayStream, SuspensionProbe, Tee
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, forever, never, revive_exception
+from pytest_agentreplay.intercept.http.http_wire import Wire, forever, never, revive_exception
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions, lanes, patching
 from pytest_agentreplay.intercept.session.replacing import blame, pass_on
-from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply
 from pytest_agentreplay.model.release_order import BEGUN, END
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def wrap_http(owner: Any, name: str, client: HttpClient, *, is_async: bool | Non
         is_async: Whether the function returns an awaitable, where it is not written as a coroutine function.
     """
     if is_async is None:
-        is_async = inspect.iscoroutinefunction(vars(owner).get(name))
+        is_async = inspect.iscoroutinefunction(getattr(owner, name, None))
     module = owner.__name__ if isinstance(owner, ModuleType) else owner.__module__
     patch = ClientPatch(client, sys.modules[module.partition(".")[0]])
     patching.wrap(owner, name, patch.wrap_async if is_async else patch.wrap)
@@ -205,8 +205,7 @@ class ClientPatch:
         if interception.scope.changes and change is not None and (new := interception.change_request(call)) is not call:
             args, kwargs = change(new, *args, **kwargs)
             call = new
-        intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        return Wire(interception, intercepted, call, functools.partial(self._revive, args, kwargs)), args, kwargs
+        return Wire.enter(interception, call, functools.partial(self._revive, args, kwargs)), args, kwargs
 
     def _check(self, interception: Interception, part: Any, expected: type[HttpCall | HttpReply]) -> Any:
         """Return what a function of the patch has read. Raises TypeError, and nothing is recorded then."""

@@ -10,15 +10,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import pending_call
-from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.model.divergence import Divergence, Kind
-from pytest_agentreplay.model.exchanges import Failure
+from pytest_agentreplay.model.exchanges import Failure, RawCall
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -188,6 +186,11 @@ class Wire:
     call: HttpCall
     revive: Callable[[Failure], BaseException]
 
+    @classmethod
+    def enter(cls, interception: Interception, call: HttpCall, revive: Callable[[Failure], BaseException]) -> Self:
+        """Ask the interception about `call`. Raises ReplayDiverged when it refuses."""
+        return cls(interception, interception.enter(RawCall(call), attempt=attempt_of(call.headers)), call, revive)
+
     def fail(self, error: BaseException, *, suspended: bool = False) -> None:
         """Record that the real call has raised `error`, or report a plugin of the tests that has refused it."""
         self.interception.observed.note_problem(describe_closed(error))
@@ -212,9 +215,7 @@ def refuse(wire: Wire, what: str) -> NoReturn:
     """Latch that the agent wants more of a call than was recorded. Always raises ReplayDiverged."""
     interception, call = wire.interception, wire.call
     summary = f"{what}: {pending_call.describe(call)}"
-    divergence = Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=call)
-    latched = interception.latch(divergence, find_agents_line(interception.root))
-    raise ReplayDiverged(pending_call.format_refusal(latched), latched)
+    interception.refuse(Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=call))
 
 
 def never(wire: Wire) -> NoReturn:

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pytest_agentreplay.intercept.http.files import LISTENING, Playing, hear, listening
-from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, attempt_of, is_chunked, never, revive_exception
+from pytest_agentreplay.intercept.http.http_wire import Incoming, Wire, is_chunked, never, revive_exception
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.session.replacing import blame, pass_on
-from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.exchanges import EMPTY, Body, Failure, HttpCall, HttpReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -170,10 +170,9 @@ class _Patches:
     def _ask(self, connection: Any, under: PendingRequest, body: bytes, send: Callable[[], object]) -> None:
         """Ask the interception; then send for real, or put a played socket in the place of the real one."""
         call = call_of(connection, under.head, body)
-        intercepted = under.interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        under.wire = Wire(
-            under.interception, intercepted, call, functools.partial(revive_exception, library=self._library)
-        )
+        revive = functools.partial(revive_exception, library=self._library)
+        under.wire = Wire.enter(under.interception, call, revive)
+        intercepted = under.wire.intercepted
         if not intercepted.forward:
             under.real = connection.sock
             if isinstance(intercepted.outcome, Failure) and not of_the_response(intercepted.outcome):

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.http.files import Playing, listening
-from pytest_agentreplay.intercept.http.http_wire import Wire, attempt_of, revive_exception
+from pytest_agentreplay.intercept.http.http_wire import Wire, revive_exception
 from pytest_agentreplay.intercept.http.stdlib import origin, raise_recorded
 from pytest_agentreplay.intercept.network.in_process import stays
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.session.replacing import blame, pass_on
-from pytest_agentreplay.model.exchanges import EMPTY, Body, HttpCall, HttpReply, RawCall
+from pytest_agentreplay.model.exchanges import EMPTY, Body, HttpCall, HttpReply
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,16 +61,12 @@ def make_request(original: Seam) -> Seam:
             call, more["body"] = new, new.body.data
             headers = more.get("headers") or {}
             more["headers"] = {name: headers[name] for name in headers if text(name).lower() != "content-length"}
-        intercepted = interception.enter(RawCall(call), attempt=attempt_of(call.headers))
-        wire = Wire(
-            interception, intercepted, call, functools.partial(native, {"pool": pool, "conn": connection, "url": url})
-        )
+        attributes = {"pool": pool, "conn": connection, "url": url}
+        wire = Wire.enter(interception, call, functools.partial(native, attributes))
         ask = functools.partial(original, pool, connection, method, url, *args, **more)
-        return (
-            record_response(wire, pool, connection, ask)
-            if intercepted.forward
-            else replay_response(wire, connection, ask)
-        )
+        if wire.intercepted.forward:
+            return record_response(wire, pool, connection, ask)
+        return replay_response(wire, connection, ask)
 
     return _make_request
 
@@ -94,11 +90,10 @@ def record_response(wire: Wire, pool: Any, connection: Any, ask: Callable[..., A
     try:
         with listening(wire.intercepted):
             dig(pool, connection)
-            response = ask()
+            return ask()
     except BaseException as error:
         wire.fail(error)
         raise
-    return response
 
 
 def dig(pool: Any, connection: Any) -> None:

@@ -11,132 +11,89 @@ A session writes in the task of whoever asks, so a message belongs to the lane, 
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
-import itertools
 import sys
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.mcp.mcp_verifying import LiveServer
 from pytest_agentreplay.intercept.mcp.streams import (
-    MessageLog,
     Messages,
     RecordingReader,
     RecordingWriter,
     ReplayStreams,
     ReplayWriter,
 )
-from pytest_agentreplay.intercept.session import interceptions, lanes, patching
-from pytest_agentreplay.intercept.session.patching import find_exception, lead, list_parameters
-from pytest_agentreplay.intercept.session.replacing import mark_exchanged, noting, shield
-from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue, program_address
+from pytest_agentreplay.intercept.session import interceptions, lanes
+from pytest_agentreplay.intercept.session.patching import wrap_code
+from pytest_agentreplay.intercept.streams.dialogue import Opening, RecordingDialogue, ReplayingDialogue, program_address
 from pytest_agentreplay.intercept.tools.arguments import Arguments
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
-from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
-from pytest_agentreplay.values.failure import failure_of, raise_able
+from pytest_agentreplay.intercept.tools.tool_recording import run_stepwise
+from pytest_agentreplay.model.exchanges import Closed
+from pytest_agentreplay.providers import json_rpc
+from pytest_agentreplay.values.failure import failure_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
-    from contextlib import AbstractAsyncContextManager
-    from types import FunctionType, ModuleType
+    from types import ModuleType
 
     from pytest_agentreplay.intercept.mcp.mcp_verifying import Open
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.patching import Seam
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.model.exchanges import Headers
 
 TRANSPORTS = ("stdio_client", "sse_client", "streamable_http_client", "streamablehttp_client", "websocket_client")
 SESSION_ID = "mcp-session-id"
 
-_KEYS = itertools.count(1)
-
 
 def patch(library: ModuleType) -> None:
     """Lead the transports that `library` defines. Doing it twice does nothing."""
     for name in TRANSPORTS:
         function: Any = inspect.unwrap(getattr(library, name, patch))
-        if not inspect.isasyncgenfunction(function) or function.__module__ != library.__name__:
-            continue  # imported from elsewhere, or of a shape that we do not know: the guard speaks
-        current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-        # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-        if current is not interceptions.find_interception:
-            function.__code__ = code
-            Transport(function, library)
-            mark_exchanged(function, code, interceptions.find_interception)
+        # What is imported from elsewhere, or of a shape that we do not know, is left to the guard.
+        if inspect.isasyncgenfunction(function) and function.__module__ == library.__name__:
+            wrap_code(function, functools.partial(_connecting, library, Arguments(function, bound=False)))
 
 
-class Transport:
-    """One function that opens connections, intercepted from now on."""
+def _connecting(library: ModuleType, arguments: Arguments, original: Seam) -> Seam:
+    """Return the body of a transport's context manager: the real one, or one that asks the interception first."""
 
-    def __init__(self, function: FunctionType, library: ModuleType) -> None:
-        """Exchange its code."""
-        code = function.__code__
-        self._key = f"mcp {next(_KEYS)}"
-        self._library = library
-        self._arguments = Arguments(function, bound=False)
-        self._only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        patching.keep(self._key, function, code)
-        lead(function, shield(self._connecting, self._pass_on))
+    def connect(*args: Any, **kwargs: Any) -> Any:
+        interception = interceptions.find_interception()
+        if interception is None:
+            return original(*args, **kwargs)
+        transport = contextlib.asynccontextmanager(functools.partial(original, *args, **kwargs))
+        return _open(interception, library, lambda: address(arguments.name_values(args, kwargs)), transport)
 
-    def _connecting(self, real: Callable[..., Any]) -> Callable[..., Any]:
-        """Return the body of the context manager: the real one, or one that asks the interception first."""
-
-        def connect(
-            values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
-        ) -> AsyncGenerator[Any, None]:
-            interception = interceptions.find_interception()
-            if interception is None:
-                return real(values, only, star, stars)  # type: ignore[no-any-return]
-            positional, keywords = (*values, *star), dict(zip(self._only, only, strict=True)) | stars
-            return self._open(interception, positional, keywords, real)
-
-        return connect
-
-    def _pass_on(
-        self, values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
-    ) -> AsyncGenerator[Any, None]:
-        """Return the real body, where no test is recorded or replayed."""
-        keywords = dict(zip(self._only, only, strict=True)) | stars
-        return patching.make_unintercepted(self._key)(*values, *star, **keywords)  # type: ignore[no-any-return]
-
-    async def _open(
-        self,
-        interception: Interception,
-        positional: tuple[Any, ...],
-        keywords: dict[str, Any],
-        body: Callable[..., Any],
-    ) -> AsyncGenerator[Any, None]:
-        if (around := _find_enclosing_opening(interception)) is not None:
-            async with contextlib.asynccontextmanager(patching.lend(self._key, around))(
-                *positional, **keywords
-            ) as streams:
-                yield streams
-            return
-        call = FrameCall(address(self._arguments.name_values(positional, keywords)), boundary="mcp")
-        intercepted = interception.enter(RawCall(call))
-        messages = Messages(self._library)
-
-        def real(opened: PendingCall) -> AbstractAsyncContextManager[Any]:
-            lent = noting(body, patching.lend(self._key, opened))
-            return contextlib.asynccontextmanager(lent)(*positional, **keywords)
-
-        if intercepted.forward:
-            async with RecordedStreams(interception, intercepted, call, messages, real(intercepted)) as streams:
-                yield streams
-        else:
-            ids = hasattr(self._library, "GetSessionIdCallback")
-            async with replay_connection(interception, intercepted, call, messages, ids=ids, real=real) as streams:
-                yield streams
+    return connect
 
 
-def _find_enclosing_opening(interception: Interception) -> PendingCall | None:
-    """Return the opening that is under way around this one, if any: one transport may be made of another."""
+async def _open(
+    interception: Interception, library: ModuleType, find_address: Callable[[], str], transport: Open
+) -> AsyncGenerator[Any, None]:
+    if _is_part_of_another(interception):
+        async with transport() as streams:
+            yield streams
+        return
+    opening = Opening.enter(interception, find_address(), "mcp")
+    messages = Messages(library)
+    if opening.intercepted.forward:
+        async with RecordedStreams(opening, messages, transport()) as streams:
+            yield streams
+    else:
+        ids = hasattr(library, "GetSessionIdCallback")
+        async with replay_connection(opening, messages, ids=ids, real=transport) as streams:
+            yield streams
+
+
+def _is_part_of_another(interception: Interception) -> bool:
+    """Whether a connection is being opened around this one: one transport may be made of another."""
     call_context = lanes.CALL_CONTEXT.get()
     if call_context is None or call_context.inside is None or call_context.inside[1] != "mcp":
-        return None
-    return next(
-        (intercepted for intercepted in interception.pending.open if intercepted.ticket == call_context.inside[0]), None
-    )
+        return False
+    return any(intercepted.ticket == call_context.inside[0] for intercepted in interception.pending.open)
 
 
 def address(arguments: dict[str, Any]) -> str:
@@ -151,25 +108,18 @@ class RecordedStreams:
     """A real connection, listened to. An async context manager that gives what the transport gives."""
 
     def __init__(
-        self,
-        interception: Interception,
-        intercepted: PendingCall,
-        call: FrameCall,
-        messages: Messages,
-        real: Any,
-        *,
-        around: Callable[[PendingCall], Any] | None = None,
+        self, opening: Opening, messages: Messages, real: Any, around: Callable[[PendingCall], Any] | None = None
     ) -> None:
         """`real` is the transport's own context manager; `around` is put around what carries a message."""
         self._around = around
-        self._taking = RecordingDialogue(interception, intercepted, call)
-        self._intercepted = intercepted
+        self._taking = RecordingDialogue(opening)
+        self._intercepted = opening.intercepted
         self._messages = messages
         self._real = real
 
     async def __aenter__(self) -> tuple[Any, ...]:
         try:
-            streams = await run_stepwise(self._intercepted, self._real.__aenter__(), StepWatch())
+            streams = await run_stepwise(self._intercepted, self._real.__aenter__())
         except ReplayDiverged:
             raise
         except BaseException as error:
@@ -185,7 +135,7 @@ class RecordedStreams:
 
     async def __aexit__(self, *error: object) -> bool | None:
         self._taking.end(Closed(by_agent=True))
-        swallowed: bool | None = await run_stepwise(self._intercepted, self._real.__aexit__(*error), StepWatch())
+        swallowed: bool | None = await run_stepwise(self._intercepted, self._real.__aexit__(*error))
         return swallowed
 
 
@@ -195,26 +145,18 @@ def _session(identity: str | None) -> Headers:
 
 @contextlib.asynccontextmanager
 async def replay_connection(
-    interception: Interception,
-    intercepted: PendingCall,
-    call: FrameCall,
-    messages: Messages,
-    *,
-    ids: bool,
-    real: Open | None = None,
+    opening: Opening, messages: Messages, *, ids: bool, real: Open | None = None
 ) -> AsyncGenerator[tuple[Any, ...], None]:
     """Replay a connection: nothing is connected to. `ids` says that a session id is asked for.
 
     `real` gives the real connection, to verify what read tools give.
     """
-    if isinstance(intercepted.outcome, Failure):
-        intercepted.finish()
-        raise raise_able(intercepted.outcome, find_exception)
-    giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
+    opening.raise_failure()
+    giving, exchange = ReplayingDialogue(opening, json_rpc), opening.intercepted.exchange
     anyio: Any = sys.modules["anyio"]
     read, write = ReplayStreams(giving, messages, anyio), ReplayWriter(giving, messages, anyio)
-    if real is not None and intercepted.exchange is not None:
-        write.live = LiveServer(interception, intercepted.exchange.start, messages, real)
+    if real is not None and exchange is not None:
+        write.live = LiveServer(opening.interception, exchange.start, messages, real)
     more = (lambda: dict(giving.headers).get(SESSION_ID),) if ids else ()
     await anyio.lowlevel.checkpoint()
     try:

@@ -12,10 +12,9 @@ import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.intercept.mcp.streams import MessageLog
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.streams.dialogue import DialogueServer, ReplayingDialogue
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
+from pytest_agentreplay.intercept.tools.tool_recording import run_stepwise
 from pytest_agentreplay.model.exchanges import Closed
 from pytest_agentreplay.providers import json_rpc
 
@@ -23,11 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable, Iterator, Mapping
     from types import ModuleType
 
-    from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
-    from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue
-    from pytest_agentreplay.model.exchanges import FrameCall
+    from pytest_agentreplay.intercept.streams.dialogue import Opening, RecordingDialogue
 
     Params = Mapping[str, Any] | None
 
@@ -79,7 +76,7 @@ class Listened(_DirectRequest):
         answer = {"jsonrpc": "2.0", "id": number}
         try:
             request = self._real.send_raw_request(method, params, opts)
-            result = await run_stepwise(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
+            result = await run_stepwise(DialogueServer(intercepted), request)
         except Exception as error:
             if (error_data := getattr(error, "error", None)) is not None:
                 self._taking.hear(
@@ -92,7 +89,7 @@ class Listened(_DirectRequest):
     async def notify(self, method: str, params: Params, opts: Any = None) -> None:
         """Tell the server something."""
         intercepted = self._taking.say(_message(method, params))
-        await run_stepwise(DialogueServer(intercepted), self._real.notify(method, params, opts), StepWatch())  # type: ignore[arg-type]
+        await run_stepwise(DialogueServer(intercepted), self._real.notify(method, params, opts))
 
     async def run(self, on_request: Any, on_notify: Any, on_notify_intercept: Any = None, **more: Any) -> None:
         """Take what the server says by itself, until the client is closed."""
@@ -146,15 +143,13 @@ class _Aside:
 
 async def _run_callback(call_context: CallContext | None, callback: Any) -> None:
     """Run a callback of the agent, which the server has called from within a message."""
-    await run_stepwise(_Aside(call_context), callback, StepWatch())  # type: ignore[arg-type]
+    await run_stepwise(_Aside(call_context), callback)
 
 
 class Answered(_DirectRequest):
     """The client's dispatcher in a replay: whoever waits for an answer hands out what comes before it."""
 
-    def __init__(
-        self, interception: Interception, intercepted: PendingCall, call: FrameCall, library: ModuleType, real: Any
-    ) -> None:
+    def __init__(self, opening: Opening, library: ModuleType, real: Any) -> None:
         """`library` is the module of the dispatchers; `real` calls the server, or is None where none runs."""
         super().__init__()
         self._real = real
@@ -165,7 +160,7 @@ class Answered(_DirectRequest):
         self._changed = self._anyio.Event()
         self._on_notify: Any = None
         self._intercept: Any = None
-        self._giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
+        self._giving = ReplayingDialogue(opening, json_rpc)
         self._giving.wake = self._wake
 
     async def send_raw_request(self, method: str, params: Params, opts: Mapping[str, Any] | None = None) -> Any:
@@ -220,7 +215,7 @@ class Answered(_DirectRequest):
 
         opts = dict(opts) | ({} if on_progress is None else {"on_progress": report_progress})
         request = self._real.send_raw_request(method, params, opts)
-        return await run_stepwise(DialogueServer(intercepted), request, StepWatch())  # type: ignore[arg-type]
+        return await run_stepwise(DialogueServer(intercepted), request)
 
     def close(self) -> None:
         """The client wants no more."""

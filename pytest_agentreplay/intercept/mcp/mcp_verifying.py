@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
-    Open = Callable[[PendingCall], AbstractAsyncContextManager[Any]]
+    Open = Callable[[], AbstractAsyncContextManager[Any]]
 
 CALL = "tools/call"
 HANDSHAKE = frozenset({"initialize", "notifications/initialized"})
@@ -44,7 +44,7 @@ class LiveServer:
     """The real server of one replayed connection, once it is needed."""
 
     def __init__(self, interception: Interception, opening: int, messages: Messages, open_: Open) -> None:
-        """`opening` is the recorded start of the connection; `open_` gives its transport for an open call."""
+        """`opening` is the recorded start of the connection; `open_` gives its transport."""
         self._interception = interception
         self._opening = opening
         self._messages = messages
@@ -111,7 +111,7 @@ class LiveServer:
     def _main(self, intercepted: PendingCall) -> None:
         with intercepted.inside():
             try:
-                asyncio.run(self._live(intercepted))
+                asyncio.run(self._live())
             except BaseException as error:
                 self._break(error)
 
@@ -120,11 +120,11 @@ class LiveServer:
             error = error.exceptions[0]
         self._broken = self._broken or f"{type(error).__name__}: {error}"
 
-    async def _live(self, intercepted: PendingCall) -> None:
+    async def _live(self) -> None:
         async with contextlib.AsyncExitStack() as stack:
             try:
                 async with asyncio.timeout(PATIENCE):
-                    read, write, *_ = await stack.enter_async_context(self._open(intercepted))
+                    read, write, *_ = await stack.enter_async_context(self._open())
                     # A session closes them, and then the transport ends.
                     await stack.enter_async_context(read)
                     await stack.enter_async_context(write)

@@ -14,6 +14,7 @@ that are dropped.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import sys
 from typing import TYPE_CHECKING, Any
@@ -21,17 +22,18 @@ from typing import TYPE_CHECKING, Any
 from pytest_agentreplay.intercept.mcp.client import RecordedStreams, replay_connection
 from pytest_agentreplay.intercept.mcp.direct import Answered, Listened
 from pytest_agentreplay.intercept.mcp.mcp_verifying import CALL
-from pytest_agentreplay.intercept.mcp.streams import MessageLog, Messages, ReplayStreams, ReplayWriter
+from pytest_agentreplay.intercept.mcp.streams import Messages, ReplayStreams, ReplayWriter
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.patching import is_trampoline, wrap_code
 from pytest_agentreplay.intercept.streams.dialogue import (
     DialogueServer,
+    Opening,
     RecordingDialogue,
     ReplayingDialogue,
     escape_path,
 )
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
-from pytest_agentreplay.model.exchanges import FrameCall, RawCall
+from pytest_agentreplay.intercept.tools.tool_recording import run_stepwise
+from pytest_agentreplay.model.exchanges import FrameCall
 from pytest_agentreplay.providers import json_rpc
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
+    from pytest_agentreplay.intercept.session.patching import Seam
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
 
 
@@ -77,9 +80,9 @@ _served: dict[int, _Connection] = {}
 def patch(library: ModuleType) -> None:
     """Lead what `library` ties client and server together with. Doing it twice does nothing."""
     if inspect.isasyncgenfunction(function := inspect.unwrap(getattr(library, STREAMS, patch))):
-        _exchange(function, library, _streams)
+        _exchange(function, library, functools.partial(_streams, library))
     if inspect.isfunction(function := getattr(library, PAIR, None)):
-        _exchange(function, library, _pair)
+        _exchange(function, library, functools.partial(_pair, library))
     for name in SERVERS:
         members = vars(getattr(library, name, object))
         if inspect.iscoroutinefunction(function := members.get("run")):
@@ -89,89 +92,73 @@ def patch(library: ModuleType) -> None:
 
 
 def _exchange(function: Any, library: ModuleType, intercept: Callable[..., Any]) -> None:
-    """Have `meeting(library, real, given, keywords)` called in the function's stead."""
+    """Have `intercept(real, *args, **kwargs)` called in the place of a function that `library` defines."""
     if function.__module__ == library.__name__:
-        wrap_code(function, lambda real: lambda *positional, **keywords: intercept(library, real, positional, keywords))
+        wrap_code(function, functools.partial(functools.partial, intercept))
 
 
-async def _streams(
-    library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
-) -> AsyncGenerator[Any, None]:
+async def _streams(library: ModuleType, real: Seam, *args: Any, **kwargs: Any) -> AsyncGenerator[Any, None]:
     """The body of the context manager that gives the streams of a client and those of a server."""
     asker = _asker()
     interception = _interception(asker)
-    async with contextlib.asynccontextmanager(real)(*positional, **keywords) as (client, server):
+    async with contextlib.asynccontextmanager(real)(*args, **kwargs) as (client, server):
         if interception is None:
             yield client, server
             return
-        call = FrameCall(address(asker), boundary="mcp")
-        intercepted = interception.enter(RawCall(call))
+        opening = Opening.enter(interception, address(asker), "mcp")
         messages = Messages(library)
-        connection = _served[id(server[0])] = _Connection(intercepted)
+        connection = _served[id(server[0])] = _Connection(opening.intercepted)
         try:
-            if intercepted.forward:
+            if opening.intercepted.forward:
                 at_hand = contextlib.nullcontext(client)
-                async with RecordedStreams(
-                    interception, intercepted, call, messages, at_hand, around=connection.serving
-                ) as (read, write):
+                async with RecordedStreams(opening, messages, at_hand, connection.serving) as (read, write):
                     yield (read, write), server
-            elif intercepted.connects_to_server:
-                giving = ReplayingDialogue(interception, intercepted, call, MessageLog())
+            elif opening.intercepted.connects_to_server:
+                giving = ReplayingDialogue(opening, json_rpc)
                 async with run_beside(giving, messages, client, around=connection.serving) as streams:
                     yield streams, server
             else:
-                async with replay_connection(interception, intercepted, call, messages, ids=False) as (read, write):
+                async with replay_connection(opening, messages, ids=False) as (read, write):
                     write.beside = client[1]
                     yield (read, write), server
         finally:
             del _served[id(server[0])]
 
 
-async def _run(
-    library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
-) -> None:
+async def _run(real: Seam, server: Any, read: Any, *args: Any, **kwargs: Any) -> None:
     """The life of a server on two streams. In a replay it waits for the end of what nobody says."""
-    del library
-    read = positional[1]
     connection = _served.get(id(read))
     if connection is None:
-        await real(*positional, **keywords)
+        await real(server, read, *args, **kwargs)
         return
     intercepted = connection.intercepted
     if intercepted.exchange is None or intercepted.connects_to_server:
-        await run_stepwise(DialogueServer(intercepted), real(*positional, **keywords), StepWatch())  # type: ignore[arg-type]
+        await run_stepwise(DialogueServer(intercepted), real(server, read, *args, **kwargs))
     else:
         async for _ in read:
             pass
 
 
-async def _handle(
-    library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]
-) -> None:
+async def _handle(real: Seam, server: Any, message: Any, session: Any, *args: Any, **kwargs: Any) -> None:
     """What a server of the SDK 1.x does for one message: its calls belong to that message."""
-    del library
-    message, session = positional[1:3]
     connection = _served.get(id(getattr(session, "_read_stream", None)))
     request = "agent", json_rpc.make_key(getattr(message, "request_id", None))
     serving = connection.requests.get(request) if connection is not None else None
-    work = real(*positional, **keywords)
-    await (work if serving is None else run_stepwise(serving, work, StepWatch()))  # type: ignore[arg-type]
+    work = real(server, message, session, *args, **kwargs)
+    await (work if serving is None else run_stepwise(serving, work))
 
 
-def _pair(library: ModuleType, real: Callable[..., Any], positional: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+def _pair(library: ModuleType, real: Seam, *args: Any, **kwargs: Any) -> Any:
     """The dispatchers of a client and of a server."""
-    client, server = real(*positional, **keywords)
+    client, server = real(*args, **kwargs)
     asker = _asker()
     interception = _interception(asker)
     if interception is None:
         return client, server
-    call = FrameCall(address(asker), boundary="mcp")
-    intercepted = interception.enter(RawCall(call))
-    if intercepted.forward:
-        return Listened(RecordingDialogue(interception, intercepted, call), client), server
-    return Answered(
-        interception, intercepted, call, library, client if intercepted.connects_to_server else None
-    ), server
+    opening = Opening.enter(interception, address(asker), "mcp")
+    if opening.intercepted.forward:
+        return Listened(RecordingDialogue(opening), client), server
+    return Answered(opening, library, client if opening.intercepted.connects_to_server else None), server
 
 
 def _asker() -> FrameType | None:
@@ -258,6 +245,6 @@ class _ServerRequest(ReplayWriter):
         self._giving.due.clear()
         self._giving.due.extend(recorded)
         if is_served or not call:
-            await run_stepwise(self._around(intercepted), self._real.send(message), StepWatch())  # type: ignore[arg-type]
+            await run_stepwise(self._around(intercepted), self._real.send(message))
         else:
             await self._anyio.lowlevel.checkpoint()

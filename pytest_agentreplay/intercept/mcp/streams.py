@@ -13,20 +13,18 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from pytest_agentreplay.intercept.session import lanes
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.streams.dialogue import MessageReader, is_end_of_stream
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
+from pytest_agentreplay.intercept.tools.tool_recording import run_stepwise
 from pytest_agentreplay.model.exchanges import Closed, Failure
 from pytest_agentreplay.providers import json_rpc
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
     from contextvars import Context, Token
     from types import ModuleType
 
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.streams.dialogue import RecordingDialogue, ReplayingDialogue
-    from pytest_agentreplay.model.exchanges import Json
-
 
 RAISED = "$raised"
 """Key of an exception that a transport hands over in a message's stead: what came was none."""
@@ -73,29 +71,6 @@ class Messages:
         if self._adapter is not None:
             return self._wrapped(self._adapter.validate_json(data, by_name=False))
         return self._wrapped(sys.modules["mcp.types"].JSONRPCMessage.model_validate_json(data))
-
-
-class MessageLog:
-    """How the messages of one MCP connection belong together: a `dialogue.MessageProtocol`."""
-
-    def __init__(self) -> None:
-        """Nothing was said yet."""
-        self._names: dict[Hashable, Json] = {}
-
-    def subject(self, data: bytes, *, by_agent: bool) -> Hashable | None:
-        """What a message is about."""
-        return json_rpc.subject(data, by_agent=by_agent)
-
-    def learn(self, recorded: bytes, now: bytes) -> None:
-        """Tie the ids of a recorded question to today's."""
-        old, new = json_rpc.made_ids(recorded), json_rpc.made_ids(now)
-        self._names.update({json_rpc.make_key(old[name]): new[name] for name in old if name in new})
-
-    def today(self, data: bytes) -> bytes:
-        """What the server said, under today's ids."""
-        message = json_rpc.message(data)
-        renamed = json_rpc.rename_ids(message, self._names)
-        return data if renamed is message else json.dumps(renamed, ensure_ascii=False).encode()
 
 
 class RealServer(Protocol):
@@ -181,7 +156,7 @@ class RecordingWriter(_Recorded):
         # A transport may go on in the context of whoever sends: what it does is inside this message.
         around = intercepted if self.around is None else self.around(intercepted)
         try:
-            await run_stepwise(around, self._real.send(message), StepWatch())
+            await run_stepwise(around, self._real.send(message))
         except Exception as error:
             self._taking.unsaid(failure_of(error))
             raise

@@ -101,6 +101,13 @@ def short_name(path: str) -> str:
     return name[:-4] if name.lower().endswith(".exe") else name
 
 
+def split_words(command: Any) -> list[str]:
+    """The words of a command, at least one: those of a line, or the items of a list."""
+    if isinstance(command, str | bytes | os.PathLike):
+        return os.fsdecode(command).split(" ")
+    return [os.fsdecode(word) for word in command] or [""]
+
+
 def is_probe(path: str, frame: FrameType | None) -> bool:
     """Whether the standard library starts `path` on its own account; `frame` is the one that raised the event."""
     frame = _skip_frames(frame, _WAYS | _WRAPPERS)

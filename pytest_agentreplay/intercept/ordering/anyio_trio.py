@@ -11,7 +11,6 @@ itself (for Hypothesis); only its shuffling is left out.
 
 from __future__ import annotations
 
-import functools
 import random
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +35,6 @@ def patch(library: ModuleType) -> None:
 def note_running(original: Seam) -> Seam:
     """`run_sync`, which tells where the function is."""
 
-    @functools.wraps(original)
     async def run_sync(func: Callable[..., Any], *args: Any, **more: Any) -> Any:
         call_context = lanes.CALL_CONTEXT.get()
         if call_context is None:

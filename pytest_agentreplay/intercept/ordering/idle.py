@@ -107,18 +107,35 @@ def has_selector(loop: AbstractEventLoop) -> bool:
     return callable(getattr(getattr(loop, "_selector", None), "select", None))
 
 
-class SelectorIdle:
+class LoopIdle:
+    """A loop of asyncio, or one that is like it; made in its thread."""
+
+    def __init__(self, loop: AbstractEventLoop, then: Then) -> None:
+        self.thread = threading.get_ident()
+        self.timeout: float | None = None
+        self._loop = loop
+        self._then = then
+        self._resting = False
+
+    @property
+    def runs(self) -> bool:
+        """Whether somebody runs it."""
+        return self._loop.is_running()
+
+    @property
+    def quiet(self) -> bool:
+        """Whether the loop sleeps, or went round often enough, or does not run any more."""
+        return self._resting or not self.runs
+
+
+class SelectorIdle(LoopIdle):
     """A loop of asyncio's own kind."""
 
     def __init__(self, loop: AbstractEventLoop, then: Then) -> None:
         """Stand in for the selector's `select`."""
-        self.thread = threading.get_ident()
-        self.timeout: float | None = None
+        super().__init__(loop, then)
         self._slept = False
         self._due: float | None = None
-        self._loop = loop
-        self._then = then
-        self._resting = False
         self._rounds = 0
         self._selector: Any = loop._selector  # type: ignore[attr-defined]
         self._real = self._selector.select
@@ -132,16 +149,6 @@ class SelectorIdle:
     @slept.setter
     def slept(self, slept: bool) -> None:
         self._slept = slept
-
-    @property
-    def runs(self) -> bool:
-        """Whether somebody runs it."""
-        return self._loop.is_running()
-
-    @property
-    def quiet(self) -> bool:
-        """Whether the loop sleeps, or does not run any more."""
-        return self._resting or not self.runs
 
     @property
     def listens(self) -> bool:
@@ -192,29 +199,15 @@ class SelectorIdle:
         return scheduled[0].when() if scheduled else None
 
 
-class RoundsIdle:
+class RoundsIdle(LoopIdle):
     """A loop that cannot be asked: rounds are counted from the last poke on."""
 
     def __init__(self, loop: AbstractEventLoop, then: Then) -> None:
         """Nothing happens before `poke`."""
-        self.thread = threading.get_ident()
+        super().__init__(loop, then)
         self.slept = True  # it may have
-        self.timeout: float | None = None
-        self._loop = loop
-        self._then = then
-        self._resting = False
         self._left = 0
         self._stopped = self._going = False
-
-    @property
-    def runs(self) -> bool:
-        """Whether somebody runs it."""
-        return self._loop.is_running()
-
-    @property
-    def quiet(self) -> bool:
-        """Whether it went round often enough, or does not run any more."""
-        return self._resting or not self.runs
 
     def poke(self) -> None:
         """Count anew."""

@@ -33,7 +33,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -79,42 +79,28 @@ class OrderedTest(Protocol):
         """Fail the test with its first divergence, which is returned; `origin` is the agent's line."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class Waiter:
     """Somebody who waits until an answer has come as far as `chunks`. `idle` is None for a thread."""
 
-    __slots__ = (
-        "call",
-        "call_context",
-        "chunks",
-        "future",
-        "hold",
-        "idle",
-        "over",
-        "refused",
-        "source",
-        "start",
-        "thread",
-        "wake",
-    )
+    intercepted: PendingCall
+    chunks: int
+    idle: Idle | None
+    wake: Callable[[], object]
+    start: int = field(init=False)
+    thread: int = field(default_factory=threading.get_ident)
+    source: object = field(default_factory=lanes.find_runner)
+    future: object = None
+    over: bool = False
+    refused: bool = False
 
-    def __init__(self, intercepted: PendingCall, chunks: int, idle: Idle | None, wake: Callable[[], object]) -> None:
-        """Made where it waits."""
-        assert intercepted.exchange is not None
-        self.start = intercepted.exchange.start
-        self.call_context = intercepted.call_context
-        self.call = intercepted.call
-        self.hold = intercepted.hold
-        self.chunks = chunks
-        self.idle = idle
-        self.thread = threading.get_ident()
-        self.wake = wake
-        self.future: object = None
-        self.source: object = lanes.find_runner()
-        self.over = self.refused = False
+    def __post_init__(self) -> None:
+        assert self.intercepted.exchange is not None
+        self.start = self.intercepted.exchange.start
 
     def walk_frames(self) -> Iterable[FrameType]:
         """Where it waits, and where those wait that started it, the innermost frame first."""
-        return walk_waiting(self.source, self.call_context)
+        return walk_waiting(self.source, self.intercepted.call_context)
 
 
 class Overtaking(NamedTuple):
@@ -437,7 +423,7 @@ class ReleaseQueue(AnswerOrder):
             if (early := self._find_too_early(event, waiter)) is not None:
                 self._end_test(early, self.schedule.exchanges[event.start])
                 return 0
-            if self._asleep.are_awaited(waiter, self.quiet.list_held_threads()) and waiter.hold():
+            if self._asleep.are_awaited(waiter, self.quiet.list_held_threads()) and waiter.intercepted.hold():
                 return LOOK
             self._hand_over(event, waiter)
             if waiter.over:
@@ -456,7 +442,9 @@ class ReleaseQueue(AnswerOrder):
         until = max(x.timing.end or 0 for x in self.schedule.exchanges.values()) if mine.outcome is None else 0
         if self.quiet.may_go_on(self._compute_gap(mine.timing.end or until), self._list_futures()):
             return TICK
-        self._latch(self._explain(waiter.call, mine, None), find_line(waiter.walk_frames(), self._test.root))
+        self._latch(
+            self._explain(waiter.intercepted.call, mine, None), find_line(waiter.walk_frames(), self._test.root)
+        )
         return 0
 
     def _find_awaited(self, event: ReleaseEvent, waiter: Waiter | None) -> ReleaseEvent | None:
@@ -559,7 +547,7 @@ class ReleaseQueue(AnswerOrder):
             first = min(self._waiting.values(), key=lambda waiter: (-shared(waiter, expected), waiter.start))
             mine, line = self.schedule.exchanges[first.start], find_line(first.walk_frames(), self._test.root)
             # A program that is at work, or has a timer, may go on without end, or bring it in its own time.
-            if self.quiet.is_active() or not self._look_ahead(first.call, mine, expected, line):
+            if self.quiet.is_active() or not self._look_ahead(first.intercepted.call, mine, expected, line):
                 self._end_test(first, expected, self._describe_timers())
                 return
             self._overdue.add(event.start)
@@ -581,7 +569,7 @@ class ReleaseQueue(AnswerOrder):
         return tuple(text for loop in loops if (text := describe_pending_timer(loop, self._test.root)))
 
     def _end_test(self, waiter: Waiter, expected: Exchange, detail: tuple[str, ...] = ()) -> None:
-        divergence = self._explain(waiter.call, self.schedule.exchanges[waiter.start], expected)
+        divergence = self._explain(waiter.intercepted.call, self.schedule.exchanges[waiter.start], expected)
         divergence = replace(divergence, detail=(*divergence.detail, *detail))
         self._latch(divergence, find_line(waiter.walk_frames(), self._test.root))
 

@@ -35,24 +35,12 @@ def patch(library: ModuleType) -> None:
         "imap_unordered": _wrap_imap,
     }
     for name, make in wrapped.items():
-        if name not in vars(pool) and hasattr(pool, name):
-            setattr(pool, name, _inherit_lane(getattr(pool, name)))
         wrap(pool, name, make)
 
 
 def is_thread_pool(pool: object) -> bool:
     """Return whether the pool runs its jobs in threads of this process."""
     return isinstance(pool, sys.modules["multiprocessing.pool"].ThreadPool)
-
-
-def _inherit_lane(original: Seam) -> Seam:
-    """Return a function of `ThreadPool` itself: `Pool`, for processes, keeps its own."""
-
-    @functools.wraps(original, updated=())
-    def call_inherited(*args: Any, **kwargs: Any) -> Any:
-        return original(*args, **kwargs)
-
-    return call_inherited
 
 
 def _remove_stamp(original: Seam) -> Seam:

@@ -8,17 +8,16 @@ process is none of ours: it is started, and the guard speaks.
 from __future__ import annotations
 
 import inspect
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.patching import lead, list_parameters
-from pytest_agentreplay.intercept.session.replacing import mark_exchanged
+from pytest_agentreplay.intercept.session.patching import wrap_code
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
     from types import ModuleType
+
+    from pytest_agentreplay.intercept.session.patching import Seam
 
 AGENTS = frozenset({"claude"})
 """Programs that are agents, by name; whatever speaks `stream-json` is one too."""
@@ -27,18 +26,10 @@ SPOKEN = "stream-json"
 
 
 def patch(library: ModuleType) -> None:
-    """Lead `anyio.open_process`. Doing it twice does nothing."""
+    """Have `anyio.open_process` ask the interception first. Doing it twice does nothing."""
     function: Any = getattr(library, "open_process", None)
-    if not inspect.iscoroutinefunction(function):
-        return
-    current, code = getattr(function, "__agentreplay__", (None, function.__code__))
-    if current is not interceptions.find_interception:
-        function.__code__ = code
-        body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-        body.__kwdefaults__ = function.__kwdefaults__
-        only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-        lead(function, _make_intercept(body, only))
-        mark_exchanged(function, code, interceptions.find_interception)
+    if inspect.iscoroutinefunction(function):
+        wrap_code(function, _opening)
 
 
 def is_agent(command: object) -> bool:
@@ -49,16 +40,13 @@ def is_agent(command: object) -> bool:
     return short_name(words[0]) in AGENTS or SPOKEN in words
 
 
-def _make_intercept(body: Callable[..., Awaitable[Any]], only: tuple[str, ...]) -> Callable[..., Any]:
-    def intercept(
-        values: tuple[Any, ...], keywords: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]
-    ) -> Awaitable[Any]:
-        positional, keyword_arguments = (*values, *star), dict(zip(only, keywords, strict=True)) | stars
+def _opening(original: Seam) -> Seam:
+    async def open_process(command: Any, *args: Any, **kwargs: Any) -> Any:
         interception = interceptions.find_interception()
-        if interception is None or interceptions.is_within_http() or not is_agent(positional[0]):
-            return body(*positional, **keyword_arguments)
+        if interception is None or interceptions.is_within_http() or not is_agent(command):
+            return await original(command, *args, **kwargs)
         from pytest_agentreplay.intercept.process.process_streams import open_program
 
-        return open_program(interception, positional[0], lambda: body(*positional, **keyword_arguments))
+        return await open_program(interception, command, lambda: original(command, *args, **kwargs))
 
-    return intercept
+    return open_process

@@ -7,13 +7,14 @@ the job's lane from its first line to its last.
 
 from __future__ import annotations
 
-import functools
 import weakref
-from typing import TYPE_CHECKING, Any, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.ordering import threads_multiprocessing
 from pytest_agentreplay.intercept.process import child_start
+from pytest_agentreplay.intercept.session.patching import wrap
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -25,28 +26,26 @@ _joined_pools: weakref.WeakSet[Any] = weakref.WeakSet()
 """Pools that have worked for a test: their workers have joined its run, and have to be told of jobs of no test."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
 class ProcessJob:
-    """A job with the invitation to its lane, None for one of no test."""
+    """A job with the invitation to its lane, None for one of no test.
 
-    def __init__(
-        self, invitation: Invitation | None, taking: ChildHandover, work: Callable[..., Any], *, of_pool: bool = False
-    ) -> None:
-        """`of_pool` says that a worker of `multiprocessing.Pool` does it, which no BaseException may reach.
+    `of_pool` says that a worker of `multiprocessing.Pool` does it, which no BaseException may reach: such a worker dies
+    of one without a word, and whoever waits for the job waits for ever.
+    """
 
-        Such a worker dies of one without a word, and whoever waits for the job waits for ever.
-        """
-        self._invitation = invitation
-        self._taking = taking
-        self._work = work
-        self._of_pool = of_pool
+    invitation: Invitation | None
+    taking: ChildHandover
+    work: Callable[..., Any]
+    of_pool: bool = False
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Do the work, in the worker."""
         try:
-            with self._taking.job(self._invitation):
-                return self._work(*args, **kwargs)
+            with self.taking.job(self.invitation):
+                return self.work(*args, **kwargs)
         except ReplayDiverged as refused:
-            if not self._of_pool:
+            if not self.of_pool:
                 raise
             raise RuntimeError(str(refused)) from None
 
@@ -55,38 +54,30 @@ def patch(library: ModuleType) -> None:
     """Wrap what `library` starts a process with, or hands a job to a pool with. Doing it twice does nothing."""
     match library.__name__:
         case "multiprocessing.spawn":
-            _wrap(library, "get_preparation_data", _wrap_preparation)
+            wrap(library, "get_preparation_data", _wrap_preparation, always=True)
         case "concurrent.futures.process":
-            _wrap(library.ProcessPoolExecutor, "submit", _wrap_submit)
+            wrap(library.ProcessPoolExecutor, "submit", _wrap_submit, always=True)
         case "multiprocessing.pool":
-            _wrap(library.Pool, "apply_async", _wrap_apply)
-            _wrap(library.Pool, "_guarded_task_generation", _wrap_tasks)
-            threads_multiprocessing.patch(library)
+            threads_multiprocessing.patch(library)  # first: pools of threads keep the methods that they inherit
+            wrap(library.Pool, "apply_async", _wrap_apply, always=True)
+            wrap(library.Pool, "_guarded_task_generation", _wrap_tasks, always=True)
 
 
-def _wrap(owner: Any, name: str, wrap: Callable[[Any], Any]) -> None:
-    original = getattr(owner, name)
-    if not hasattr(original, "__agentreplay__"):
-        wrapped = wrap(original)
-        wrapped.__agentreplay__ = True
-        setattr(owner, name, wrapped)
+class Prepared(NamedTuple):
+    """An invitation among the data that `multiprocessing` prepares a process with: unpickled, it is taken up.
 
+    `main` is the file that is loaded as the main module.
+    """
 
-class Prepared:
-    """An invitation among the data that `multiprocessing` prepares a process with: unpickled, it is taken up."""
-
-    def __init__(self, invitation: Invitation, taking: ChildHandover, main: str) -> None:
-        """`main` is the file that is loaded as the main module."""
-        self._invitation = invitation
-        self._taking = taking
-        self._main = main
+    invitation: Invitation
+    taking: ChildHandover
+    main: str
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[Invitation, str]]:
-        return self._taking.join, (self._invitation, self._main)
+        return self.taking.join, (self.invitation, self.main)
 
 
 def _wrap_preparation(original: Callable[[str], dict[str, Any]]) -> Callable[[str], dict[str, Any]]:
-    @functools.wraps(original)
     def prepare(name: str) -> dict[str, Any]:
         data = original(name)
         inviter = child_start.inviting()
@@ -113,7 +104,6 @@ def _job(workers: object, work: Callable[..., Any], *, of_pool: bool = False) ->
 
 
 def _wrap_submit(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def submit(self: Any, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         return original(self, _job(self, fn), *args, **kwargs)
 
@@ -121,16 +111,13 @@ def _wrap_submit(original: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _wrap_apply(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def apply_async(self: Any, func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        job = func if threads_multiprocessing.is_thread_pool(self) else _job(self, func, of_pool=True)
-        return original(self, job, *args, **kwargs)
+        return original(self, _job(self, func, of_pool=True), *args, **kwargs)
 
     return apply_async
 
 
 def _wrap_tasks(original: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(original)
     def guard_tasks(self: Any, result_job: Any, func: Callable[..., Any], iterable: Any) -> Iterator[Any]:
         if threads_multiprocessing.is_thread_pool(self):
             return cast("Iterator[Any]", original(self, result_job, func, iterable))

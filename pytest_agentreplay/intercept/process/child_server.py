@@ -282,15 +282,13 @@ class Children:
             self.interception.latch(replace(divergence, now=now, summary=redactor.hide(divergence.summary)), line)
         )
 
-    def explain_child_stall(self, call: Call, mine: int, expected: int | None) -> Divergence:
+    def stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
         """Return why a child's call, recorded as the exchange `mine`, is not answered."""
         replayer: Any = self.interception.backend
         recorded = {x.start: x for x in self._recorded}
         missing = None if expected is None else recorded[expected]
-        divergence: Divergence = replayer.explain_stall(
-            self.interception.redactor.redact_content(call), recorded[mine], missing
-        )
-        return divergence
+        now = self.interception.redactor.redact_content(call)
+        return strip_recorded(replayer.explain_stall(now, recorded[mine], missing))
 
     def note(self, news: Mapping[str, Any]) -> None:
         """Take what a child knows and a later call of it does not say."""
@@ -339,7 +337,7 @@ def told_call(x: Exchange) -> Call:
     return x.call if isinstance(x.call, FrameCall) else ToolCall("")
 
 
-OF_THE_RUN = frozenset({"connection", "latch", "note"})
+OF_THE_RUN = frozenset({"connection", "latch", "note", "stalled"})
 """Requests of a child that `Children` answers, whichever child asks."""
 
 
@@ -397,9 +395,6 @@ class ServedCall:
 
     def _hide(self, text: str) -> str:
         return self.of.interception.redactor.hide(text)
-
-    def _stalled(self, call: Call, mine: int, expected: int | None) -> Divergence:
-        return strip_recorded(self.of.explain_child_stall(call, mine, expected))
 
     def _invite(self, kind: str, program: str, here: Here) -> Invitation:
         above, inside, _, at = here

@@ -29,7 +29,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay.errors import ReplayDiverged
-from pytest_agentreplay.intercept.network.child_events import above_wrappers, environment, is_probe, short_name
+from pytest_agentreplay.intercept.network.child_events import (
+    above_wrappers,
+    environment,
+    is_probe,
+    short_name,
+    split_words,
+)
 from pytest_agentreplay.intercept.session import interceptions
 
 if TYPE_CHECKING:
@@ -252,7 +258,7 @@ def _popen(original: Callable[..., None]) -> Callable[..., None]:
         environ = children.variables(bound.arguments)
         if environ is None:
             environ = _texts(bound.arguments.get("env") or os.environ)
-        words = _words(bound.arguments["args"])
+        words = split_words(bound.arguments["args"])
         program = bound.arguments.get("executable") or words[0]
         if is_probe(os.fsdecode(program), sys._getframe(1)):
             return original(self, *args, **kwargs)
@@ -358,10 +364,10 @@ def joins(event: str, args: tuple[Any, ...], frame: FrameType | None) -> str | N
         return "" if above_wrappers(frame) in STARTERS else None
     match event, args:
         case "subprocess.Popen", (executable, command, *_):
-            words, environ = _words(command), environment(event, args)
+            words, environ = split_words(command), environment(event, args)
             program = os.fsdecode(executable) if executable else words[0]
         case ("os.posix_spawn", (path, argv, _)) | ("os.exec", (path, argv, _)):
-            words, environ, program = _words(argv), _texts(args[2] or {}), os.fsdecode(path)
+            words, environ, program = split_words(argv), _texts(args[2] or {}), os.fsdecode(path)
         case _:
             return None
     if VARIABLE not in environ:
@@ -410,9 +416,3 @@ def hindrance(options: Sequence[str]) -> str:
                 with_value = at == len(option) - 1
                 break
     return ""
-
-
-def _words(command: Any) -> list[str]:
-    if isinstance(command, str | bytes | os.PathLike):
-        return os.fsdecode(command).split(" ")
-    return [os.fsdecode(word) for word in command] or [""]

@@ -42,19 +42,7 @@ def patch(module: ModuleType) -> None:
     courses.patch(module)
     loop = getattr(module, LOOPS[module.__name__])
     for name, announce in METHODS.items():
-        if name not in vars(loop) and hasattr(loop, name):
-            setattr(loop, name, _make_own(getattr(loop, name)))
         wrap(loop, name, functools.partial(_starting if name.startswith("subprocess") else _announcing, announce))
-
-
-def _make_own(method: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a method of a base in C, as one of the class itself."""
-
-    @functools.wraps(method)
-    def call_inherited(*args: Any, **kwargs: Any) -> Any:
-        return method(*args, **kwargs)
-
-    return call_inherited
 
 
 def _announcing(announce: Callable[..., None], method: Callable[..., Any]) -> Callable[..., Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import sys
 from typing import TYPE_CHECKING, Any
@@ -11,62 +10,38 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session.patching import find_exception
 from pytest_agentreplay.intercept.streams.dialogue import (
     MessageReader,
+    Opening,
     RecordingDialogue,
     ReplayingDialogue,
     is_end_of_stream,
     program_address,
 )
-from pytest_agentreplay.intercept.tools.tool_recording import StepWatch, run_stepwise
-from pytest_agentreplay.model.exchanges import Closed, Failure, FrameCall, RawCall
-from pytest_agentreplay.providers import json_rpc, stream_json
+from pytest_agentreplay.intercept.tools.tool_recording import run_stepwise
+from pytest_agentreplay.model.exchanges import Closed, Failure
+from pytest_agentreplay.providers import stream_json
 from pytest_agentreplay.values.failure import failure_of, raise_able
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Callable
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
 
 
 async def open_program(interception: Interception, command: Any, start: Callable[[], Any]) -> Any:
     """Return the process that `command` names: the recorded one, or what `start` gives, listened to."""
-    call = FrameCall(program_address(map(str, command)), boundary="process")
-    intercepted = interception.enter(RawCall(call))
+    opening = Opening.enter(interception, program_address(map(str, command)), "process")
+    intercepted = opening.intercepted
     if not intercepted.forward:
-        if isinstance(intercepted.outcome, Failure):
-            intercepted.finish()
-            raise raise_able(intercepted.outcome, find_exception)
-        return ReplayedProcess(ReplayingDialogue(interception, intercepted, call, Lines()))
+        opening.raise_failure()
+        return ReplayedProcess(ReplayingDialogue(opening, stream_json))
     try:
-        process = await run_stepwise(intercepted, start(), StepWatch())
+        process = await run_stepwise(intercepted, start())
     except ReplayDiverged:
         raise
     except BaseException as error:
         intercepted.settle(failure_of(error), suspended=True)
         raise
-    return RecordedProcess(process, RecordingDialogue(interception, intercepted, call))
-
-
-class Lines:
-    """How the lines of one child belong together: a `dialogue.MessageProtocol`."""
-
-    def __init__(self) -> None:
-        """Nothing was said yet."""
-        self._names: dict[str, str] = {}
-
-    def subject(self, data: bytes, *, by_agent: bool) -> Hashable | None:
-        """Which question a line is about."""
-        return stream_json.subject(data, by_agent=by_agent)
-
-    def learn(self, recorded: bytes, now: bytes) -> None:
-        """Tie the id of a recorded question to today's."""
-        if old := stream_json.read_question_id(recorded):
-            self._names[old] = stream_json.read_question_id(now)
-
-    def today(self, data: bytes) -> bytes:
-        """What the child said, under today's ids."""
-        message = json_rpc.message(data)
-        renamed = stream_json.rename_ids(message, self._names)
-        return data if renamed is message else json.dumps(renamed, ensure_ascii=False).encode()
+    return RecordedProcess(process, RecordingDialogue(opening))
 
 
 class Cut:

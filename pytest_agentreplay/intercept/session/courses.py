@@ -13,7 +13,6 @@ chance (the openai SDK asks for the platform in a thread before its first call).
 
 from __future__ import annotations
 
-import functools
 import sys
 import threading
 import weakref
@@ -151,17 +150,8 @@ def _is_told_by(waiter: object, job: object) -> bool:
 def patch(library: ModuleType) -> None:
     """Wrap `create_task` of the library's event loop. Twice does nothing."""
     loop = getattr(library, "BaseEventLoop", None) or getattr(library, "Loop", None)
-    if loop is None:
-        return
-    if "create_task" not in vars(loop):
-        inherited = loop.create_task
-
-        @functools.wraps(inherited)
-        def create_task(self: Any, *args: Any, **kwargs: Any) -> Any:
-            return inherited(self, *args, **kwargs)
-
-        loop.create_task = create_task
-    wrap(loop, "create_task", _note_created)
+    if loop is not None:
+        wrap(loop, "create_task", _note_created)
 
 
 def _note_created(original: Seam) -> Seam:

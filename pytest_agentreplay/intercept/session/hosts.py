@@ -118,8 +118,6 @@ class HostRule(NamedTuple):
 class DeclaredHosts:
     """The hosts that a closed network still reaches."""
 
-    __slots__ = ("_resolved", "_rules")
-
     def __init__(self, declared: tuple[str, ...]) -> None:
         """Raises SettingsError for an entry that is no host."""
         self._rules = tuple(HostRule.parse(text) for text in declared)

@@ -17,7 +17,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import threading
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.backends.backend import Backend, Moment, PassThrough, RecordedRun, Refused, Replayed
@@ -195,7 +195,7 @@ class Interception:
                 else:
                     intercepted.outcome = self.redactor.reveal(exchange.outcome)
             case Refused(divergence):
-                raise ReplayDiverged(format_refusal(divergence), self.latch(divergence, find_agents_line(self.root)))
+                self.refuse(divergence)
         if (courses := self.lanes.courses) is not None and call_context.inside is None:
             intercepted.course = courses.here(call_context)
             intercepted.before = courses.note_call(ticket, intercepted.course)
@@ -213,9 +213,7 @@ class Interception:
             return changed_call(call, self.scope.changes, READER, sent=sent)
         except SettingsError as error:
             divergence = Divergence(Kind.CHANGE, str(error), lane=self.call_context().path)
-            raise ReplayDiverged(
-                format_refusal(divergence), self.latch(divergence, find_agents_line(self.root))
-            ) from None
+        return self.refuse(divergence)
 
     def agent(self) -> str:
         """The name of the agent that runs here, as it may be stored; "" when nobody says one."""
@@ -232,6 +230,12 @@ class Interception:
         if ending.on_refusal is not None:
             ending.on_refusal(refused)
         return refused
+
+    def refuse(self, divergence: Divergence) -> NoReturn:
+        """Fail the test with `divergence`, and stop the agent here. Always raises ReplayDiverged."""
+        __tracebackhide__ = True
+        latched = self.latch(divergence, find_agents_line(self.root))
+        raise ReplayDiverged(format_refusal(latched), latched)
 
     def end_body(self, patience: float = 0.05) -> None:
         """The test body is over: its tasks and threads are refused from now on and named in `late`.

@@ -131,6 +131,11 @@ def list_parameters(code: CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
 
 
+def list_keyword_only(code: CodeType) -> tuple[str, ...]:
+    """The names of the keyword-only parameters."""
+    return code.co_varnames[code.co_argcount :][: code.co_kwonlyargcount]
+
+
 class _CodeShape(NamedTuple):
     """What functions of one trampoline share, names apart. `only` counts the positional-only parameters.
 
@@ -193,10 +198,15 @@ _ORIGINALS: dict[object, FunctionType] = {}
 
 def keep(key: object, function: FunctionType, code: CodeType) -> None:
     """Lay away what `function` did while it had `code`; it is reached by `key` alone."""
+    _ORIGINALS[key] = _copy_function(function, code)
+
+
+def _copy_function(function: FunctionType, code: CodeType) -> FunctionType:
+    """Return a function that does what `function` did while it had `code`."""
     body = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
     body.__kwdefaults__ = function.__kwdefaults__
     body.__qualname__ = function.__qualname__
-    _ORIGINALS[key] = body
+    return body
 
 
 def keep_made(key: object, code: CodeType, namespace: dict[str, Any]) -> None:
@@ -237,16 +247,16 @@ def is_kept(code: CodeType) -> bool:
 
 
 def wrap(owner: Any, name: str, make: Callable[[Seam], Seam], *, always: bool = False) -> None:
-    """Put `make(original)` in the place of `owner.name`. Where there is no such name nothing happens.
+    """Put `make(original)` in the place of `owner.name`, which may be inherited. Twice does nothing.
 
-    `always` is that of `replacing.shield`.
-
-    A second copy of our modules (test tools that restore sys.modules) takes over from the first.
+    Where there is no such name nothing is wrapped. `always` is that of `replacing.shield`.
     """
-    seam = vars(owner).get(name)
+    seam = inspect.getattr_static(owner, name, None)
     if seam is None:
         return
-    whose, original = getattr(seam, "__agentreplay__", (None, seam))
+    mark = getattr(seam, "__agentreplay__", None)
+    whose, original = mark if isinstance(mark, tuple) else (None, seam)
+    # A second copy of our modules (test tools that restore sys.modules) takes over from the first.
     if whose is not interceptions.find_interception:
         made: Any = functools.wraps(original)(shield(make, original, always=always))
         made.__agentreplay__ = (interceptions.find_interception, original)
@@ -263,10 +273,8 @@ def wrap_code(function: FunctionType, make: Callable[[Seam], Seam]) -> None:
     if current is interceptions.find_interception:
         return
     function.__code__ = code
-    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    real.__kwdefaults__ = function.__kwdefaults__
-    names = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    made = shield(make, real)
+    names = list_keyword_only(code)
+    made = shield(make, _copy_function(function, code))
 
     def call(values: tuple[Any, ...], only: tuple[Any, ...], star: tuple[Any, ...], stars: dict[str, Any]) -> Any:
         __tracebackhide__ = True

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NoReturn, Protocol
 
 from pytest_agentreplay.errors import ReplayDiverged
@@ -94,63 +95,49 @@ class CallOwner(lanes.LaneOwner, Protocol):
         """Return what is recorded of the lasting connection that the exchange `opening` opened."""
 
 
+@dataclass(slots=True, eq=False, repr=False)
 class PendingCall:
-    """One call at the interception: `forward` says to go to the world, else `outcome` is what to give back.
+    """One call at the interception, made by `Interception.enter` alone.
 
-    `exchange` is what is recorded of a replayed call. `compare` is there where the real call is made beside the
-    recorded answer: it takes the outcome once, by `compare_outcome`.
-    `unfinished` is a replayed call that never ended in the recording: the boundary waits with `abandon`.
-    `suspended` is a replayed call during which others ran.
-    `at_home` says of a recorded call that its answer is there, and the agent gets it in a moment.
-    `partial`, when the boundary sets it, returns what has come so far of an answer that the agent may drop unread.
-    `settled`, when the boundary sets it, is called once the real call is over.
+    Attributes:
+        call_context: The strand that made the call.
+        call: The call, as it may be stored.
+        ticket: The number of its exchange.
+        forward: Whether to go to the world; else `outcome` is what to give back.
+        unfinished: A replayed call that never ended in the recording: the boundary waits with `abandon`.
+        suspended: A replayed call during which others ran.
+        outcome: What a replayed call gives.
+        exchange: What is recorded of a replayed call.
+        partial: When the boundary sets it, it returns what has come so far of an answer that the agent may drop unread.
+        compare: There where the real call is made beside the recorded answer: it takes the outcome once, by
+            `compare_outcome`.
+        handed: Called once the outcome of a replayed call is handed over.
+        hold: Whether the answer to a replayed call is still held back elsewhere.
+        settled: When the boundary sets it, it is called once the real call is over.
+        at: When a replayed call was over.
+        at_home: Of a recorded call, that its answer is there, and the agent gets it in a moment.
     """
 
-    __slots__ = (
-        "_call",
-        "_call_context",
-        "_first",
-        "_interception",
-        "_recorder",
-        "at",
-        "at_home",
-        "before",
-        "compare",
-        "course",
-        "exchange",
-        "forward",
-        "handed",
-        "hold",
-        "outcome",
-        "partial",
-        "settled",
-        "suspended",
-        "ticket",
-        "unfinished",
-    )
-
-    def __init__(self, interception: CallOwner, call_context: lanes.CallContext, call: Call, ticket: int) -> None:
-        """Made by `Interception.enter` alone."""
-        self._interception = interception
-        self._call_context = call_context
-        self._call = call
-        self._first: int | None = None
-        self._recorder: Recorder | None = None
-        self.ticket = ticket
-        self.forward = False
-        self.unfinished = False
-        self.suspended = False
-        self.outcome: Outcome | None = None
-        self.exchange: Exchange | None = None
-        self.partial: Callable[[], Outcome] | None = None
-        self.compare: Callable[[Outcome, str, Outcome | None], None] | None = None
-        self.handed: Callable[[], object] | None = None
-        self.hold: Callable[[], bool] = bool
-        self.settled: Callable[[], object] | None = None
-        self.at = 0
-        self.at_home = False
-        self.course: lanes.Course | None = None
-        self.before: tuple[int, ...] = ()
+    _interception: CallOwner
+    call_context: lanes.CallContext
+    call: Call
+    ticket: int
+    forward: bool = False
+    unfinished: bool = False
+    suspended: bool = False
+    outcome: Outcome | None = None
+    exchange: Exchange | None = None
+    partial: Callable[[], Outcome] | None = None
+    compare: Callable[[Outcome, str, Outcome | None], None] | None = None
+    handed: Callable[[], object] | None = None
+    hold: Callable[[], bool] = bool
+    settled: Callable[[], object] | None = None
+    at: int = 0
+    at_home: bool = False
+    course: lanes.Course | None = None
+    before: tuple[int, ...] = ()
+    _first: int | None = None
+    _recorder: Recorder | None = None
 
     @property
     def open(self) -> bool:
@@ -159,7 +146,7 @@ class PendingCall:
 
     def inside(self) -> AbstractContextManager[None]:
         """A block whose calls are children of this one."""
-        return lanes.enter_exchange(self._call_context, self.ticket, self._call.boundary)
+        return lanes.enter_exchange(self.call_context, self.ticket, self.call.boundary)
 
     def note_first_byte(self) -> None:
         """Note that the answer has begun."""
@@ -183,12 +170,12 @@ class PendingCall:
         if not (isinstance(outcome, Failure) and outcome.cancelled):
             self._end_course()
         # Calls inside another one are no steps of the run: a replay does not make them.
-        if self._call_context.inside is None:
-            interception.clock.advance(self._call_context.path, at)
+        if self.call_context.inside is None:
+            interception.clock.advance(self.call_context.path, at)
 
     def _store(self, outcome: Outcome) -> Outcome:
         """Return the outcome as it may be stored."""
-        return self._interception.redactor.redact_outcome(self._call, outcome)
+        return self._interception.redactor.redact_outcome(self.call, outcome)
 
     def _end_course(self) -> None:
         """Recording: note which strands know that this call is over."""
@@ -204,7 +191,7 @@ class PendingCall:
         self._interception.pending.comparing.discard(self)
         if compare is not None:
             compare(
-                self._interception.redactor.redact_outcome(self._call, outcome),
+                self._interception.redactor.redact_outcome(self.call, outcome),
                 find_agents_line(self._interception.root),
                 recorded,
             )
@@ -217,8 +204,8 @@ class PendingCall:
             self._report_handed_over()
             if self.course is not None:
                 self._end_course()
-            if self._call_context.inside is None:
-                self._interception.clock.advance(self._call_context.path, self.at)
+            if self.call_context.inside is None:
+                self._interception.clock.advance(self.call_context.path, self.at)
 
     @property
     def runs_server(self) -> bool:
@@ -232,11 +219,6 @@ class PendingCall:
             return False
         messages = self._interception.connection(self.exchange.start)
         return self.runs_server or any(x.start in self._interception.observed.servers for x in messages)
-
-    @property
-    def call(self) -> Call:
-        """The call, as it may be stored."""
-        return self._call
 
     async def wait(self, chunks: int = END) -> None:
         """Wait until the answer may come as far as `chunks`, in its own order among others (0: its beginning)."""
@@ -254,7 +236,7 @@ class PendingCall:
 
     def hold_in_thread(self) -> None:
         """Recording, in a thread: the answer is there, and the agent gets it next. Wait until others have run out."""
-        if not lanes.is_inside(self._call_context):
+        if not lanes.is_inside(self.call_context):
             self._interception.order.hold_in_thread(self)
 
     def defer(self, then: Callable[[], object]) -> bool:
@@ -262,14 +244,9 @@ class PendingCall:
         return self._interception.order.defer(then)
 
     @property
-    def call_context(self) -> lanes.CallContext:
-        """The strand that made the call."""
-        return self._call_context
-
-    @property
     def thread(self) -> object:
         """The ident of the thread that made the call; a task, where one did."""
-        return self._call_context.owner
+        return self.call_context.owner
 
     def is_released(self, chunks: int) -> bool:
         """Whether `wait` would not wait."""
@@ -305,7 +282,7 @@ class PendingCall:
         self._interception.pending.endless.append(self)
         self._interception.order.abandon_in_thread(self)
         self._interception.ending.over.wait()
-        raise ReplayDiverged(f"refused: {describe(self._call)} never ended in the recording, and now its test has")
+        raise ReplayDiverged(f"refused: {describe(self.call)} never ended in the recording, and now its test has")
 
     def wait_for_end(self, timeout: float | None = None) -> bool:
         """Block a thread until the test has ended; gives whether it has."""

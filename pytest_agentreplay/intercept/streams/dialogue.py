@@ -1,62 +1,84 @@
 """A lasting connection of messages: what the agent sends is a call, what comes until it sends again is the reply.
 
 `RecordingDialogue` listens while the real connection carries the messages; `ReplayingDialogue` has no connection.
-The `MessageProtocol` of a protocol says which message is about which, and how an answer comes under the ids that the
-agent made up today.
+A `MessageProtocol` says which message is about which, and how an answer comes under the ids that the agent made up
+today.
 """
 
 from __future__ import annotations
 
+import json
 import shlex
 import threading
 from collections import deque
 from contextlib import contextmanager
 from contextvars import copy_context
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from pytest_agentreplay.intercept.network.child_events import short_name
 from pytest_agentreplay.intercept.session import lanes
-from pytest_agentreplay.model.exchanges import Body, Frame, FrameCall, FramesReply, RawCall
+from pytest_agentreplay.intercept.session.patching import find_exception
+from pytest_agentreplay.model.exchanges import Body, Failure, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.model.frames import Release
+from pytest_agentreplay.providers.json_rpc import make_key, message
+from pytest_agentreplay.values.failure import raise_able
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable, Iterable, Iterator
+    from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
     from contextvars import Context
     from typing import Self
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
-    from pytest_agentreplay.model.exchanges import Closed, Exchange, Failure, Headers, Outcome
+    from pytest_agentreplay.model.exchanges import Closed, Exchange, Headers, Json, JsonObject, Outcome
 
 
 class MessageProtocol(Protocol):
-    """How one protocol ties its messages together, over one connection."""
+    """How the messages of one protocol belong together: the module `providers.json_rpc` or `providers.stream_json`."""
 
     def subject(self, data: bytes, *, by_agent: bool) -> Hashable | None:
         """What a message is about: a question and its answer have the same subject."""
 
-    def learn(self, recorded: bytes, now: bytes) -> None:
-        """What the agent says `now` is what it said as `recorded`; the ids in it may be others."""
+    def made_ids(self, data: bytes) -> Mapping[str, Json]:
+        """The ids that the agent made up for a message of its own, by what they are."""
 
-    def today(self, data: bytes) -> bytes:
-        """A recorded message of the other side, under today's ids."""
+    def rename_ids(self, fields: JsonObject, names: Mapping[Hashable, Json], /) -> JsonObject:
+        """Return a message of the other side, under today's ids; the same object where it has none of `names`."""
+
+
+class Opening(NamedTuple):
+    """A connection that the agent has asked for: the call as it was asked, and what was decided about it."""
+
+    interception: Interception
+    call: FrameCall
+    intercepted: PendingCall
+
+    @classmethod
+    def enter(cls, interception: Interception, address: str, boundary: str) -> Self:
+        """Ask the interception for a connection to `address`."""
+        call = FrameCall(address, boundary=boundary)
+        return cls(interception, call, interception.enter(RawCall(call)))
+
+    def raise_failure(self) -> None:
+        """Raise why the recorded connection could not be opened, if it could not."""
+        if isinstance(self.intercepted.outcome, Failure):
+            self.intercepted.finish()
+            raise raise_able(self.intercepted.outcome, find_exception)
 
 
 class RecordingDialogue:
     """The recording side of one connection. Each message settles what was said before it."""
 
-    def __init__(self, interception: Interception, opening: PendingCall, call: FrameCall) -> None:
-        """`opening` was forwarded for `call`, and the connection stands."""
-        self._interception = interception
-        self._opening = opening.ticket
-        self._call = call
-        self._current = opening
+    def __init__(self, opening: Opening) -> None:
+        """`opening` was forwarded, and the connection stands."""
+        self._interception, self._call, self._current = opening
+        self._opening = self._current.ticket
         self._frames: list[Frame] = []
         self._lock = threading.Lock()
         self.headers: Callable[[], Headers] = tuple
         self.context: Context | None = None
         self.inside: tuple[int, str] | None = None
-        opening.partial = self._so_far
+        self._current.partial = self._so_far
 
     def say(self, data: bytes) -> PendingCall:
         """The agent is about to send `data`."""
@@ -100,23 +122,22 @@ def _settle(intercepted: PendingCall, reply: FramesReply) -> None:
 class ReplayingDialogue:
     """The replaying side of one connection: what may come now stands in `due`, in recorded order."""
 
-    def __init__(
-        self, interception: Interception, opening: PendingCall, call: FrameCall, tongue: MessageProtocol
-    ) -> None:
-        """`opening` was answered for `call`."""
-        assert opening.exchange is not None
+    def __init__(self, opening: Opening, protocol: MessageProtocol) -> None:
+        """`opening` was answered."""
+        interception, self._call, intercepted = opening
+        assert intercepted.exchange is not None
         self._interception = interception
-        self._call = call
-        self._opening = opening.exchange.start
-        self._tongue = tongue
-        self._release = Release(interception.connection(self._opening), tongue.subject, at_once=interception.at_once)
+        self._opening = intercepted.exchange.start
+        self._protocol = protocol
+        self._names: dict[Hashable, Json] = {}  # by recorded id, the one that the agent has made up today
+        self._release = Release(interception.connection(self._opening), protocol.subject, at_once=interception.at_once)
         self._outcomes: dict[int, Outcome | None] = {}
         self.due: deque[bytes] = deque()
         self.headers: Headers = ()
         self.closed: Closed | None = None
         self.context: Context | None = None
         self.wake: Callable[[], None] = _nobody
-        self._note_made(opening, opening.exchange)
+        self._note_made(intercepted, intercepted.exchange)
 
     def say(self, data: bytes, *, reads: bool = False) -> PendingCall:
         """The agent sends `data`; what waited for that becomes due. Raises ReplayDiverged for what was never said.
@@ -131,7 +152,8 @@ class ReplayingDialogue:
         exchange = intercepted.exchange
         assert exchange is not None
         assert isinstance(exchange.call, FrameCall)
-        self._tongue.learn(exchange.call.body.data, data)
+        old, new = self._protocol.made_ids(exchange.call.body.data), self._protocol.made_ids(data)
+        self._names.update({make_key(old[name]): new[name] for name in old if name in new})
         self._note_made(intercepted, exchange)
         return intercepted
 
@@ -152,10 +174,16 @@ class ReplayingDialogue:
         for x in self._release.mark_made(exchange.start):
             reply = self._outcomes.pop(x.start) if x.parent is None else self._reveal_outcome(x)
             if isinstance(reply, FramesReply):
-                self.due.extend(self._tongue.today(frame.data) for frame in self._release.frames(reply))
+                self.due.extend(self._rename(frame.data) for frame in self._release.frames(reply))
                 self.headers = reply.headers or self.headers
                 self.closed = reply.closed or self.closed
         self.wake()
+
+    def _rename(self, data: bytes) -> bytes:
+        """Return a recorded message of the other side, under today's ids."""
+        fields = message(data)
+        renamed = self._protocol.rename_ids(fields, self._names)
+        return data if renamed is fields else json.dumps(renamed, ensure_ascii=False).encode()
 
     def _reveal_outcome(self, x: Exchange) -> Outcome | None:
         return None if x.outcome is None else self._interception.redactor.reveal(x.outcome)

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, NoReturn
 from pytest_agentreplay import clocks
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, pending_call
-from pytest_agentreplay.intercept.session.callers import find_agents_line
 from pytest_agentreplay.model.divergence import Difference, Divergence, Kind
 from pytest_agentreplay.model.exchanges import Body, Closed, Failure, Frame, FrameCall, FramesReply, RawCall
 from pytest_agentreplay.model.frames import Release
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from pytest_agentreplay.intercept.session.lanes import CallContext
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.model.exchanges import Headers
-    from pytest_agentreplay.model.frames import FrameTopic
 
 
 class FrameRecording:
@@ -139,15 +137,13 @@ End = Closed | Failure
 class FrameReplaying:
     """One connection, whose opening was answered through `intercepted`. Safe from any thread and task."""
 
-    def __init__(
-        self, interception: Interception, intercepted: PendingCall, call: FrameCall, about: FrameTopic | None = None
-    ) -> None:
-        """`call` is the opening as it was asked for; `about` is that of `core.frames.Release`."""
+    def __init__(self, interception: Interception, intercepted: PendingCall, call: FrameCall) -> None:
+        """`call` is the opening as it was asked for."""
         assert intercepted.exchange is not None
         self.interception = interception
         self.opening = intercepted.exchange.start
         self._call = call
-        self._release = Release(interception.connection(self.opening), about, at_once=interception.at_once)
+        self._release = Release(interception.connection(self.opening), at_once=interception.at_once)
         self._changed = threading.Condition()
         self._frames: deque[Frame] = deque()
         self._end: End | None = None
@@ -260,7 +256,8 @@ class FrameReplaying:
             recorded, made = (hide(f"{closed.code} {closed.reason}".rstrip()) for closed in (end, now))
             summary = f"the connection is closed with {made}; it was closed with {recorded}"
             lane, differences = self.interception.call_context().path, (Difference("close", recorded, made),)
-            self._latch(Divergence(Kind.REQUEST, summary, lane=lane, now=self._call, differences=differences))
+            divergence = Divergence(Kind.REQUEST, summary, lane=lane, now=self._call, differences=differences)
+            self.interception.refuse(divergence)
         return end
 
     @property
@@ -319,18 +316,14 @@ class FrameReplaying:
         # The backend of a child process does not know what is missing.
         missing = getattr(self.interception.backend, "find_missing", None)
         if missing is not None and (divergence := missing()) is not None:
-            self._latch(divergence)
+            self.interception.refuse(divergence)
         self._refuse("the agent waits for a message that came, when recorded, after others that it has not sent")
 
     def _refuse(self, what: str) -> NoReturn:
         """Latch that the agent wants more than was recorded. Always raises ReplayDiverged."""
         interception = self.interception
         summary = f"{what}: {pending_call.describe(self._call).partition(' ')[2]}"
-        self._latch(Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call))
-
-    def _latch(self, divergence: Divergence) -> NoReturn:
-        latched = self.interception.latch(divergence, find_agents_line(self.interception.root))
-        raise ReplayDiverged(pending_call.format_refusal(latched), latched)
+        interception.refuse(Divergence(Kind.EXTRA, summary, lane=interception.call_context().path, now=self._call))
 
 
 def _is_the_tests_own() -> bool:

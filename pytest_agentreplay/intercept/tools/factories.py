@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.session import patching
 from pytest_agentreplay.intercept.session.callers import is_agents, is_agents_file
-from pytest_agentreplay.intercept.session.patching import lead_made
+from pytest_agentreplay.intercept.session.patching import lead_made, list_keyword_only
 from pytest_agentreplay.intercept.tools.tool_paths import functions_behind
 
 if TYPE_CHECKING:
@@ -99,10 +99,8 @@ class Made:
             if others is not None and (best is None or others < best[0]):
                 best = others, intercept
         if best is None:
-            names = self.code.co_varnames[self.code.co_argcount :][: self.code.co_kwonlyargcount]
-            return patching.make_function(self.key, cells)(
-                *values, *star, **dict(zip(names, only, strict=True)), **stars
-            )
+            keywords = dict(zip(list_keyword_only(self.code), only, strict=True))
+            return patching.make_function(self.key, cells)(*values, *star, **keywords, **stars)
         return best[1](values, only, star, stars, (self.key, cells))
 
     def _count_others(self, function: FunctionType, cells: Cells) -> int | None:

@@ -17,7 +17,7 @@ from types import CellType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
-from pytest_agentreplay.intercept.session import interceptions, lanes, library_values
+from pytest_agentreplay.intercept.session import interceptions, lanes, library_values, patching
 from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing, framework_attributes, receiver_of
@@ -237,18 +237,8 @@ def wrap(owner: Any, name: str, intercept: Callable[..., Any]) -> None:
         intercept: Called as `intercept(interception, original, *args, **kwargs)`. For a coroutine function it returns
             an awaitable.
     """
-    seam = getattr(owner, name, None)
-    if seam is None:
-        return
-    by, original = getattr(seam, "__agentreplay__", (None, seam))
-    # A second copy of this module (test tools that restore sys.modules) takes over from the first.
-    if by is not interceptions.find_interception:
-        is_async = inspect.iscoroutinefunction(original)
-        wrapped: Any = functools.wraps(original)(
-            shield(functools.partial(_make_wrapper, intercept, is_async), original)
-        )
-        wrapped.__agentreplay__ = (interceptions.find_interception, original)
-        replace_attribute(owner, name, wrapped)
+    is_async = inspect.iscoroutinefunction(getattr(owner, name, None))
+    patching.wrap(owner, name, functools.partial(_make_wrapper, intercept, is_async))
 
 
 def _make_wrapper(intercept: Callable[..., Any], is_async: bool, original: Callable[..., Any]) -> Callable[..., Any]:

@@ -17,7 +17,7 @@ from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes, patching
 from pytest_agentreplay.intercept.session.interceptions import find_for_garbage, find_for_tool
 from pytest_agentreplay.intercept.session.library_values import add_library_codecs
-from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_parameters
+from pytest_agentreplay.intercept.session.patching import FunctionKind, get_kind, lead, list_keyword_only
 from pytest_agentreplay.intercept.session.replacing import noting, shield
 from pytest_agentreplay.intercept.tools import factories
 from pytest_agentreplay.intercept.tools.argument_serializing import ArgumentFreezing
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
     from types import CodeType, FunctionType
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
-    from pytest_agentreplay.intercept.session.patching import MadeOf
+    from pytest_agentreplay.intercept.session.patching import MadeOf, Seam
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
     from pytest_agentreplay.intercept.tools.tool_paths import ToolPath
     from pytest_agentreplay.intercept.tools.tool_verifying import ToolVerifying
     from pytest_agentreplay.model.exchanges import JsonObject
     from pytest_agentreplay.values import Codec
+
+    Values = tuple[Any, ...]
+    Keywords = dict[str, Any]
 
 __all__ = ["ANNOTATED", "Redirection", "Tool", "find", "redirect"]
 
@@ -194,7 +197,7 @@ class PatchedFunction:
         # What a factory made while the tool was frozen has a code of ours.
         code = function.__code__ = factories.own_code(function)
         self.kind = get_kind(code)
-        self._only = list_parameters(code)[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
+        self._only = list_keyword_only(code)
         self._arguments = Arguments(function, bound=bound)
         self._key = next(_KEYS)
         patching.keep(self._key, function, code)
@@ -245,26 +248,13 @@ class PatchedFunction:
             return getattr(entered, flow)()
         return run() if entered is None else getattr(entered, flow)(run())
 
-    def _pass_on(
-        self,
-        values: tuple[Any, ...],
-        only: tuple[Any, ...],
-        star: tuple[Any, ...],
-        stars: dict[str, Any],
-        made: MadeOf | None = None,
-    ) -> Any:
+    def _pass_on(self, values: Values, only: Values, star: Values, stars: Keywords, made: MadeOf | None = None) -> Any:
         """Run the original, where no test is recorded or replayed."""
         keywords = dict(zip(self._only, only, strict=True)) | stars
         return patching.make_unintercepted(self._key, made)(*values, *star, **keywords)
 
     def _enter(  # noqa: PLR0917  as a trampoline hands them over
-        self,
-        real: Callable[..., Any],
-        values: tuple[Any, ...],
-        only: tuple[Any, ...],
-        star: tuple[Any, ...],
-        stars: dict[str, Any],
-        made: MadeOf | None = None,
+        self, real: Seam, values: Values, only: Values, star: Values, stars: Keywords, made: MadeOf | None = None
     ) -> tuple[Callable[[], Any], ToolRecording | ToolReplaying | ToolVerifying | None]:
         """How to run the original, and what to do with it; in a replay there is no way to run it.
 

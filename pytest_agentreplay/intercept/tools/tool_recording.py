@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import types
 from types import AsyncGeneratorType, CoroutineType, GeneratorType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pytest_agentreplay.errors import ReplayDiverged
 from pytest_agentreplay.intercept.session import lanes
@@ -21,6 +21,7 @@ from pytest_agentreplay.model.release_order import END
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator
+    from contextlib import AbstractContextManager
 
     from pytest_agentreplay.intercept.session.interceptions import Interception
     from pytest_agentreplay.intercept.session.pending_call import PendingCall
@@ -38,12 +39,20 @@ class StepWatch:
         self.suspended = False
 
 
+class Surrounding(Protocol):
+    """A call, or what stands for one, around the code that runs for it."""
+
+    def inside(self) -> AbstractContextManager[None]:
+        """A block whose calls are children of this call."""
+
+
 @types.coroutine
-def run_stepwise(intercepted: PendingCall, coroutine: Any, watch: StepWatch) -> Generator[Any, Any, Any]:
+def run_stepwise(intercepted: Surrounding, coroutine: Any, watch: StepWatch | None = None) -> Generator[Any, Any, Any]:
     """Await `coroutine` (or one step of an async generator) as if inside `intercepted`.
 
     What it marks itself meanwhile, an exchange inside this one, it finds again in its next step.
     """
+    watch = watch or StepWatch()
     step, sent = coroutine.send, None
     mark: lanes.CallContext | None = None
     while True:

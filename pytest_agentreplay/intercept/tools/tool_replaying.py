@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from pytest_agentreplay.errors import CannotFreeze, ReplayDiverged
 from pytest_agentreplay.intercept.session.callers import find_agents_line
-from pytest_agentreplay.intercept.session.pending_call import format_refusal
 from pytest_agentreplay.intercept.tools.results import GeneratorInput
 from pytest_agentreplay.intercept.tools.tool_recording import AWAITED, DecidedCall
 from pytest_agentreplay.model.divergence import Divergence, Kind
@@ -195,9 +194,7 @@ class ToolReplaying(DecidedCall):
             self.intercepted.finish()
 
     def _part(self, summary: str, kind: Kind = Kind.EXTRA) -> NoReturn:
-        divergence = Divergence(kind, f"{self.results.name}: {summary}")
-        kept = self.interception.latch(divergence, find_agents_line(self.interception.root))
-        raise ReplayDiverged(format_refusal(divergence), kept)
+        self.interception.refuse(Divergence(kind, f"{self.results.name}: {summary}"))
 
 
 def _count_items(reply: ToolReply) -> int:

@@ -8,14 +8,14 @@ request that the handshake is: it is no exchange of its own.
 from __future__ import annotations
 
 import asyncio
-import functools
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.session.replacing import shielded
 from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
-from pytest_agentreplay.intercept.websocket.lines import OURS, opening, revive_failure, wrap
+from pytest_agentreplay.intercept.websocket.lines import OURS, opening, revive_failure
 from pytest_agentreplay.model.exchanges import EMPTY, Closed, Failure, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of
 
@@ -29,13 +29,12 @@ if TYPE_CHECKING:
 
 def patch(library: ModuleType) -> None:
     """Wrap what opens WebSockets in `library` (aiohttp)."""
-    wrap(library.ClientSession, "_ws_connect", _connecting)
+    wrap(library.ClientSession, "_ws_connect", _connecting, always=True)
 
 
 def _connecting(original: Callable[..., Any]) -> Callable[..., Any]:
     current, within_http = interceptions.find_interception, interceptions.is_within_http
 
-    @functools.wraps(original)
     async def _ws_connect(self: Any, url: Any, **options: Any) -> Any:
         __tracebackhide__ = True
         interception = current()

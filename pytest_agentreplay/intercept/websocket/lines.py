@@ -5,7 +5,6 @@ A line is the `FrameRecording` or the `FrameReplaying` of one connection; the co
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 from contextlib import contextmanager
@@ -15,7 +14,6 @@ from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.intercept.session import interceptions
 from pytest_agentreplay.intercept.session.other_plugins import describe_closed as closed_by_neighbour
 from pytest_agentreplay.intercept.session.patching import find_exception
-from pytest_agentreplay.intercept.session.replacing import replace_attribute, shield
 from pytest_agentreplay.intercept.streams.frames import FrameRecording, FrameReplaying
 from pytest_agentreplay.model.exchanges import Body, Closed, Failure, FrameCall, FramesReply, HttpReply, RawCall
 from pytest_agentreplay.values.failure import failure_of, raise_able
@@ -36,18 +34,6 @@ OURS = frozenset({"connection", "upgrade", "date", "sec-websocket-accept", "sec-
 Line = FrameRecording | FrameReplaying
 
 
-def wrap(owner: Any, name: str, wrapper: Callable[[Any], Any]) -> None:
-    """Put `wrapper(original)` in the stead of a method, for good. A second copy of us takes over from the first."""
-    method = getattr(owner, name, None)
-    if method is None:
-        return
-    by, original = getattr(method, "__agentreplay__", (None, method))
-    if by is not interceptions.find_interception:
-        wrapped: Any = shield(wrapper, original, always=True)
-        wrapped.__agentreplay__ = (interceptions.find_interception, original)
-        replace_attribute(owner, name, wrapped)
-
-
 def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Return `method`, which takes the original as its first argument, as a method of the same kind as the original."""
     if inspect.iscoroutinefunction(method):
@@ -56,13 +42,13 @@ def bind_original(method: Callable[..., Any], original: Callable[..., Any]) -> C
             __tracebackhide__ = True
             return await method(original, self, *args, **kwargs)
 
-        return functools.wraps(original)(wait)
+        return wait
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         return method(original, self, *args, **kwargs)
 
-    return functools.wraps(original)(call)
+    return call
 
 
 @contextmanager

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import inspect
+import types
 import weakref
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
+from pytest_agentreplay.intercept.session.patching import wrap
 from pytest_agentreplay.intercept.streams.frames import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
@@ -29,15 +31,14 @@ if TYPE_CHECKING:
 
 def patch(library: ModuleType) -> None:
     """Wrap what opens connections in `library` (websockets.asyncio.client), and its connections."""
-    lines.wrap(library.connect, "__await__", _awaiting)
+    wrap(library.connect, "__await__", _awaiting, always=True)
     for method in _METHODS:
-        lines.wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method))
+        wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method), always=True)
 
 
 def _awaiting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     current, within_http = interceptions.find_interception, interceptions.is_within_http
 
-    @functools.wraps(original)
     def __await__(self: Any) -> Generator[Any, Any, Any]:  # noqa: N807  it becomes the class's
         interception = current()
         if interception is None or within_http():
@@ -53,12 +54,12 @@ async def _open(interception: Interception, connect: Any, original: Callable[[An
     offered = inspect.getclosurevars(_get_factory(connect)).nonlocals.get("subprotocols")
     call = lines.opening(connect.uri, connect.additional_headers, offered)
     if connection_stays(interception, call):
-        return lines.leave(await _Steps(original(connect)))
+        return lines.leave(await _take_steps(original(connect)))
     intercepted = interception.enter(RawCall(call))
     if intercepted.forward:
         try:
             with intercepted.inside():
-                connection = await _Steps(original(connect))
+                connection = await _take_steps(original(connect))
         except BaseException as error:
             lines.not_opened(interception, intercepted, error)
             raise
@@ -74,14 +75,10 @@ async def _open(interception: Interception, connect: Any, original: Callable[[An
     return connection
 
 
-class _Steps:
-    """An awaitable of the steps of another one."""
-
-    def __init__(self, steps: Any) -> None:
-        self._steps = steps
-
-    def __await__(self) -> Any:
-        return self._steps
+@types.coroutine
+def _take_steps(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """Await what `steps`, those of an `__await__`, await."""
+    return (yield from steps)
 
 
 class _NoTransport(asyncio.Transport):

@@ -10,12 +10,11 @@ from __future__ import annotations
 import functools
 import logging
 import threading
-from types import FunctionType
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.intercept.network.in_process import connection_stays
 from pytest_agentreplay.intercept.session import interceptions
-from pytest_agentreplay.intercept.session.patching import is_trampoline, lead, list_parameters
+from pytest_agentreplay.intercept.session.patching import wrap, wrap_code
 from pytest_agentreplay.intercept.streams.frames import FrameReplaying
 from pytest_agentreplay.intercept.websocket import lines
 from pytest_agentreplay.model.exchanges import Closed, Frame, RawCall
@@ -32,17 +31,16 @@ if TYPE_CHECKING:
 def patch(library: ModuleType) -> None:
     """Wrap what opens connections in `library` (websockets.sync.client), and its connections."""
     if hasattr(library, "reconnect"):
-        lines.wrap(library.reconnect, "connect", _connecting)
-    elif not is_trampoline(library.connect.__code__):
-        _redirect(library.connect)
+        wrap(library.reconnect, "connect", _connecting, always=True)
+    else:
+        wrap_code(library.connect, _calling)
     for method in _METHODS:
-        lines.wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method))
+        wrap(library.ClientConnection, method.__name__, functools.partial(lines.bind_original, method), always=True)
 
 
 def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     current, within_http = interceptions.find_interception, interceptions.is_within_http
 
-    @functools.wraps(original)
     def connect(self: Any) -> Any:
         __tracebackhide__ = True
         interception = current()
@@ -55,24 +53,19 @@ def _connecting(original: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return connect
 
 
-def _redirect(function: FunctionType) -> None:
-    """Exchange the code of the function that opens a connection in older versions."""
-    names = list_parameters(function.__code__)
+def _calling(original: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that opens a connection in older versions, which asks the interception first."""
 
-    def intercept(positional: tuple[Any, ...], only: tuple[Any, ...], star: Any, stars: dict[str, Any]) -> Any:
+    def connect(uri: str, **options: Any) -> Any:
         __tracebackhide__ = True
-        del star
-        call = functools.partial(real, *positional, **dict(zip(names[len(positional) :], only, strict=False)), **stars)
         interception = interceptions.find_interception()
         if interception is None or interceptions.is_within_http():
-            return call()
-        arguments = dict(zip(names, (*positional, *only), strict=False))
-        opening = lines.opening(arguments["uri"], arguments.get("additional_headers"), arguments.get("subprotocols"))
-        return _open(interception, opening, arguments.get("create_connection"), call)
+            return original(uri, **options)
+        call = lines.opening(uri, options.get("additional_headers"), options.get("subprotocols"))
+        kind = options.get("create_connection")
+        return _open(interception, call, kind, functools.partial(original, uri, **options))
 
-    code = lead(function, intercept)
-    real = FunctionType(code, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
-    real.__kwdefaults__ = function.__kwdefaults__
+    return connect
 
 
 def _open(interception: Interception, call: FrameCall, kind: Any, real: Callable[[], Any]) -> Any:
