@@ -140,19 +140,6 @@ def said(out):
     return [row for row in rows if "xfail" not in row and not row.startswith("def test_")]
 
 
-ODD = st.sampled_from(["on", "no", "~", "1e3", "2026-01-01", "a: b"])
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=20) | ODD,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=20) | ODD, inner, max_size=3),
-    max_leaves=8,
-)
-
-
-@given(JSON)
-def test_what_is_written_as_yaml_is_read_as_the_same(value):
-    assert yaml.safe_load("\n".join(evals.block(value))) == value
-
-
 @given(st.text(), st.text(), st.text())
 def test_a_pytest_file_is_python_whatever_a_case_holds(title, words, name):
     called = ("tool_called", {"name": name, "arguments": {words: title}})

@@ -3,6 +3,8 @@
 What is desired becomes assertions of promptfoo on the output and on the trajectory. Assertions on the trajectory read
 the spans that the provider sends, so tracing is switched on. OpenAI Evals has a row of the Evals API, and a sample of
 the registry. Both know texts, and no tools.
+
+Formats: https://www.promptfoo.dev/docs/configuration/expected-outputs/ and https://github.com/openai/evals.
 """
 
 from __future__ import annotations
@@ -11,6 +13,8 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.providers.lenient import dump_json
+from pytest_agentreplay.snapshots.codec import yaml_text
 from pytest_agentreplay.traces.exporting.subject import Exported, unsaid
 
 if TYPE_CHECKING:
@@ -23,8 +27,6 @@ PROMPTFOO = "promptfoo"
 OUTPUTS = {"contains": "contains", "not_contains": "not-contains", "equals": "equals", "matches": "regex"}
 SEQUENCES = {"equal": "exact", "subsequence": "in_order"}
 PLAIN_PATH = re.compile(r"(?:\$\.)?([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
-WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
-"""Names that some reader of YAML takes for something else."""
 USED, UNUSED = "trajectory:tool-used", "not-trajectory:tool-used"
 MATCHED = "trajectory:tool-args-match"
 
@@ -50,7 +52,7 @@ def write_promptfoo(subject: Subject) -> Exported:
         "tests": [
             {
                 "description": subject.id,
-                "vars": {"input": json.dumps(subject.input, ensure_ascii=False)},
+                "vars": {"input": dump_json(subject.input)},
                 "assert": checks,
             }
         ],
@@ -59,7 +61,7 @@ def write_promptfoo(subject: Subject) -> Exported:
         f"# Made of {subject.folder} by `agentreplay case export --to promptfoo`.\n"
         "# provider.py is yours: it runs the agent on the input, and sends its spans (GenAI conventions).\n"
     )
-    return Exported(((f"{subject.name}.promptfoo.yaml", head + "\n".join(block(document)) + "\n"),), tuple(losses))
+    return Exported(((f"{subject.name}.promptfoo.yaml", head + yaml_text.dump(document)),), tuple(losses))
 
 
 def assertions(word: str, expected: Json) -> Iterator[JsonObject | str]:
@@ -130,41 +132,6 @@ def nest_paths(paths: Iterable[tuple[str, Json]]) -> JsonObject:
             inside = inside.setdefault(name, {})  # type: ignore[assignment]
         inside[last] = value
     return root
-
-
-def block(value: Json, indent: str = "") -> Iterator[str]:
-    """The lines of a value in YAML: blocks, with every scalar in the form of JSON, which is YAML's too."""
-    match value:
-        case dict() if value:
-            for name, inner in value.items():
-                yield from member(f"{indent}{name if is_plain_key(name) else scalar(name)}:", inner, indent + "  ")
-        case list() if value:
-            for item in value:
-                first, *rest = block(item, indent + "  ")
-                yield f"{indent}- {first.strip()}"
-                yield from rest
-        case _:
-            yield f"{indent}{scalar(value)}"
-
-
-def member(head: str, value: Json, indent: str) -> Iterator[str]:
-    """One member of an object: a scalar on the line of its name, a block below it."""
-    if isinstance(value, dict | list) and value:
-        yield head
-        yield from block(value, indent)
-    else:
-        yield f"{head} {scalar(value)}"
-
-
-def is_plain_key(name: str) -> bool:
-    """Return whether a name needs no quotes."""
-    return name.isascii() and name.isidentifier() and name.lower() not in WORDS
-
-
-def scalar(value: Json) -> str:
-    """A scalar, or an empty container. What YAML takes for the end of a line is escaped."""
-    text = json.dumps(value, ensure_ascii=False)
-    return "".join(char if char.isprintable() or char == " " else f"\\U{ord(char):08x}" for char in text)
 
 
 EVALS = "OpenAI Evals"

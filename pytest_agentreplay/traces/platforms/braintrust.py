@@ -8,21 +8,24 @@ from pytest_agentreplay.providers.lenient import arr, merge_later, obj, parse_te
 from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run, root_of
+from pytest_agentreplay.traces.trace import UNKNOWN, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.platforms.tree import Kind
+    from pytest_agentreplay.traces.trace import Trace
 
+# Fields: POST /v1/project_logs/{id}/fetch of its API, and `braintrust.logger` of the SDK 0.47.0.
 _LOST = (
     "Braintrust keeps of a reply its choices and its usage: the model that answered, the response id and the "
     "fingerprint are lost"
 )
 _NOT_SENT = frozenset({"model", "provider", "tools", "tool_call_id", "span_origin", "instrumentation"})
+_KINDS: dict[str, Kind] = {"llm": "model", "tool": "tool"}
 _LISTS = ("events", "rows", "data", "body")
 _COLUMNS = frozenset({"metadata", "metrics", "span_attributes", "span_parents", "tags", "scores"})
 _HINT = (
@@ -56,17 +59,13 @@ def _read_runs(opened: Opened) -> Iterator[Trace]:
         version = string(obj(obj(root.get("context")).get("span_origin")).get("version"))
         yield make_run(
             [_read_span(row) for row in rows],
+            _read_span(root),
             Source(format="braintrust", version=version, file=opened.file, id=trace_id),
             hint=_HINT,
-            root=string(root.get("span_id")),
             is_done=_time(root, "end"),
-            name=string(obj(root.get("span_attributes")).get("name")),
-            started=_time(root, "start"),
-            ended=_time(root, "end"),
             tags=span_facts.texts(root.get("tags")),
             input=bodies.read_input(root.get("input")),
             output=bodies.read_output(root.get("output")),
-            fault=span_facts.fault(root.get("error")),
             grades={name: value for name, value in obj(root.get("scores")).items() if value is not None},
             losses=(_LOST,),
             **span_facts.about(obj(root.get("metadata")), *(obj(row.get("metadata")) for row in rows)),
@@ -86,20 +85,14 @@ def _time(row: JsonObject, which: str) -> int | None:
     return moment(obj(row.get("metrics")).get(which)) or (moment(row.get("created")) if which == "start" else None)
 
 
-def _read_span(row: JsonObject) -> TreeSpan:
+def _read_span(row: JsonObject) -> PlatformSpan:
     attributes, metadata, output = obj(row.get("span_attributes")), obj(row.get("metadata")), row.get("output")
     failure = span_facts.fault(row.get("error"))
-    tool = ToolRun(
-        name=string(attributes.get("name")),
-        call_id=string(metadata.get("tool_call_id")),
-        arguments=parse_text(row.get("input")),
-        result=UNKNOWN if output is None else bodies.read_result(output),
-        fault=failure,
-    )
-    step: Step | None = tool if attributes.get("type") == "tool" else None
-    if attributes.get("type") == "llm":
+    kind = _KINDS.get(string(attributes.get("type")), "")
+    call = None
+    if kind == "model":
         body = {"messages": row["input"]} if isinstance(row.get("input"), list) else row.get("input")
-        step = bodies.model_call(
+        call = bodies.model_call(
             bodies.with_tools(body, metadata.get("tools")),
             output,
             provider=string(metadata.get("provider")),
@@ -108,13 +101,18 @@ def _read_span(row: JsonObject) -> TreeSpan:
             usage=span_facts.usage(row.get("metrics")),
             **span_facts.call_fields(failure),
         )
-    return TreeSpan(
+    return PlatformSpan(
         id=string(row.get("span_id")),
         parent=_parent(row),
+        kind=kind,
+        name=string(attributes.get("name")),
         started=_time(row, "start"),
         ended=_time(row, "end"),
-        step=step,
-        tool=tool,
+        fault=failure,
+        call=call,
+        call_id=string(metadata.get("tool_call_id")),
+        arguments=parse_text(row.get("input")),
+        result=UNKNOWN if output is None else bodies.read_result(output),
     )
 
 

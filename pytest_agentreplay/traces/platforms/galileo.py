@@ -8,16 +8,17 @@ from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, 
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.trace import Trace
 
+# Fields: `galileo_core.schemas.logging` of galileo_core 4.5.0.
 _LOST = (
     "Galileo keeps no parameter but the temperature, no response id and no fingerprint",
     "Galileo names one model of a call: the one that answered",
@@ -45,17 +46,15 @@ def _read_runs(opened: Opened) -> Iterator[Trace]:
     for number, row in enumerate(_traces(opened.rows), 1):
         yield make_run(
             [*_spans(row)],
+            _read_span(row, "", ""),
             Source(format="galileo", file=opened.file, id=string(row.get("id"))),
             hint=_HINT,
             is_done=row.get("status_code"),
             id=string(row.get("id")) or f"trace {number}",
-            name=string(row.get("name")),
             started=moment(row.get("created_at")),
-            ended=moment(row.get("created_at")),
             tags=span_facts.texts(row.get("tags")),
             input=bodies.read_input(_read_side(row, "input")),
             output=bodies.read_output(_read_side(row, "output")),
-            fault=_fault(row),
             losses=_LOST,
             **span_facts.about(
                 obj(row.get("user_metadata")) | obj(row.get("metadata")), session=string(row.get("session_id"))
@@ -69,7 +68,7 @@ def _read_side(row: JsonObject, side: str) -> Json:
     return value if value not in (None, "", []) else row.get(f"redacted_{side}")
 
 
-def _spans(root: JsonObject) -> Iterator[TreeSpan]:
+def _spans(root: JsonObject) -> Iterator[PlatformSpan]:
     """The spans of a tree, parents first. Ids are optional in it: where there is none, the place is one."""
     waiting = [(root, "", "")]
     while waiting:
@@ -81,26 +80,14 @@ def _spans(root: JsonObject) -> Iterator[TreeSpan]:
         waiting += [(child, f"{place}.{number}".lstrip("."), span_id) for number, child in children]
 
 
-def _read_span(row: JsonObject, span_id: str, parent: str) -> TreeSpan:
-    kind, failure, asked_input, output = (
-        row.get("type"),
-        _fault(row),
-        _read_side(row, "input"),
-        _read_side(row, "output"),
-    )
-    step: Step | None = None
-    if kind == "tool":
-        step = ToolRun(
-            name=string(row.get("name")),
-            call_id=string(row.get("tool_call_id")),
-            arguments=parse_text(asked_input),
-            result=UNKNOWN if output is None or failure else parse_text(output),
-            fault=failure,
-        )
-    elif kind == "llm":
+def _read_span(row: JsonObject, span_id: str, parent: str) -> PlatformSpan:
+    kind, failure = row.get("type"), _fault(row)
+    inputs, output = _read_side(row, "input"), _read_side(row, "output")
+    call = None
+    if kind == "llm":
         temperature = row.get("temperature")
-        step = bodies.model_call(
-            bodies.with_tools({"messages": arr(asked_input) or [asked_input]}, row.get("tools")),
+        call = bodies.model_call(
+            bodies.with_tools({"messages": arr(inputs) or [inputs]}, row.get("tools")),
             {**obj(output), "finish_reason": row.get("finish_reason")} if obj(output) else output,
             model=string(row.get("model")),
             response_model=string(row.get("model")),
@@ -108,13 +95,19 @@ def _read_span(row: JsonObject, span_id: str, parent: str) -> TreeSpan:
             usage=span_facts.usage(row.get("metrics")),
             **span_facts.call_fields(failure),
         )
-    return TreeSpan(
+    return PlatformSpan(
         id=span_id,
         parent=parent,
+        kind="tool" if kind == "tool" else "other",
+        name=string(row.get("name")),
         agent=string(row.get("name")) if kind == "agent" else "",
         started=None,  # `created_at` is when the span was logged, which is after its end: the tree has the order
         ended=moment(row.get("created_at")),
-        step=step,
+        fault=failure,
+        call=call,
+        call_id=string(row.get("tool_call_id")),
+        arguments=parse_text(inputs),
+        result=UNKNOWN if output is None or failure else parse_text(output),
     )
 
 

@@ -18,12 +18,12 @@ from pytest_agentreplay.traces.chains import fill_up
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, langfuse_rows, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run, root_of
 from pytest_agentreplay.traces.spans import genai as conventions
 from pytest_agentreplay.traces.spans import openinference
 from pytest_agentreplay.traces.spans.attributes import find_value, text
 from pytest_agentreplay.traces.spans.span import Span as OtelSpan
-from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,27 +54,6 @@ def _failure(observation: JsonObject) -> TraceFault | None:
     if observation.get("level") != "ERROR":
         return None
     return span_facts.fault(observation.get("statusMessage")) or TraceFault()
-
-
-def _tool_run(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -> ToolRun:
-    """The run; `noted` is the observation's metadata, `held` the attributes of a framework in it."""
-    output = row.get("output")
-    message = langchain_fields(output) if langchain_kind(output) == "tool" else {}
-    kept = find_value(attributes, *_RESULTS)
-    failed = _failure(row) or (span_facts.fault(message.get("content")) if message.get("status") == "error" else None)
-    result = _strip_envelope(bodies.read_result(output if output is not None else kept))
-    match = _TOOL_NAME.match(string(row.get("name")))
-    return ToolRun(
-        name=text(attributes, *_NAMES)
-        or string(message.get("name"))
-        or (match[1] if match else string(row.get("name"))),
-        call_id=text(attributes, *_CALL_IDS)
-        or string(message.get("tool_call_id"))
-        or string(metadata.get("tool_call_id")),
-        arguments=_arguments(row, metadata, attributes),
-        result=UNKNOWN if result is None or (failed is not None and not message) else result,
-        fault=failed,
-    )
 
 
 def _strip_envelope(value: Json) -> Json:
@@ -121,21 +100,30 @@ _UNSET: dict[str, tuple[Json, ...]] = {
 """What Langfuse writes for a parameter that nobody set, and what a reply of the Responses API echoes of one."""
 
 
-def _read_span(row: JsonObject) -> TreeSpan:
-    """Return an observation as a span."""
-    metadata = langfuse_rows.table(row, "metadata")
+def _read_span(row: JsonObject) -> PlatformSpan:
+    """Return an observation as a span, by its metadata and the attributes of a framework in it."""
+    metadata, name, output = langfuse_rows.table(row, "metadata"), string(row.get("name")), row.get("output")
     attributes = obj(metadata.get("attributes")) | {name: value for name, value in metadata.items() if "." in name}
     kind = _kind(row, attributes)
-    tool = _tool_run(row, metadata, attributes)
-    call = _model_call(row, metadata, attributes) if kind == "model" else None
-    return TreeSpan(
+    message = langchain_fields(output) if langchain_kind(output) == "tool" else {}
+    failure = _failure(row) or (span_facts.fault(message.get("content")) if message.get("status") == "error" else None)
+    result = _strip_envelope(bodies.read_result(output if output is not None else find_value(attributes, *_RESULTS)))
+    match = _TOOL_NAME.match(name)
+    return PlatformSpan(
         id=string(row.get("id")),
         parent=string(row.get("parentObservationId")),
+        kind="tool" if kind == "tool" else "" if kind == "" else "other",
+        name=text(attributes, *_NAMES) or string(message.get("name")) or (match[1] if match else name),
         agent=_agent(row, attributes) if kind == "agent" else "",
         started=moment(row.get("startTime")),
         ended=moment(row.get("endTime")),
-        step=tool if kind == "tool" else call,
-        tool=tool if kind == "" else None,
+        fault=failure,
+        call=_model_call(row, metadata, attributes) if kind == "model" else None,
+        call_id=text(attributes, *_CALL_IDS)
+        or string(message.get("tool_call_id"))
+        or string(metadata.get("tool_call_id")),
+        arguments=_arguments(row, metadata, attributes),
+        result=UNKNOWN if result is None or (failure is not None and not message) else result,
     )
 
 
@@ -329,9 +317,9 @@ def _read_run(trace_id: str, trace: JsonObject, observations: list[JsonObject], 
     version = f"{string(scope.get('name'))} {string(scope.get('version'))}".strip()
     return make_run(
         [_read_span(row) for row in observations],
+        PlatformSpan(id=string(root.get("id")) if taken else ""),
         Source(format="langfuse", version=version, file=file, id=trace_id),
         hint=_HINT,
-        root=string(root.get("id")) if taken else "",
         name=string(trace.get("name")) or string(root.get("name")),
         status="error" if root.get("level") == "ERROR" else "ok" if root.get("endTime") else "",
         started=moment(trace.get("timestamp")),

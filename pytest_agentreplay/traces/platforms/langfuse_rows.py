@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
 
+# Fields: fern/apis/server/definition/{trace,observations,commons}.yml of github.com/langfuse/langfuse.
 _TYPES = frozenset(
     ["GENERATION", "SPAN", "EVENT", "TOOL", "AGENT", "CHAIN", "RETRIEVER", "EVALUATOR", "EMBEDDING", "GUARDRAIL"]
 )

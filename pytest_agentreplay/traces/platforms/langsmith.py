@@ -13,16 +13,17 @@ from pytest_agentreplay.providers.messages import langchain_fields, langchain_ki
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run, root_of
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import ModelCall, Step, Trace
+    from pytest_agentreplay.traces.trace import ModelCall, Trace
 
+# Fields: `langsmith.schemas.Run` of the SDK 0.14.17; the UI and the bulk export have the same.
 _MARKS = ("dotted_order", "parent_run_id", "child_runs", "child_run_ids", "session_name", "session_id", "trace_id")
 _LISTS = ("runs", "post", "patch", "data", "items")
 
@@ -122,9 +123,9 @@ def _read_run(trace_id: str, runs: list[JsonObject], file: str) -> Trace:
     is_done = root.get("status") == "success" or root.get("end_time")
     return make_run(
         [_read_span(run) for run in runs],
+        PlatformSpan(id=string(root.get("id"))),
         Source(format="langsmith-runs", version=version, file=file, id=trace_id),
         hint=_ELSEWHERE if is_elsewhere else _HIDDEN,
-        root=string(root.get("id")),
         name=string(root.get("name")),
         status="error" if root.get("status") == "error" or root.get("error") else "ok" if is_done else "",
         started=moment(root.get("start_time")),
@@ -150,20 +151,30 @@ def _metadata(run: JsonObject) -> JsonObject:
     return obj(obj(run.get("extra")).get("metadata"))
 
 
-def _read_span(run: JsonObject) -> TreeSpan:
-    kind = run.get("run_type")
-    tool = _tool_run(run) if kind in {"tool", "chain"} else None
-    step: Step | None = tool if kind == "tool" else None
+def _read_span(run: JsonObject) -> PlatformSpan:
+    kind, failure = run.get("run_type"), span_facts.fault(run.get("error"))
+    call = None
     if kind == "llm":
-        step = _chained_call(run) if _of_langchain(run) else _wrapped_call(run)
-    return TreeSpan(
+        call = _chained_call(run) if _of_langchain(run) else _wrapped_call(run)
+    outputs = obj(run.get("outputs"))
+    output = outputs.get("output") if set(outputs) == {"output"} else outputs
+    is_unknown = not outputs or (output is None and failure)
+    message = langchain_fields(output) if langchain_kind(output) else {}
+    if failure is None and message.get("status") == "error":
+        failure = span_facts.fault(message.get("content")) or TraceFault()
+    return PlatformSpan(
         id=string(run.get("id")),
         parent=string(run.get("parent_run_id")),
+        kind="tool" if kind == "tool" else "" if kind == "chain" else "other",
+        name=string(message.get("name")) or string(run.get("name")),
         agent=string(_metadata(run).get("lc_agent_name")) if kind == "chain" else "",
         started=moment(run.get("start_time")),
         ended=moment(run.get("end_time")),
-        step=step,
-        tool=tool,
+        fault=failure,
+        call=call,
+        call_id=string(message.get("tool_call_id")) or string(_metadata(run).get("tool_call_id")),
+        arguments=_arguments(obj(run.get("inputs"))),
+        result=UNKNOWN if is_unknown else bodies.read_result(output),
     )
 
 
@@ -212,22 +223,6 @@ def _chained_call(run: JsonObject) -> ModelCall:
         parameters={name: value for name, value in params.items() if name not in _PARAMETERS and value is not None},
         stream=params.get("stream") is True,
         **span_facts.call_fields(span_facts.fault(run.get("error"))),
-    )
-
-
-def _tool_run(run: JsonObject) -> ToolRun:
-    outputs, failed = obj(run.get("outputs")), span_facts.fault(run.get("error"))
-    output = outputs.get("output") if set(outputs) == {"output"} else outputs
-    message = langchain_fields(output) if langchain_kind(output) else {}
-    result = UNKNOWN if not outputs or (output is None and failed) else bodies.read_result(output)
-    if failed is None and message.get("status") == "error":
-        failed = span_facts.fault(message.get("content")) or TraceFault()
-    return ToolRun(
-        name=string(message.get("name")) or string(run.get("name")),
-        call_id=string(message.get("tool_call_id")) or string(_metadata(run).get("tool_call_id")),
-        arguments=_arguments(obj(run.get("inputs"))),
-        result=result,
-        fault=failed,
     )
 
 

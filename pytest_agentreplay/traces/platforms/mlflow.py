@@ -8,16 +8,17 @@ from pytest_agentreplay.providers.lenient import obj, objects, parse_text, strin
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun, TraceFault
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.trace import Trace
 
+# Fields: `mlflow.entities.Trace`, and the attributes in mlflow/tracing/constant.py, of MLflow 3.17.0.
 _LOST = "MLflow keeps no headers and no status of HTTP; a request is the arguments of the client's function"
 _MODELS = frozenset({"CHAT_MODEL", "LLM"})
 _STATES = {"OK": "ok", "ERROR": "error"}
@@ -81,16 +82,14 @@ def _read_run(trace_id: str, info: JsonObject, spans: list[JsonObject], file: st
     version = string(notes.get("mlflow.trace_schema.version"))
     return make_run(
         [_read_span(span) for span in spans],
+        _read_span(root),
         Source(format="mlflow", version=version, file=file, id=trace_id),
         hint=_HINT,
-        root=_id(root),
         name=string(notes.get("mlflow.traceName")) or string(root.get("name")),
         status=_STATES.get(state.rpartition("_")[2].rpartition(".")[2].upper(), ""),
         started=_time(root, "start") or requested,
-        ended=_time(root, "end"),
         input=bodies.read_input(attributes.get("mlflow.spanInputs")),
         output=bodies.read_output(attributes.get("mlflow.spanOutputs")),
-        fault=_fault(root),
         grades=_grades(info),
         losses=(_LOST,),
         **span_facts.about(
@@ -128,21 +127,14 @@ def _time(span: JsonObject, which: str) -> int | None:
     return moment(span.get(f"{which}_time_unix_nano")) or moment(span.get(f"{which}_time"))
 
 
-def _read_span(row: JsonObject) -> TreeSpan:
+def _read_span(row: JsonObject) -> PlatformSpan:
     attributes, failure = _attributes(row), _fault(row)
     kind = string(attributes.get("mlflow.spanType")) or string(row.get("span_type"))
     inputs, output = attributes.get("mlflow.spanInputs"), attributes.get("mlflow.spanOutputs", UNKNOWN)
-    tool = ToolRun(
-        name=string(row.get("name")),
-        call_id=string(attributes.get("tool_call_id")) or string(obj(inputs).get("tool_call_id")),
-        arguments=obj(inputs),
-        result=UNKNOWN if output is None and failure else bodies.read_result(output),
-        fault=failure,
-    )
-    step: Step | None = tool if kind == "TOOL" else None
+    call = None
     if kind in _MODELS:
         answer = attributes.get("mlflow.spanOutputs")
-        step = bodies.model_call(
+        call = bodies.model_call(
             inputs if "tools" in obj(inputs) else bodies.with_tools(inputs, attributes.get("mlflow.chat.tools")),
             answer,
             keep_bodies=bodies.is_reply(answer),
@@ -151,14 +143,19 @@ def _read_span(row: JsonObject) -> TreeSpan:
             usage=span_facts.usage(attributes.get("mlflow.chat.tokenUsage")),
             **span_facts.call_fields(failure),
         )
-    return TreeSpan(
+    return PlatformSpan(
         id=_id(row),
         parent=_parent(row),
+        kind="model" if call else "tool" if kind == "TOOL" else "",
+        name=string(row.get("name")),
         agent=string(row.get("name")) if kind == "AGENT" else "",
         started=_time(row, "start"),
         ended=_time(row, "end"),
-        step=step,
-        tool=tool,
+        fault=failure,
+        call=call,
+        call_id=string(attributes.get("tool_call_id")) or string(obj(inputs).get("tool_call_id")),
+        arguments=obj(inputs),
+        result=UNKNOWN if output is None and failure else bodies.read_result(output),
     )
 
 

@@ -8,16 +8,17 @@ from pytest_agentreplay.providers.lenient import obj, parse_text, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
-from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, TraceFault
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, TraceFault
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.trace import Trace
 
+# Fields: `agents.tracing.spans` and `span_data` of openai-agents 0.24.0.
 _LOST = (
     "the Agents SDK keeps no tool definitions, finish reasons, response ids and fingerprints of its model calls",
     "the Agents SDK names no model but the one that was asked for",
@@ -60,16 +61,15 @@ def _read_run(row: JsonObject, spans: list[JsonObject], source: Source) -> Trace
     root = next((span for span in spans if not span.get("parent_id")), {})
     agent_faults = (fault for span in spans if _kind(span) == "agent" and (fault := _fault(span)))
     tree = [_read_span(span) for span in spans]
-    is_silent = not any(isinstance(span.step, ModelCall) and span.step.messages for span in tree)
+    is_silent = not any(span.call and span.call.messages for span in tree)
     return make_run(
         tree,
+        _read_span(root),
         source,
         hint=_HINT,
         is_silent=is_silent and any(_kind(span) == "response" for span in spans),
         is_done=root.get("ended_at"),
         name=string(row.get("workflow_name")) or string(obj(root.get("span_data")).get("name")),
-        started=moment(root.get("started_at")),
-        ended=moment(root.get("ended_at")),
         fault=_fault(root) or next(agent_faults, None),
         losses=_losses(spans),
         **span_facts.about(obj(row.get("metadata")), session=string(row.get("group_id"))),
@@ -87,31 +87,29 @@ def _kind(row: JsonObject) -> str:
     return string(obj(row.get("span_data")).get("type"))
 
 
-def _read_span(row: JsonObject) -> TreeSpan:
-    data, kind, fault = obj(row.get("span_data")), _kind(row), _fault(row)
+def _read_span(row: JsonObject) -> PlatformSpan:
+    data, kind, failure = obj(row.get("span_data")), _kind(row), _fault(row)
     value, output = data.get("input"), data.get("output")
-    step: Step | None = None
-    if kind == "function":
-        step = ToolRun(
-            name=string(data.get("name")),
-            arguments=bodies.parse_literal(value) if isinstance(value, str) else value,
-            result=UNKNOWN if output is None else parse_text(output),  # of a failed one what the model is told
-            fault=fault,
-        )
-    elif kind in {"generation", "response"}:
+    call = None
+    if kind in {"generation", "response"}:
         facts = {
             "model": string(data.get("model")),
             "usage": span_facts.usage(data.get("usage")),
-            **span_facts.call_fields(fault),
+            **span_facts.call_fields(failure),
         }
-        step = _read_chat(data, facts) if kind == "generation" else _read_response(data, facts)
-    return TreeSpan(
+        call = _read_chat(data, facts) if kind == "generation" else _read_response(data, facts)
+    return PlatformSpan(
         id=string(row.get("id")),
         parent=string(row.get("parent_id")),
+        kind="tool" if kind == "function" else "other",
+        name=string(data.get("name")),
         agent=string(data.get("name")) if kind == "agent" else "",
         started=moment(row.get("started_at")),
         ended=moment(row.get("ended_at")),
-        step=step,
+        fault=failure,
+        call=call,
+        arguments=bodies.parse_literal(value) if isinstance(value, str) else value,
+        result=UNKNOWN if output is None else parse_text(output),  # of a failed tool what the model is told
     )
 
 

@@ -8,16 +8,17 @@ from pytest_agentreplay.providers.lenient import arr, merge_later, obj, objects,
 from pytest_agentreplay.traces.formats import Format, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run
+from pytest_agentreplay.traces.trace import UNKNOWN, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.trace import Trace
 
+# Fields: `opik.rest_api.types.TracePublic` and `SpanPublic`, and `opik.cli.exports`, of the SDK 2.2.122.
 _LOST = (
     "Opik names no model but the one that answered",
     "Opik puts parameters and what the reply said besides its choices into one `metadata`; they are told apart by name",
@@ -84,20 +85,17 @@ def _read_runs(opened: Opened) -> Iterator[Trace]:
     for trace_id in dict.fromkeys((*traces, *runs)):
         rows = runs.get(trace_id, [])
         top = next((span for span in rows if not span.get("parent_span_id")), {})
+        # The trace has an id of its own, which none of its spans has.
         root = merge_later(top, traces.get(trace_id, {}), empty=_EMPTY)
         yield make_run(
             [_read_span(span) for span in rows],
+            _read_span(root),
             Source(format="opik", file=opened.file, id=trace_id),
             hint=_HINT,
-            root="" if traces.get(trace_id) else string(top.get("id")),
             is_done=root.get("end_time"),
-            name=string(root.get("name")),
-            started=moment(root.get("start_time")),
-            ended=moment(root.get("end_time")),
             tags=span_facts.texts(root.get("tags")),
             input=bodies.read_input(root.get("input")) or None,
             output=bodies.read_output(root.get("output")) or None,
-            fault=span_facts.fault(root.get("error_info")),
             grades={string(score.get("name")): score.get("value") for score in objects(root.get("feedback_scores"))},
             losses=_LOST,
             **span_facts.about(
@@ -106,24 +104,17 @@ def _read_runs(opened: Opened) -> Iterator[Trace]:
         )
 
 
-def _read_span(row: JsonObject) -> TreeSpan:
+def _read_span(row: JsonObject) -> PlatformSpan:
     """A span; the request of a model stands in `input` and `metadata`, its reply in `output` and `metadata`."""
-    kind, metadata, output = row.get("type"), obj(row.get("metadata")), row.get("output")
+    metadata, output = obj(row.get("metadata")), row.get("output")
     result = obj(output)["output"] if set(obj(output)) == {"output"} else output
     failure = span_facts.fault(row.get("error_info"))
-    tool = ToolRun(
-        name=string(row.get("name")),
-        call_id=string(metadata.get("tool_call_id")),
-        arguments=_arguments(parse_text(row.get("input"))),
-        result=UNKNOWN if result is None else bodies.read_result(result),
-        fault=failure,
-    )
-    step: Step | None = tool if kind == "tool" else None
-    if kind == "llm":
+    call = None
+    if row.get("type") == "llm":
         body = row["input"] if isinstance(row.get("input"), dict) else {"messages": row.get("input")}
         answered: JsonObject = {name: metadata[name] for name in _ANSWERED if name in metadata}
         is_chat = objects(obj(output).get("choices"))
-        step = bodies.model_call(
+        call = bodies.model_call(
             bodies.with_tools(body, metadata.get("tools")),
             answered | {"model": row.get("model")} | obj(output) if is_chat else output or None,
             provider=string(row.get("provider")),
@@ -138,13 +129,18 @@ def _read_span(row: JsonObject) -> TreeSpan:
             usage=span_facts.usage(row.get("usage"), metadata.get("usage")),
             **span_facts.call_fields(failure),
         )
-    return TreeSpan(
+    return PlatformSpan(
         id=string(row.get("id")),
         parent=string(row.get("parent_span_id")),
+        kind="model" if call else "tool" if row.get("type") == "tool" else "",
+        name=string(row.get("name")),
         started=moment(row.get("start_time")),
         ended=moment(row.get("end_time")),
-        step=step,
-        tool=tool,
+        fault=failure,
+        call=call,
+        call_id=string(metadata.get("tool_call_id")),
+        arguments=_arguments(parse_text(row.get("input"))),
+        result=UNKNOWN if result is None else bodies.read_result(result),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import objects, string
@@ -14,29 +14,56 @@ from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun, Trace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from pytest_agentreplay.model.exchanges import JsonObject
-    from pytest_agentreplay.traces.trace import Source, Step
+    from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.trace import Source, Step, TraceFault
 
 SNIFFED = 500
 """How many rows are looked at to know a format: what a file is stands near its beginning."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TreeSpan:
-    """A span of any platform.
+Kind: TypeAlias = Literal["model", "tool", "other", ""]
 
-    `agent` is the name of the agent that it is, "" for any other. `step` is what it tells of a model or a tool. Where
-    the platform does not say what a span is, `tool` is what it tells should it be a tool; it is one where a model was
-    given a tool of that name.
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlatformSpan:
+    """A span of any platform under the names of a trace: each reader says which of its fields is which of these.
+
+    Attributes:
+        id: Its id.
+        parent: The id of the span around it.
+        kind: What it is; "" where the platform does not say: a tool where a model was given one of its name.
+        name: Its name; of a tool the name that the model knows.
+        agent: The name of the agent that it is, "" for any other.
+        started: When it began, in nanoseconds since the epoch; None unknown.
+        ended: When it ended, likewise.
+        fault: The error that it ended with.
+        call: The call of a model that it is.
+        call_id: The id by which a model asked for the tool that it is, or may be.
+        arguments: What that tool was given.
+        result: What that tool gave.
     """
 
     id: str
     parent: str = ""
+    kind: Kind = ""
+    name: str = ""
     agent: str = ""
     started: int | None = None
     ended: int | None = None
-    step: Step | None = None
-    tool: ToolRun | None = None
+    fault: TraceFault | None = None
+    call: ModelCall | None = None
+    call_id: str = ""
+    arguments: Json = None
+    result: Json = UNKNOWN
+
+    @property
+    def step(self) -> Step | None:
+        """The step that it is."""
+        if self.kind != "tool":
+            return self.call
+        return ToolRun(
+            name=self.name, call_id=self.call_id, arguments=self.arguments, result=self.result, fault=self.fault
+        )
 
 
 def root_of(rows: Sequence[JsonObject], id_name: str, parent: str | Callable[[JsonObject], str]) -> JsonObject:
@@ -47,32 +74,34 @@ def root_of(rows: Sequence[JsonObject], id_name: str, parent: str | Callable[[Js
 
 
 def make_run(
-    spans: Sequence[TreeSpan],
+    spans: Sequence[PlatformSpan],
+    root: PlatformSpan,
     source: Source,
     *,
     hint: str,
     is_silent: bool = False,
-    root: str = "",
     is_done: object = None,
     **facts: Any,
 ) -> Trace:
-    """Return the run that `spans` amount to; `facts` are fields of `Trace`.
+    """Return the run that `spans` amount to; `facts` are fields of `Trace`, and win over what `root` says.
 
-    Where the spans say nothing, or too little (`is_silent`), `hint` names the setting that was off. `root` is the id of
-    the span whose input and output the run has: those of a model call are not those of the run. `is_done` says that the
-    root has ended, for a platform without a status.
+    Where the spans say nothing, or too little (`is_silent`), `hint` names the setting that was off. A root that is a
+    model call has its own input and output, and not those of the run. `is_done` says that the root has ended, for a
+    platform without a status.
     """
-    status = "error" if facts.get("fault") else "ok" if is_done else ""
-    trace = Trace(**{"source": source, "id": source.id, "status": status, **facts})
+    own = {"name": root.name, "started": root.started, "ended": root.ended, "fault": root.fault, **facts}
+    status = "error" if own["fault"] else "ok" if is_done else ""
+    trace = Trace(**{"source": source, "id": source.id, "status": status, **own})
     spans = _recognise_tools(spans)
     by_id = {span.id: span for span in spans if span.id}
-    if root in by_id and by_id[root].step is not None:
+    if root.id in by_id and by_id[root.id].step is not None:
         trace = replace(trace, input=None, output=None)
-    own = [span for span in spans if span.step is not None]
+    placed = [(span, _place_step(step, span, by_id)) for span in spans if (step := span.step) is not None]
     around = {
-        span.id: next((above.id for above in _list_parents(span, by_id) if above.step is not None), "") for span in own
+        span.id: next((above.id for above in _list_parents(span, by_id) if above.step is not None), "")
+        for span, _ in placed
     }
-    merged, losses = merge_duplicates([_place_step(span, by_id) for span in own], around)
+    merged, losses = merge_duplicates([step for _, step in placed], around)
     steps = _sort_steps(merged)
     holders = {span.parent for span in spans}
     unused = sum(span.step is None and not span.agent and span.id not in holders for span in spans)
@@ -96,9 +125,9 @@ def make_run(
     )
 
 
-def _recognise_tools(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
-    """Return the spans, those as runs of tools that have the name of a tool which a model was given or asked for."""
-    calls = [span.step for span in spans if isinstance(span.step, ModelCall)]
+def _recognise_tools(spans: Sequence[PlatformSpan]) -> list[PlatformSpan]:
+    """Return the spans, those as tools that have the name of a tool which a model was given or asked for."""
+    calls = [span.call for span in spans if span.call is not None]
     names = {string(tool.get("name")) for call in calls for tool in call.tools}
     message_parts = (
         part
@@ -107,16 +136,13 @@ def _recognise_tools(spans: Sequence[TreeSpan]) -> list[TreeSpan]:
         for part in objects(message.get("parts"))
     )
     names |= {string(part.get("name")) for part in message_parts if part.get("type") == "tool_call"}
-    return [
-        replace(span, step=span.tool) if span.step is None and span.tool and span.tool.name in names - {""} else span
-        for span in spans
-    ]
+    return [replace(span, kind="tool") if span.kind == "" and span.name in names - {""} else span for span in spans]
 
 
-def _place_step(span: TreeSpan, by_id: dict[str, TreeSpan]) -> Step:
-    assert span.step is not None
-    agent = span.step.agent or next((above.agent for above in _list_parents(span, by_id) if above.agent), "")
-    return replace(span.step, id=span.id, parent=span.parent, agent=agent, started=span.started, ended=span.ended)
+def _place_step(step: Step, span: PlatformSpan, by_id: dict[str, PlatformSpan]) -> Step:
+    """Return the step with its place in the tree, made by the nearest agent around it."""
+    agent = step.agent or next((above.agent for above in _list_parents(span, by_id) if above.agent), "")
+    return replace(step, id=span.id, parent=span.parent, agent=agent, started=span.started, ended=span.ended)
 
 
 def _tells(step: Step) -> bool:
@@ -125,7 +151,7 @@ def _tells(step: Step) -> bool:
     return bool(step.messages) or step.reply is not None
 
 
-def _list_parents(span: TreeSpan, by_id: dict[str, TreeSpan]) -> Iterable[TreeSpan]:
+def _list_parents(span: PlatformSpan, by_id: dict[str, PlatformSpan]) -> Iterable[PlatformSpan]:
     """Yield the spans in which this one happened, the nearest first."""
     seen = {span.id}
     while (above := by_id.get(span.parent)) is not None and above.id not in seen:

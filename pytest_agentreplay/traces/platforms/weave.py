@@ -9,16 +9,17 @@ from pytest_agentreplay.providers.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, TreeSpan, make_run, root_of
-from pytest_agentreplay.traces.trace import UNKNOWN, Source, ToolRun
+from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run, root_of
+from pytest_agentreplay.traces.trace import UNKNOWN, Source
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.formats import Opened
-    from pytest_agentreplay.traces.trace import Step, Trace
+    from pytest_agentreplay.traces.trace import Trace
 
+# Fields: POST /calls/stream_query of its server, and what the SDK 0.54.0 sends to /calls/complete.
 _LOST = (
     "Weave leaves out what is null in a reply",
     "Weave keeps no headers; a request is what the client's function was called with",
@@ -62,16 +63,12 @@ def _read_runs(opened: Opened) -> Iterator[Trace]:
         version = string(_weave(root).get("client_version"))
         yield make_run(
             [_read_span(call) for call in calls],
+            _read_span(root),
             Source(format="weave", version=version, file=opened.file, id=trace_id),
             hint=_HINT,
-            root=string(root.get("id")),
             is_done=root.get("ended_at"),
-            name=_name(root),
-            started=moment(root.get("started_at")),
-            ended=moment(root.get("ended_at")),
             input=bodies.read_input(_arguments(root)) or None,
             output=bodies.read_output(root.get("output")),
-            fault=span_facts.fault(root.get("exception")),
             losses=_LOST,
             **span_facts.about(
                 *(obj(call.get("attributes")) for call in (root, *calls)),
@@ -101,34 +98,32 @@ def _arguments(call: JsonObject) -> JsonObject:
     return rest(obj(call.get("inputs")), "self")
 
 
-def _read_span(call: JsonObject) -> TreeSpan:
-    kind, output = string(_weave(call).get("kind")), call.get("output")
-    failure = span_facts.fault(call.get("exception"))
+def _read_span(call: JsonObject) -> PlatformSpan:
+    kind, name, output = string(_weave(call).get("kind")), _name(call), call.get("output")
+    is_model, failure = _of_model(call), span_facts.fault(call.get("exception"))
     is_unknown = (output is None and failure is not None) or _refers(output)
-    tool = ToolRun(
-        name=_name(call),
-        call_id=string(obj(call.get("attributes")).get("tool_call_id")),
-        arguments=_arguments(call),
-        result=UNKNOWN if is_unknown else bodies.read_result(output),
-        fault=failure,
-    )
-    step: Step | None = tool if kind == "tool" else None
-    if _of_model(call):
-        step = bodies.model_call(
+    model_call = None
+    if is_model:
+        model_call = bodies.model_call(
             _arguments(call),
             rest(obj(output), "request_id") or output,
             keep_bodies=bodies.is_reply(output),
             usage=span_facts.usage(next(iter(obj(obj(call.get("summary")).get("usage")).values()), None)),
             **span_facts.call_fields(failure),
         )
-    return TreeSpan(
+    return PlatformSpan(
         id=string(call.get("id")),
         parent=string(call.get("parent_id")),
-        agent=_name(call) if kind == "agent" else "",
+        kind="model" if is_model else "tool" if kind == "tool" else "",
+        name=name,
+        agent=name if kind == "agent" else "",
         started=moment(call.get("started_at")),
         ended=moment(call.get("ended_at")),
-        step=step,
-        tool=tool,
+        fault=failure,
+        call=model_call,
+        call_id=string(obj(call.get("attributes")).get("tool_call_id")),
+        arguments=_arguments(call),
+        result=UNKNOWN if is_unknown else bodies.read_result(output),
     )
 
 
