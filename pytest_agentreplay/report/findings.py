@@ -68,7 +68,7 @@ def describe_divergence(divergence: Divergence, test: str, facts: Mapping[str, J
     lines += _make_hint_lines(divergence.hints)
     # Only a changed request may have the reply that is recorded; another call has none. An edited file is not accepted.
     if divergence.kind in REQUEST_KINDS and file and not facts.get("edited"):
-        lines.append(_make_accept_step(divergence, file, accepting=facts.get("mode") == "adopt"))
+        lines.append(_make_accept_step(divergence, file))
     if divergence.kind is not Kind.CREDENTIALS:
         lines.append(make_record_step(test, "keep the new behaviour"))
     # Without the flag the same command would pass, since no tool runs.
@@ -91,15 +91,13 @@ def _make_show_step(file: str, divergence: Divergence, label: str) -> Line:
     return Line("next", f"agentreplay show {quote_word(file)}{turn}", label)
 
 
-def _make_accept_step(divergence: Divergence, file: str, *, accepting: bool) -> Line:
-    """Return the command that keeps the recorded replies; where it would fail, or just has, why it is not offered."""
+def _make_accept_step(divergence: Divergence, file: str) -> Line:
+    """Return the command that keeps the recorded replies; where it would fail, why it is not offered."""
     recorded, now = divergence.recorded, divergence.now
     moved = any(difference.path in {"url", "method", "call"} for difference in divergence.differences)
     refused = explain_unfit(recorded.call, now, READER, moved=moved) if recorded is not None and now is not None else ""
     if refused:
         return Line("text", f"the recorded replies cannot be kept (agentreplay accept): {refused}")
-    if accepting:
-        return Line("text", "no recorded reply answers this request, so nothing was accepted")
     return Line("next", format_keeping(quote_word(file)), "keep the recorded replies")
 
 

@@ -36,6 +36,7 @@ from pytest_agentreplay.runs.recording_session import RecordingSession
 from pytest_agentreplay.runs.redact.final_scan import scan_run
 from pytest_agentreplay.runs.replay_session import ReplaySession
 from pytest_agentreplay.runs.run_session import EndedRun, Location, RunSession
+from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import entries
 from pytest_agentreplay.snapshots.store import files, format_path
 
@@ -57,7 +58,7 @@ class AdoptingSession(RunSession):
 
     def __init__(self, place: Location, settings: Settings, store: Store, snapshot: Snapshot) -> None:
         """`settings.adopt` is the reason that a person has given."""
-        self.store = store
+        self.store, self.snapshot = store, snapshot
         policy = ReplayPolicy(reads_in_any_order=settings.order == "loose")
         self.adopter = AdoptBackend(snapshot.run, make_matching(place, settings), READER, policy)
         header = snapshot.run.header
@@ -131,7 +132,10 @@ class AdoptingSession(RunSession):
             tags = tags_in(kit) | tags_in({"redactions": self.redaction.record})
             kit["redactions"] = record | ({"tags": {**tags}} if tags else {})
         run = self.redaction.rescan(replace(run, header=replace(run.header, kit=kit)))
-        return scan_run(self.redaction, run, format_path(self.place.snapshot))
+        text = scan_run(self.redaction, run, format_path(self.place.snapshot))
+        if self.snapshot.revisions:  # of edits that were accepted: they stay to be seen
+            return codec.revise(run, self.snapshot, self.settings.adopt, at=str(mark["at"]))
+        return text
 
 
 class ForkSession(RecordingSession):

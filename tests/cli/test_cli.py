@@ -438,6 +438,16 @@ def test_reseal_keeps_the_reason_and_does_nothing_twice(typed, recorded):
     assert recorded.replay().returncode == 0
 
 
+def test_an_accepted_edit_stays_to_be_seen_when_changed_requests_are_accepted_after_it(typed, recorded):
+    edit_snapshot(recorded)
+    assert typed("verify", SNAPSHOT, "--accept-edit", "--reason", "seen").code == SAME
+    recorded.edit("agent.py", "Be brief.", "Be short.")
+    ended(recorded.command("accept", SNAPSHOT, "--requests", "--reason", "the wording"), SAME)
+    (snapshot,) = recorded.snapshots
+    assert (snapshot.sealed, snapshot.broken) == (True, "")
+    assert [revision["reason"] for revision in snapshot.revisions] == ["seen", "the wording"]
+
+
 def test_recover_takes_journals_only(typed, recorded):
     none = typed("verify", "--recover")
     assert (none.code, "no recording was interrupted" in none.err) == (NOTHING, True)

@@ -111,7 +111,9 @@ def test_two_recordings_that_say_the_same_differ_by_a_line_for_each_exchange(lan
 
 def test_a_reply_that_an_edit_made_too_short_to_be_referred_to_says_what_to_write():
     text = codec.dumps(recording(1, "main")).replace('{"$reply": 2}', '{"$reply": 9}', 1)
-    with pytest.raises(SnapshotUnreadable, match=r"texts of 60 characters and more: write the words out in its place"):
+    with pytest.raises(
+        SnapshotUnreadable, match="no text 9 of 60 characters and more in the replies above, but 2: write the words"
+    ):
         codec.loads(text, file="f")
 
 

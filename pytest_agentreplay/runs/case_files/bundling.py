@@ -27,7 +27,7 @@ from pytest_agentreplay.model.exchanges import Header, Run
 from pytest_agentreplay.redaction.policy import join_policies
 from pytest_agentreplay.runs.case_files.trace_import import BARE, PERSONAL, clean_file, find_hits
 from pytest_agentreplay.runs.redact.redaction_setup import redaction_for
-from pytest_agentreplay.runs.redact.rule_review import Review, reseal
+from pytest_agentreplay.runs.redact.rule_review import Review
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.strict_yaml import find_scalars
 from pytest_agentreplay.snapshots.store import files
@@ -215,7 +215,7 @@ def redacted_copies(contents: Mapping[str, bytes], policy: Policy, environ: Mapp
     if snapshot is not None and review.hits:
         if not snapshot.sealed:
             raise SnapshotEdited("was edited after it was recorded; agentreplay verify says where", file=RUN)
-        copies[RUN] = reseal(snapshot, review, REASON, file=RUN).encode()
+        copies[RUN] = codec.revise(review.run, snapshot, REASON).encode()
     for name, data in contents.items():
         if name.startswith(SOURCE_TRACE):
             copies[name], _ = clean_file(data, name, review.redaction)

@@ -226,20 +226,13 @@ def redact_snapshot(file: Path, policy: Policy, environ: Mapping[str, str], reas
     if not review.hits:
         return Redacted(file, [])
     reason = review.redaction.redact_text(reason)
-    text = reseal(snapshot, review, reason, file=format_path(file))
+    text = codec.revise(review.run, snapshot, reason)
     if leaks := review.redaction.text.leaks(unwrap(text).encode()):
         raise Leak(
             f"{format_path(file)}: not written, because {', '.join(leaks)} would still be in it, in an encoding that "
             "redaction does not reach.\nRecord the test again: pytest --snapshot-record"
         )
     return Redacted(file, review.hits, text, reason)
-
-
-def reseal(snapshot: codec.Snapshot, review: Review, reason: str, *, file: str) -> str:
-    """Return the text of the redacted run, with the revision that says so; `file` is for errors."""
-    digest = codec.loads(codec.dumps(review.run), file=file).digest
-    revision: JsonObject = {"from": snapshot.digest, "to": digest, "reason": reason}
-    return codec.dumps(review.run, revisions=[*snapshot.revisions, revision])
 
 
 def write(every: Iterable[Redacted]) -> None:

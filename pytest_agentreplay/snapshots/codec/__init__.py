@@ -33,6 +33,7 @@ __all__ = [
     "read_tail",
     "reseal",
     "restate",
+    "revise",
 ]
 
 HEAD = 2048
@@ -174,6 +175,16 @@ def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:
     from pytest_agentreplay.snapshots.codec import seal
 
     return seal.reseal(parsing.parse_object(data, file), snapshot.run, reason, file, at)
+
+
+def revise(run: Run, previous: Snapshot, reason: str, *, at: str = "") -> str:
+    """Return the text of a run that takes the place of `previous`, with the day and the reason among its revisions.
+
+    Raises CannotWrite.
+    """
+    digest = loads(dumps(run), file="the new snapshot").digest
+    revision: JsonObject = {"from": previous.digest, "to": digest, "reason": reason, **({"at": at} if at else {})}
+    return dumps(run, revisions=[*previous.revisions, revision])
 
 
 def restate(text: str | bytes, test: str, *, file: str) -> str:

@@ -124,23 +124,22 @@ class ReplyTexts:
 
     def get(self, lane: str, number: Any) -> Any:
         """Return the stored text with this number. Raises Malformed."""
-        return _pick(self._lanes.get(lane, ()), number, REPLY)
+        return _pick(self._lanes.get(lane, ()), number, f"{LONG} characters and more in the replies above")
 
     def get_result(self, lane: str, reference: Any) -> str:
         """Return the JSON text of a result, by its number and a style. Raises Malformed."""
         match reference:
             case [number, str(code)]:
-                text = _dump(_pick(self._results.get(lane, ()), number, RESULT), code)
+                text = _dump(_pick(self._results.get(lane, ()), number, "an object or a list from a tool above"), code)
                 if text is not None:
                     return text
         raise Malformed(f"no text of a result is {reference!r:.40}")
 
 
-def _pick(values: Sequence[Any], number: Any, key: str) -> Any:
-    if type(number) is not int or not 0 < number <= len(values):
-        counted = f"the exchanges above have {len(values)} for it" + f", of {LONG} characters and more" * (key == REPLY)
-        raise Malformed(f"`{key}` {number!r:.20}, and {counted}: write the words out in its place")
-    return values[number - 1]
+def _pick(texts: Sequence[Any], number: Any, kind: str) -> Any:
+    if type(number) is not int or not 0 < number <= len(texts):
+        raise Malformed(f"there is no text {number!r:.20} of {kind}, but {len(texts)}: write the words in its place")
+    return texts[number - 1]
 
 
 def _dump(stored: Any, code: str) -> str | None:
