@@ -81,14 +81,19 @@ def read_file(path: Path, largest: int | None = None) -> bytes:
 
     Raises SnapshotMissing, or SnapshotUnreadable for whatever else stands there and for more bytes than `largest`.
     """
-    data, most = bytearray(), largest or LARGEST
-    # The size that a file states says nothing: those in /proc state 0, and others grow while they are read.
     with open_plain(path) as handle:
-        while part := os.read(handle, 1 << 20):
-            data += part
-            if len(data) > most:
-                message = f"is larger than {most:,} bytes; to allow it, raise largest in agentreplay_checks"
-                raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {most}")
+        return read_bounded(handle, path, largest or LARGEST)
+
+
+def read_bounded(handle: int, path: Path, largest: int) -> bytes:
+    """Return everything, as long as it is not more than `largest`, whatever size the file claims to have."""
+    # The size that a file states says nothing: those in /proc state 0, and others grow while they are read.
+    data = bytearray()
+    while part := os.read(handle, 1 << 20):
+        data += part
+        if len(data) > largest:
+            message = f"is larger than {largest:,} bytes; to allow it, raise largest in agentreplay_checks"
+            raise SnapshotUnreadable(message, file=format_path(path), place=f"offset {largest}")
     return bytes(data)
 
 

@@ -266,7 +266,7 @@ def list_tests(file: Path, module: str) -> list[str] | None:
     `module` is the file as ids name it. A file that is not there defines none.
     """
     try:
-        text = files.read_file(file) if files.exists(file) else b""
+        text = files.read_if_there(file) or b""
         tree = ast.parse(text)
     except (SnapshotError, SyntaxError, ValueError, RecursionError, MemoryError):
         return None
