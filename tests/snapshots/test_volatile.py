@@ -246,8 +246,9 @@ def test_whatever_is_set_apart_comes_back(pairs):
 
 
 def test_an_edit_of_what_was_said_changes_its_line_alone():
-    text = codec.dumps(recording(1, "main"))
+    text = codec.dumps(recording(1, "main", "main.1"))
     again = codec.reseal(text.replace("shipped", "lost"), "the carrier lost it", file="f")
     rows = [old != new for old, new in zip(text_of_exchanges(text), text_of_exchanges(again), strict=True)]
-    assert sum(rows) == 2
-    assert replace(codec.loads(again, file="f").run, exchanges=()) == replace(recording(1, "main"), exchanges=())
+    assert sum(rows) == 4
+    lanes = recording(1, "main", "main.1")
+    assert replace(codec.loads(again, file="f").run, exchanges=()) == replace(lanes, exchanges=())

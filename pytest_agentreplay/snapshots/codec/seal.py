@@ -96,7 +96,7 @@ def _list_moves(before: list[str], now: list[str], numbers: list[int]) -> Iterat
 
 def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
     """Return `doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
-    v1.read_document(doc, file)
+    reader = v1.read_document(doc, file)
     for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
         for place, body in v1.bodies_of(exchange):
             message = v1.side(stored, place)
@@ -108,6 +108,8 @@ def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
                 del message["cuts"]
             else:
                 message["cuts"] = list(outcome.cuts)
+    # As they stood in the file, lane by lane: an edit moves nothing, and items stay below those that they are like.
+    doc["exchanges"] = [doc["exchanges"][number - 1] for number in reader.numbers]
     return _add_revision(set_apart(doc), reason, file, at)
 
 
