@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 from pytest_agentreplay.cli.snapshot_files import remind
 from pytest_agentreplay.cli.verbs import CANNOT, DAMAGED, NOTHING, SAME, USAGE, Verbs, complain, say
-from pytest_agentreplay.errors import SettingsError, SnapshotError, SnapshotMissing
+from pytest_agentreplay.errors import RunnerError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.path_parsing import split_path
 from pytest_agentreplay.model.paths import quote_word
@@ -120,24 +120,20 @@ def group_by_project(files: list[Path], *, many: bool) -> tuple[dict[Path, list[
 
     Raises SnapshotError for a single snapshot that cannot be read.
     """
-    from pytest_agentreplay.snapshots.store.projects import is_file, test_to_run
-    from pytest_agentreplay.snapshots.store.reading import load
+    from pytest_agentreplay.cli.runs import find_test
 
     projects: dict[Path, list[str]] = defaultdict(list)
     worst = SAME
     for file in files:
         try:
-            root, module, test = test_to_run(file.absolute(), load(file).run.header.test)
+            root, test = find_test(file)
+            projects[root].append(test)
+        except RunnerError as error:
+            worst = max(worst, complain(error, CANNOT))
         except SnapshotError as error:
             if not many:
                 raise
             worst = max(worst, complain(error, DAMAGED))
-            continue
-        if is_file(module):
-            projects[root].append(test)
-        else:
-            reason = f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there any more"
-            worst = max(worst, complain(reason, CANNOT))
     return projects, worst
 
 

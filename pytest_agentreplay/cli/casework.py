@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.redacting import chosen_policy
-from pytest_agentreplay.cli.runs import find_test
+from pytest_agentreplay.cli.runs import find_test, leave_out_flags
 from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.model.paths import get_test_id, quote_word
@@ -252,7 +252,9 @@ def find_failure(file: Path) -> dict[str, str]:
     with suppress(RunnerError):
         root, test = find_test(file)
         command = [sys.executable, "-m", "pytest", get_test_id(test), "--agentreplay-mode=model", "-rf", "--color=no"]
-        environ = os.environ | {"COLUMNS": "9999"}  # the summary has the first line of the message, cut at the width
+        environ = leave_out_flags(os.environ, root) | {
+            "COLUMNS": "9999"
+        }  # the summary has the first line of the message, cut at the width
         done = subprocess.run(command, cwd=root, env=environ, capture_output=True, check=False)  # noqa: S603  a test of the user's
         _, failed, rest = done.stdout.decode(errors="replace").rpartition(f"FAILED {test} - ")
         if failed and not rest.startswith("[AR-"):

@@ -267,7 +267,6 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 def try_orders(options: argparse.Namespace, file: Path) -> int:
     """`agentreplay check fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
     from pytest_agentreplay.runs.partial_replay import list_orders
-    from pytest_agentreplay.snapshots.store.projects import test_to_run
     from pytest_agentreplay.snapshots.store.reading import load
 
     if options.json:
@@ -277,12 +276,10 @@ def try_orders(options: argparse.Namespace, file: Path) -> int:
     options.failure = CANNOT
     limit = int(options.budget or LIMIT)
     run = load(file).run
-    root, module, test = test_to_run(file.absolute(), run.header.test)
+    root, test = find_test(file)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
         return complain(f"{format_path(file)}: belongs to {test}, not to {other}", USAGE)
-    if not module.is_file():
-        return complain(f"{format_path(file)}: belongs to {test}, and {format_path(module)} is not there", CANNOT)
     orders = list_orders(run, limit=limit, seed=options.seed)
     if not orders:
         return complain(f"{format_path(file)}: no two of its answers were waited for at once", NOTHING)

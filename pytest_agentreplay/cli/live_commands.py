@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.lineup import LOOP, changed_layers, kit_changes, smallest_guilty_set
-from pytest_agentreplay.backends.statistics import LivePlan, judge
+from pytest_agentreplay.backends.statistics import LivePlan, SequentialTest, judge
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
 from pytest_agentreplay.cli.verbs import CANNOT, INCONCLUSIVE, NOTHING, USAGE, Verbs, complain, say, show_result, width
@@ -22,7 +22,7 @@ from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.live import history
 from pytest_agentreplay.runs.live.lineup_cells import CellRuns, run_live
 from pytest_agentreplay.runs.snapshot_selection import read_changes
-from pytest_agentreplay.settings.live_runs import BUDGET, parse_amounts, parse_test_and_budget
+from pytest_agentreplay.settings.parsers import parse_amounts, parse_live
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files
 from pytest_agentreplay.snapshots.store.display_path import format_path
@@ -101,7 +101,7 @@ def mixed_settings(settings: dict[str, dict[str, object]]) -> Iterator[str]:
 
 def share_of(budget: str, count: int) -> list[str]:
     """Return the flag that gives one of `count` sessions its share of `budget`, so that together they keep it."""
-    limits = parse_amounts(budget, "--budget", BUDGET)
+    limits = parse_amounts(budget, "--budget")
     parts = {"usd": 1.0 / count, "assumed_output": 1}
     shares = [f"{unit}={limit * parts[unit] if unit in parts else limit // count:f}" for unit, limit in limits.items()]
     return ["--replay-budget", " ".join(shares)] if shares else []
@@ -122,7 +122,7 @@ def line_up(options: argparse.Namespace) -> int:
     file = Path(options.what)
     file = stored_case.file_of(file).with_name(RUN) if stored_case.is_case(file) else file
     root, test = (Path.cwd(), options.what) if "::" in options.what else find_test(file)
-    cells = CellRuns(root, test, options.runs, parse_amounts(options.budget, "--budget", BUDGET), show_cell)
+    cells = CellRuns(root, test, options.runs, parse_amounts(options.budget, "--budget"), show_cell)
     cells.outcome_of(frozenset())
     answer = smallest_guilty_set(cells.suspects, cells.outcome_of)
     guilty, rows = [sorted(layers) for layers in answer.guilty], [*cells.rows.values()]
@@ -208,7 +208,7 @@ def drift(options: argparse.Namespace) -> int:
 
 def judge_runs(root: Path, runs: Sequence[LiveResult]) -> list[dict[str, Any]]:
     """Return what all runs of each test prove together, by the sequential test of the project's ini file."""
-    test, _ = parse_test_and_budget(ini_value(root, "agentreplay_live") or "", "agentreplay_live")
+    test = SequentialTest(**parse_live(ini_value(root, "agentreplay_live") or "", "agentreplay_live")["rates"])
     groups: dict[str, list[LiveResult]] = {}
     for run in runs:
         name = " ".join([run.test, *(f"{key}={value}" for key, value in sorted(run.changed.items()))])

@@ -1,31 +1,29 @@
 """Replays recorded tests and cases in a pytest of its own, offline and without credentials, and reads how they ended.
 
 For programs that act without a person: whatever the settings, marks and variables of the project say, nothing is
-recorded and nothing goes live: the flags of a command line come before all of them, and those of this plugin in the
-project's `addopts` are left out. Nothing is written in the project either: pytest's cache, byte code and results go to
-a folder that is removed.
+recorded and nothing goes live: the flags of a command line come before all of them, and `leave_out_flags` leaves out
+what `addopts` add. Nothing is written in the project either: pytest's cache, byte code and results go to a folder that
+is removed.
 """
 
 from __future__ import annotations
 
 import os
-import shlex
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, NamedTuple
 from xml.etree import ElementTree as ET
 
+from pytest_agentreplay.cli.runs import leave_out_flags
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.secret_names import looks_secret, secret_environment
 from pytest_agentreplay.redaction.vendors import find_vendors
 from pytest_agentreplay.runs.command import CommandResult, run_command
-from pytest_agentreplay.settings.table import list_options
 from pytest_agentreplay.snapshots.store.display_path import format_path
-from pytest_agentreplay.snapshots.store.projects import read_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 LIMIT = 300.0
 """Seconds that a replay may take; nothing of it waits for a network."""
@@ -57,20 +55,6 @@ def is_credential(name: str, value: str) -> bool:
     return looks_secret(name) or bool(secret_environment({name: value})) or any(find_vendors(value.encode()))
 
 
-def drop_own_flags(words: Iterable[str]) -> list[str]:
-    """Return the words of an `addopts` without the flags of this plugin, and without that which writes transcripts."""
-    takes_value = {flag: row.get("action") != "store_true" for flag, row in list_options()}
-    takes_value |= {"--snapshot-update": False}
-    rest, kept = iter(words), []
-    for word in rest:
-        flag, mark, _ = word.partition("=")
-        if flag not in takes_value:
-            kept.append(word)
-        elif takes_value[flag] and not mark:
-            next(rest, None)
-    return kept
-
-
 def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     """Run `python -m WORDS` in `folder`, without credentials; return how it ended, and the report of its pytest.
 
@@ -79,11 +63,8 @@ def run_offline(words: list[str], folder: Path) -> tuple[CommandResult, str]:
     with TemporaryDirectory(prefix="agentreplay-", ignore_cleanup_errors=True) as made:
         environ = {name: value for name, value in os.environ.items() if not is_credential(name, value)}
         environ |= {"COLUMNS": "120", "PYTHONDONTWRITEBYTECODE": "1", "COVERAGE_FILE": f"{made}/coverage"}
-        written = read_settings(folder)[0].get("addopts") or ""
-        of_project = drop_own_flags(written if isinstance(written, list) else shlex.split(str(written)))
-        of_person = drop_own_flags(shlex.split(environ.get("PYTEST_ADDOPTS", "")))
-        words_before = shlex.join([*of_person, "-o", f"addopts={shlex.join(of_project)}"])
-        environ["PYTEST_ADDOPTS"] = f"{words_before} {ELSEWHERE.format(Path(made).as_posix())}"
+        environ = leave_out_flags(environ, folder)
+        environ["PYTEST_ADDOPTS"] += f" {ELSEWHERE.format(Path(made).as_posix())}"
         ended = run_command([sys.executable, "-m", *words], environ=environ, folder=folder, stdin=b"", limit=LIMIT)
         report = Path(made, "junit.xml")
         text = report.read_text(encoding="utf-8") if report.is_file() else "<testsuites/>"

@@ -144,10 +144,10 @@ def replay_case(
 
     try:
         run = CommandLineRun(file, os.environ, here=Path.cwd(), hooks=hooks(file), allow_live=options.live)
-        if (runs := run.settings.live_runs) is not None:
+        if options.live:
             from pytest_agentreplay.runs.live.history import Ledger
 
-            run.settings = run.settings._replace(live_runs=runs._replace(ledger=Ledger(options.ledger, runs)))
+            run.settings = run.settings._replace(ledger=Ledger(options.ledger, run.settings))
         verdict = run.verdict(key=options.runner or "", command=options.runner_cmd or "", limit=options.timeout)
     except AgentReplayError as error:  # what is not there, or cannot be run, may be so at another commit
         damaged = isinstance(error, CaseError | SnapshotError) and not isinstance(error, SnapshotMissing)

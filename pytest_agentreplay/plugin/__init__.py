@@ -147,7 +147,7 @@ def pytest_configure(config: pytest.Config) -> None:
         register(proofs.ProofInProcess(proves=proves and not afresh), "agentreplay-recordings")
         if afresh:
             register(proofs.FreshProof(config), "agentreplay-proof")
-    if base.converts:
+    if base.typed == "convert":
         from pytest_agentreplay.plugin.cassette_conversion import CassetteConversion
 
         register(CassetteConversion(config), "agentreplay-conversion")
@@ -159,10 +159,10 @@ def pytest_configure(config: pytest.Config) -> None:
         from pytest_agentreplay.plugin.collected import SandboxClosing
 
         register(SandboxClosing(base.sandbox), keys.CLOSING)
-    if (runs := base.live_runs) is not None:
+    if base.is_live:
         from pytest_agentreplay.plugin.live_items import PLUGIN, LiveItems
 
-        config.stash[keys.LIVE_RUNS] = LiveItems(config, runs)
+        config.stash[keys.LIVE_RUNS] = LiveItems(config, base)
         register(config.stash[keys.LIVE_RUNS], PLUGIN)
     option = config.option
     if option.agentreplay_runs is not None or option.agentreplay_runs_strict or option.agentreplay_sample is not None:
@@ -196,9 +196,8 @@ def read_settings(config: pytest.Config) -> Settings:
     """Return the settings of the session, with the files of policies and tolerances. Raises SettingsError."""
     settings = knobs.read_settings(
         options=vars(config.option),
-        ini={key: read_ini_key(config, key) for key in INI_KEYS},
+        ini={key: read_ini_key(config, key) if key in INI_KEYS else None for key in list_ini_keys(config)},
         environ=os.environ,
-        ini_keys=list_ini_keys(config),
         file=str(config.inipath or ""),
         typed_words=map(str, config.invocation_params.args),
     )
@@ -206,17 +205,17 @@ def read_settings(config: pytest.Config) -> Settings:
         from pytest_agentreplay.runs.redact import redaction_setup
 
         settings = redaction_setup.add_policy(settings, config.rootpath)
-    if settings.changes:
+    if settings.replay_set:
         from pytest_agentreplay.runs.snapshot_selection import read_changes
 
-        read_changes(settings.changes, config.rootpath)
+        read_changes(settings.replay_set, config.rootpath)
     if os.path.lexists(config.rootpath / knobs.TOLERANCES):
         from pytest_agentreplay.runs.live.tolerance_file import with_tolerances
 
         settings = with_tolerances(settings, config.rootpath)
     if config.option.agentreplay_proof is not None:
         # As a proof in the process that recorded would have them.
-        return settings._replace(mode="replay", record_missing=False, strict=False, sandbox="off", unused="ignore")
+        return settings.for_test([], proving=True)._replace(sandbox="off", unused="ignore")
     return settings
 
 
@@ -304,7 +303,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Col
 def pytest_pycollect_makeitem(collector: pytest.Module | pytest.Class) -> Generator[None, Any, Any]:
     """Let a test that goes live, or asks for other orders of answers, have several items, whoever made its own."""
     made = yield
-    if isinstance(made, list) and collector.config.stash[keys.SETTINGS].live_runs is not None:
+    if isinstance(made, list) and collector.config.stash[keys.SETTINGS].is_live:
         from pytest_agentreplay.plugin.live_items import get_live_items
 
         runs = collector.config.stash[keys.LIVE_RUNS]

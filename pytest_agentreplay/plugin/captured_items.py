@@ -28,7 +28,6 @@ from pytest_agentreplay.report.finding import format_finding
 from pytest_agentreplay.report.findings import describe_comparison
 from pytest_agentreplay.runs.captured.captured_replay import CapturedResult, Change, replay_captured
 from pytest_agentreplay.runs.captured.groups import RunGroups, sample
-from pytest_agentreplay.settings.parsers import parse_number
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store.files import append_text
 from pytest_agentreplay.snapshots.store.run_store import RunEntry, RunStore
@@ -71,13 +70,11 @@ class CapturedItems:
         if (listed := getattr(self.config, "workerinput", {}).get(PLUGIN)) is not None:
             return [RunEntry(*row) for row in listed]
         try:
-            sample_size = self.config.option.agentreplay_sample
-            if (count := parse_number(sample_size or "", "--agentreplay-sample")) == 0:
-                raise pytest.UsageError("--agentreplay-sample takes a number of at least 1")
             entries = [*self.store.list_runs()]
             if not any(not entry.problem for entry in entries):
                 why = f": {entries[0].where} {entries[0].problem}" if entries else ", which lie at NAME/DAY/ID.run.json"
                 raise pytest.UsageError(f"--agentreplay-runs={self.name}: there are no captured runs{why}")
+            count = self.config.stash[keys.SETTINGS].sample
             return sample(entries, count) if count else entries
         except AgentReplayError as error:
             raise pytest.UsageError(f"--agentreplay-runs: {error}") from None

@@ -58,7 +58,7 @@ def choose_mode(item: pytest.Item, settings: Settings) -> Settings:
     by_itself = item.stash.get(BY_ITSELF, None)
     if settings.mode == "replay" and (by_itself is False or (by_itself and not files.exists(snapshot))):
         return settings._replace(mode="record")
-    return settings._replace(record_missing=False, converts=False)
+    return settings._replace(record_missing=False, typed="")
 
 
 def make_session(item: pytest.Item, place: Location, settings: Settings) -> CassetteRecording:

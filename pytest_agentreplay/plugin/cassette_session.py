@@ -25,7 +25,7 @@ from pytest_agentreplay.runs.cassettes.audit import Audit, read_baseline
 from pytest_agentreplay.runs.cassettes.watching import CassetterWatch, CassetteWatch
 from pytest_agentreplay.runs.offline_session import make_matching
 from pytest_agentreplay.runs.run_session import Location
-from pytest_agentreplay.settings.parsers import refuse_unknown
+from pytest_agentreplay.settings.parsers import check_word
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping
@@ -47,7 +47,7 @@ PLAYS_NOTHING = "disable_recording=True record_mode=all record_mode=rewrite disa
 def check_options(options: Mapping[str, object], mode: str | None) -> None:
     """Raise SettingsError for options with which nothing would be compared."""
     if mode is not None:
-        refuse_unknown("--vcr", mode, list(MODES))
+        check_word("--vcr", mode, list(MODES))
     for flag in ("accept_stale", "json", "apply"):
         if options.get(f"agentreplay_{flag}") and flag not in MODES.get(mode or "", ()):
             fitting = " or ".join(f"--vcr={name}" for name, flags in MODES.items() if flag in flags)

@@ -63,7 +63,7 @@ class FixtureSessions:
         if is_opted_in(item) or self.is_needed(fixturedef):
             return True
         file = collected.find_sharing_node(fixturedef, item).partition("::")[0]
-        folder = (self.config.rootpath / file).parent / self.config.stash[keys.SETTINGS].directory
+        folder = (self.config.rootpath / file).parent / self.config.stash[keys.SETTINGS].dir
         # Asked first: without a folder of snapshots the store is not loaded.
         return folder.is_dir() and os.path.lexists(self.find_snapshot(collected.format_fixture_id(fixturedef, item)))
 

@@ -89,7 +89,7 @@ def make_session(item: pytest.Item) -> RunSession | None:
         settings = settings._replace(trial=orders.get_trial(item))
     if keys.LIVE in item.stash:
         settings = settings.in_cell(item.stash[keys.LIVE][0])
-    if settings.converts:
+    if settings.typed == "convert":
         from pytest_agentreplay.plugin import cassette_conversion
 
         settings = cassette_conversion.choose_mode(item, settings)
@@ -101,14 +101,14 @@ def make_session(item: pytest.Item) -> RunSession | None:
         from pytest_agentreplay.runs import session_factory
 
         place = locate_test(item, settings)
-    if settings.converts:
+    if settings.typed == "convert":
         return cassette_conversion.make_session(item, place, settings)
     suite = functools.partial(make_suite, item.session)
     run_session = session_factory.begin_session(
         place, settings, store_of(item.config), suite, get_session_class(item, settings)
     )
     if (backend := getattr(run_session, "live", None)) is not None:
-        backend.budget = item.config.stash[keys.LIVE_RUNS].ledger
+        backend.budget = settings.ledger
     return run_session
 
 
@@ -120,7 +120,7 @@ def get_session_class(item: pytest.Item, settings: Settings) -> Callable[..., Ru
         return make_trial_session(item)
     if settings.replay_break:
         return functools.partial(make_breaking_session, item)
-    if not settings.live_parts() and settings.released is None:
+    if not settings.is_live:
         return None
     from pytest_agentreplay.runs.live.live_session import LiveSession
 

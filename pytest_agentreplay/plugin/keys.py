@@ -106,7 +106,7 @@ def is_recorded_late(item: pytest.Item) -> bool:
     """
     settings, place = item.config.stash[SETTINGS], item.path
     # Asked first: without snapshots of its file the store is not loaded.
-    if settings.mode != "replay" or not (place.parent / settings.directory / place.stem).is_dir():
+    if settings.mode != "replay" or not (place.parent / settings.dir / place.stem).is_dir():
         return False
     try:
         snapshot = store_of(item.config).load(store_of(item.config).path_of(place, get_nodeid(item)), get_nodeid(item))
@@ -175,7 +175,7 @@ def store_of(config: pytest.Config) -> Store:
     if STORE not in config.stash:
         from pytest_agentreplay.snapshots.store.snapshots import Store
 
-        config.stash[STORE] = Store(config.rootpath, config.stash[SETTINGS].directory, config.stash[SETTINGS].largest)
+        config.stash[STORE] = Store(config.rootpath, config.stash[SETTINGS].dir, config.stash[SETTINGS].largest)
     return config.stash[STORE]
 
 

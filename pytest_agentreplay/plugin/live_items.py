@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.report.verdict import Verdict
     from pytest_agentreplay.runs.run_session import RunSession
-    from pytest_agentreplay.settings.live_runs import LiveRuns
+    from pytest_agentreplay.settings import Settings
 
 PLUGIN = "agentreplay-live"
 ATTRIBUTE = "agentreplay_live"
@@ -74,7 +74,7 @@ def get_live_items(item: Any) -> list[Any]:
     cells = {"FF", f"F{cell[1]}", f"{cell[0]}F", cell} if base.released is None else {cell}
     for name, word in WORDS.items():
         if name in cells:
-            for number in range(1, 2 if name == "FF" else base.live_runs.runs + 1):
+            for number in range(1, 2 if name == "FF" else item.config.stash[keys.LIVE_RUNS].most + 1):
                 items.append(repeat_item(item, get_nodeid(item), word if name == "FF" else f"{word}-{number}"))
                 items[-1].stash[keys.LIVE] = name, number
     return items
@@ -114,16 +114,17 @@ def list_drifts(verdict: Verdict) -> Iterator[Drift]:
 class LiveItems:
     """The live runs of one session, in each of its processes."""
 
-    def __init__(self, config: pytest.Config, runs: LiveRuns) -> None:
-        """`runs` is what the settings say of them."""
-        self.config, self.runs = config, runs
+    def __init__(self, config: pytest.Config, settings: Settings) -> None:
+        """`settings` are those of the session."""
+        self.config, self.settings = config, settings
+        self.most = settings.replay_runs or settings.make_test().cap
         inherited = getattr(config, "workerinput", {}).get(PLUGIN) or os.environ.get(keys.LIVE_SESSION)
         self.session = inherited or f"{time.time_ns():x}-{os.getpid()}"
         # What a line-up releases is no history of the test.
-        folder = "live" if config.stash[keys.SETTINGS].released is None else "lineup"
+        folder = "live" if settings.released is None else "lineup"
         path = config.rootpath / history.FOLDER / folder / self.session / history.LEDGER
-        self.ledger = Ledger(path, runs)
-        config.stash[keys.SETTINGS] = config.stash[keys.SETTINGS]._replace(live_runs=runs._replace(ledger=self.ledger))
+        self.ledger = Ledger(path, settings)
+        config.stash[keys.SETTINGS] = settings._replace(ledger=self.ledger)
         self.selected: dict[str, Counter[str]] = {}
         self.done, self.error = 0, ""
         self.running: files.Appending | None = None
@@ -159,12 +160,12 @@ class LiveItems:
         for item in session.items:
             # pytest makes one item of a method of TestCase: https://github.com/pytest-dev/pytest/blob/9.0.0/src/_pytest/unittest.py
             if hasattr(item, "_excinfo") and can_go_live(item):
-                item.stash[keys.LIVE] = self.config.stash[keys.SETTINGS].axes.cell, 1
+                item.stash[keys.LIVE] = self.settings.axes.cell, 1
             if keys.LIVE in item.stash:
                 self.selected.setdefault(get_nodeid(item), Counter())[item.stash[keys.LIVE][0]] += 1
         tests = {get_nodeid(item): get_settings(item) for item in session.items if keys.LIVE in item.stash}
         try:
-            self.ledger.note([*check_settings([*tests.values()], self.config.rootpath, self.runs.prices)])
+            self.ledger.note([*check_settings([*tests.values()], self.config.rootpath, self.settings.prices)])
         except AgentReplayError as error:
             self.error = str(error)
             if not hasattr(self.config, "workerinput"):  # xdist shows no usage error of a worker
@@ -176,9 +177,13 @@ class LiveItems:
         if self.error and keys.LIVE in item.stash:
             pytest.fail(self.error, pytrace=False)
 
+    def make_plan(self, runs: Mapping[str, int]) -> LivePlan:
+        """Return what decides about a test of which so many runs are selected, by cell."""
+        return LivePlan(runs, self.settings.make_test(), auto=not self.settings.replay_runs)
+
     def plan(self, item: pytest.Item) -> LivePlan:
         """Return what decides about the test of the item."""
-        return LivePlan(self.selected[get_nodeid(item)], self.runs.test, self.runs.auto)
+        return self.make_plan(self.selected[get_nodeid(item)])
 
     def add(
         self, item: pytest.Item, live_run: Mapping[str, Any], changes: Sequence[str] = ()
@@ -210,9 +215,9 @@ class LiveItems:
 
     def repeat_case(self, item: CaseItem) -> list[CaseItem]:
         """Return a case as its live runs; as it is where it asks no live model."""
-        if self.config.stash[keys.SETTINGS].model != "live" or not is_asking_live(item):
+        if self.settings.model != "live" or not is_asking_live(item):
             return [item]
-        items = [make_live_run(item, number) for number in range(1, self.runs.runs + 1)]
+        items = [make_live_run(item, number) for number in range(1, self.most + 1)]
         return [run for run in items if self.is_named(item, run)]
 
     def conclude_case(self, item: CaseItem, verdict: Verdict) -> Verdict:
@@ -222,7 +227,7 @@ class LiveItems:
         if keys.LIVE not in item.stash or not verdict.live or (failed and decisive and not decisive.live):
             return verdict
         drifts = [asdict(drift) for drift in list_drifts(verdict)] if failed and not verdict.live["stopped"] else []
-        changed = dict(text.split("=", 1) for text in self.config.stash[keys.SETTINGS].changes)
+        changed = dict(text.split("=", 1) for text in self.settings.replay_set)
         plain: Any = {"passed": not failed, "failure": verdict.headline * failed, "drifts": drifts, "changed": changed}
         live_run: Any = get_redaction(self.config).hide_tree(plain | verdict.live)
         decided, results = self.add(item, live_run)
@@ -293,12 +298,12 @@ class LiveItems:
         verdicts = []
         for test in dict.fromkeys(result.test for result in results):
             part = results_of(entries, test)
-            plan = LivePlan(Counter(result.cell for result in part), self.runs.test, self.runs.auto)
+            plan = self.make_plan(Counter(result.cell for result in part))
             unfinished = (judge(part, plan) or {}) | {"word": "inconclusive", "layer": "", "evidence": [ENDED]}
             verdicts.append(decided.get(test, unfinished))
         if session.exitstatus == pytest.ExitCode.OK and any(verdict["word"] != "same" for verdict in verdicts):
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
-        if self.config.stash[keys.SETTINGS].released is None:
+        if self.settings.released is None:
             history.append(self.config.rootpath, results, verdicts)
         if into := self.config.option.agentreplay_live_into:
             states = [*session.config.stash[keys.REPORT].states]

@@ -145,7 +145,7 @@ def may_be_shared(item: pytest.Item) -> bool:
     place = item.path.parent
     if place not in shared:
         folders = itertools.takewhile(lambda folder: folder != config.rootpath.parent, item.path.parents)
-        recorded = any((folder / base.directory).is_dir() for folder in folders)
+        recorded = any((folder / base.dir).is_dir() for folder in folders)
         shared[place] = recorded or any(map(is_opted_in, config.stash[keys.REPORT].items))
     return shared[place]
 

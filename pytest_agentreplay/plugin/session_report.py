@@ -89,7 +89,7 @@ class SessionReport:
 
     def pytest_collect_directory(self, path: Path, parent: pytest.Collector) -> None:
         """Know the folders of snapshots, which pytest walks through anyway."""
-        if path.match(parent.config.stash[keys.SETTINGS].directory):
+        if path.match(parent.config.stash[keys.SETTINGS].dir):
             self.seen["folders"].append(str(path))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
@@ -340,7 +340,7 @@ class SessionReport:
         if base.mode == "off" or not (base.unused != "ignore" or self.config.option.agentreplay_unused_into):
             return set()
         places = {item.path.parent for item in getattr(session, "items", [])}
-        beside = {os.path.join(place, base.directory) for place in places}  # noqa: PTH118
+        beside = {os.path.join(place, base.dir) for place in places}  # noqa: PTH118
         return {*self.seen["folders"], *filter(os.path.isdir, beside)}
 
     def find_unused(self, session: pytest.Session, collected: Sequence[CollectedSnapshots]) -> UnusedSnapshots:

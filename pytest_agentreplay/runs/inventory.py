@@ -36,8 +36,7 @@ from pytest_agentreplay.providers import READER
 from pytest_agentreplay.runs import pause_garbage_collection
 from pytest_agentreplay.runs.accept import list_pending
 from pytest_agentreplay.runs.snapshot_selection import is_of_folder, select_snapshots
-from pytest_agentreplay.settings.live_runs import parse_price
-from pytest_agentreplay.settings.parsers import parse_pairs
+from pytest_agentreplay.settings.parsers import Prices, parse_prices
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.kit import PASSED, entries, list_unfrozen, table, text_of
 from pytest_agentreplay.snapshots.store import files, format_path, layout, projects, reading, snapshots
@@ -124,11 +123,10 @@ def read_inventory(root: Path, paths: Sequence[Path] = (), *, briefly: bool = Fa
     return sorted(rows, key=lambda entry: (KINDS.index(entry.kind), entry.name, entry.path))
 
 
-def read_prices(root: Path) -> list[tuple[str, tuple[float, float]]]:
+def read_prices(root: Path) -> Prices:
     """Return the prices of the project at `root`, by pattern of model names. Raises SettingsError."""
     lines, file = projects.ini_lines(root, PRICES)
-    name = f"{file}: {PRICES}"
-    return [(model, parse_price(text, model, name)) for model, text in parse_pairs(lines, name)]
+    return parse_prices(lines, f"{file}: {PRICES}")
 
 
 def list_recorded(root: Path, paths: Sequence[Path] = ()) -> Iterator[tuple[Path, str]]:

@@ -33,8 +33,7 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject, Run
     from pytest_agentreplay.report.finding import Finding
-
-    ModelPrices = list[tuple[str, tuple[float, float]]]
+    from pytest_agentreplay.settings.parsers import Prices
 
 FEW = 50
 """Pages that are written before anybody wants to see a bar."""
@@ -57,7 +56,7 @@ def render_run(file: Path, outcome: TestOutcome | None = None) -> str:
 
 
 def _render_snapshot(
-    file: Path, snapshot: codec.Snapshot, prices: ModelPrices, outcome: TestOutcome | None, **marks: str
+    file: Path, snapshot: codec.Snapshot, prices: Prices, outcome: TestOutcome | None, **marks: str
 ) -> str:
     """Return the page of a snapshot, and of how its test ended in a session; `marks` are those of `render_page`."""
     finding = None if outcome is None else outcome.finding
@@ -88,12 +87,12 @@ def render_pair(first: Path, second: Path) -> str:
     return render_page(f"{names[0]} and {names[1]}", {**data, "files": list(names), "notes": list(notes)})
 
 
-def _read_prices_of(file: Path) -> ModelPrices:
+def _read_prices_of(file: Path) -> Prices:
     """Return the prices of the project that a snapshot is in. Raises SettingsError."""
     return read_prices(projects.root_above(file.absolute().parent))
 
 
-def _list_costs(run: Run, prices: ModelPrices) -> dict[int, float]:
+def _list_costs(run: Run, prices: Prices) -> dict[int, float]:
     """Return the costs of the calls of a run in dollars, by start, as far as they are known."""
     reader = PricedReader(READER, {}, prices)
     uses = ((x.start, read_use(x, reader)) for x in run.exchanges if prices)
@@ -239,9 +238,7 @@ def name_page(name: str, identity: str) -> str:
     return f"{layout.make_slug('-'.join(filter(None, (Path(path).name, rest))), identity, 80, is_safe=False)}.html"
 
 
-def write_run_page(
-    page: Path, file: Path, outcome: TestOutcome | None, prices: ModelPrices, largest: int | None
-) -> None:
+def write_run_page(page: Path, file: Path, outcome: TestOutcome | None, prices: Prices, largest: int | None) -> None:
     """Write the page of a run, unless the one that is there shows the same. Raises SnapshotError, CannotWrite."""
     data = files.read_file(file, largest)
     now = None if outcome is None else [outcome.status, outcome.finding and outcome.finding.plain()]

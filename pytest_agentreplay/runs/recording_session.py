@@ -354,7 +354,7 @@ class FixtureRecording(RecordingSession):
 
     def end(self) -> Finding | None:
         """Seal the run, unless another process of this session was first, or a conversion has served nothing in it."""
-        if self.settings.converts and not self.recorder.served:
+        if self.settings.typed == "convert" and not self.recorder.served:
             self.discard()
             self.note(verdict="without calls")
             self.summary = replace(self.summary, silent=True)

@@ -19,26 +19,29 @@ if TYPE_CHECKING:
     from pytest_agentreplay.compare.tolerance import Tolerance
     from pytest_agentreplay.model.rules import Rule
 
-Clocks: TypeAlias = Literal["stepped", "real", "virtual"]
 Mode: TypeAlias = Literal["record", "replay", "off"]
-Orders: TypeAlias = Literal["auto", "recorded", "free", "loose"]
 Pairs: TypeAlias = tuple[tuple[str, str], ...]
+Prices: TypeAlias = tuple[tuple[str, tuple[float, float]], ...]
 
+# What people type -> the mode. "missing" and "convert", which flags of their own type, replay what is recorded.
 MODES: Mapping[str, Mode] = {"record": "record", "model": "replay", "live": "replay", "off": "off"}
-CLOCKS = ("stepped", "real", "virtual", "paced")
-EFFECTS = ("read", "write", "live")
-MODELS = ("model", "retrieval")
-ON_CI = ("record", "live")
 REDACT = ("pii", "strict")
-OFF_SCRIPT = ("stop", "stub", "live")
-TOOLS = ("frozen", "checked", "live")
+# What live runs take, each with a number of its kind: these are examples in errors, and no defaults.
+RATES = "p0=0.95 p1=0.80 alpha=0.05 beta=0.10"
+BUDGET = "calls=100 tokens=50000 usd=2.00 assumed_output=4096"
+# Numbers and names as people write them; `\d` and `\w` take those of every language, as `int` and Python do.
+POSITIVE = r"0*[1-9]\d*"
+DECIMAL = r"(\d+\.?\d*)"
+DAY = r"\d{4}-\d\d-\d\d"
+DOTTED = r"[^\W\d]\w*(\.[^\W\d]\w*)*"
 
 
-def refuse_unknown(name: str, word: object, words: Sequence[str], hint: str = "") -> None:
-    """Raise SettingsError when `word` is none of `words`, with what to write instead."""
+def check_word(name: str, word: Any, words: Sequence[str], hint: str = "") -> Any:
+    """Return `word`. Raises SettingsError when it is none of `words`, with what to write instead."""
     if word not in words:
         instead = f": {hint}" if hint else suggest_nearest(str(word), words)
         raise SettingsError(f"{name} does not take {word!r}{instead}")
+    return word
 
 
 def suggest_nearest(word: str, words: Sequence[str]) -> str:
@@ -51,58 +54,43 @@ def suggest_nearest(word: str, words: Sequence[str]) -> str:
 
 def make_word_parser(*words: str) -> Callable[[Any, str], Any]:
     """Return a parser of a setting that takes one of several words."""
-
-    def parse_word(value: Any, name: str) -> Any:
-        refuse_unknown(name, value, words)
-        return value
-
-    return parse_word
+    return lambda value, name: check_word(name, value, words)
 
 
 parse_order = make_word_parser("auto", "recorded", "free", "loose")
 
 
 def parse_mode(value: Any, name: str) -> dict[str, Any]:
-    """Return the fields that a mode sets; an ini file or a marker, where empty is the default, sets fewer modes."""
-    if name.startswith(("--", "the environment")):
-        words = [word for word in MODES if name != "--replay" or word != "record"]
-        refuse_unknown(name, value, words, "record with --snapshot-record" if value == "record" else "")
-        return type_mode(value)
-    hint = "recording is asked for each time, with --snapshot-record" if value == "record" else ""
-    if value == "live":
-        hint = "the model goes live only because the command line says so: type --replay=live, or set AGENTREPLAY=live"
-    refuse_unknown(name, value or "model", ("model", "off"), hint)
-    return {"mode": MODES[value or "model"]}
+    """Return the fields that a mode sets; an ini file or a marker sets fewer modes than the command line."""
+    is_typed = name.startswith(("--", "the environment"))
+    words = [word for word in MODES if name != "--replay" or word != "record"] if is_typed else ["model", "off"]
+    hints = {
+        "record": "recording is asked for each time, with --snapshot-record",
+        "live": "the model goes live only because the command line says so: say --replay=live, or set AGENTREPLAY=live",
+    }
+    check_word(name, value, words, hints.get(value, ""))
+    return type_mode(value) if is_typed else {"mode": MODES[value]}
 
 
 def type_mode(word: str, **fields: Any) -> dict[str, Any]:
     """Return the fields of a mode that the command line or the environment names."""
-    return {"typed": word, "mode": MODES.get(word, "replay"), "model": "live" if word == "live" else "frozen", **fields}
+    mode, model = MODES.get(word, "replay"), "live" if word == "live" else "frozen"
+    return {"typed": word, "mode": mode, "model": model, "record_missing": word in {"missing", "convert"}, **fields}
 
 
-def parse_record(*_: object) -> dict[str, Any]:
-    """Return the fields of a session that records every selected test."""
-    return type_mode("record")
-
-
-def parse_record_missing(*_: object) -> dict[str, Any]:
-    """Return the fields of a session that records tests without a snapshot, and replays the others."""
-    return type_mode("missing", record_missing=True)
-
-
-def parse_record_from(value: str, name: str) -> dict[str, Any]:
-    """Return the fields of a session that records from a turn on, which may count from the end."""
-    return type_mode("record", record_from=parse_turn(value, name))
+def make_mode_parser(word: str) -> Callable[[Any, str], dict[str, Any]]:
+    """Return the parser of a flag that asks for a mode by itself."""
+    return lambda *_: type_mode(word)
 
 
 def parse_vcr(value: str, _: str) -> dict[str, Any]:
     """Return the fields of a session that records tests on vcrpy from what that plays; none for its other uses."""
-    return type_mode("convert", record_missing=True, converts=True) if value == "convert" else {}
+    return type_mode("convert") if value == "convert" else {}
 
 
 def parse_clock(value: Any, name: str) -> dict[str, Any]:
     """Return one of the clocks, and whether answers take as long as they took: `paced` is `stepped`, and they do."""
-    refuse_unknown(name, value, CLOCKS)
+    check_word(name, value, ("stepped", "real", "virtual", "paced"))
     return {"clock": "stepped" if value == "paced" else value, "waits": value == "paced"}
 
 
@@ -111,37 +99,58 @@ def parse_switch(value: Any, _: str) -> bool:
     return bool(value)
 
 
-def parse_number(value: Any, name: str) -> int | None:
-    """Return a whole number of at least 0; None for nothing."""
-    text = str(value).strip().replace("_", "")
-    if text and not text.isdecimal():
-        raise SettingsError(f"{name} takes a whole number, not {value!r}")
-    return int(text) if text else None
+def make_number_parser(takes: str, pattern: str, words: Mapping[str, int] = {}) -> Callable[[Any, str], int]:
+    """Return a parser of whole numbers of a pattern, or of `words` for them; errors say what it `takes`."""
+
+    def parse_number(value: Any, name: str) -> int:
+        text = str(value).strip().replace("_", "")
+        if text in words:
+            return words[text]
+        if not re.fullmatch(pattern, text):
+            raise SettingsError(f"{name} takes {takes}, not {value!r}")
+        return int(text)
+
+    return parse_number
 
 
-def parse_count(value: Any, name: str) -> int:
-    """Return a whole number of at least 0, which is what nothing counts as."""
-    return parse_number(value, name) or 0
+parse_count = make_number_parser("a whole number", r"\d+")
+parse_turn = make_number_parser("a turn like 3", POSITIVE)
+parse_turn_from_either_end = make_number_parser("a turn like 3, or -1 for the last one", f"-?{POSITIVE}")
+parse_sample = make_number_parser("a number of at least 1", POSITIVE)
+parse_runs = make_number_parser("auto or a number of runs above zero", POSITIVE, {"auto": 0})
+# 120 is `order_permutations.LIMIT`, which no start of pytest loads.
+parse_limit = make_number_parser("how many orders to try, like 120, or True", r"\d+", {"True": 120, "False": 0})
 
 
-def parse_limit(value: Any, name: str) -> int:
-    """Return how many at most: True for as many as is usual, False for none."""
-    if value is True:
-        from pytest_agentreplay.backends.order_permutations import LIMIT
-
-        return LIMIT
-    if not isinstance(value, int) or value < 0:
-        raise SettingsError(f"{name} takes how many orders to try, like 120, or True; not {value!r}")
-    return int(value)
+def parse_record_from(value: str, name: str) -> dict[str, Any]:
+    """Return the fields of a session that records from a turn on, which may count from the end."""
+    return type_mode("record", record_from=parse_turn_from_either_end(value, name))
 
 
-def parse_turn(value: str, name: str) -> int:
-    """Return the number of a turn; that from which on is recorded may count from the end."""
-    takes, sign = ("a turn like 3, or -1 for the last one", "-") if name == "--record-from" else ("a turn like 3", "")
-    digits = value.removeprefix(sign)
-    if not (digits.isdecimal() and int(digits)):
-        raise SettingsError(f"{name} takes {takes}, not {value!r}")
-    return int(value)
+def parse_amounts(text: str, name: str, example: str = BUDGET) -> dict[str, float]:
+    """Return amounts above zero by unit, "calls=100 usd=2.00". Units, and which are whole, are those of `example`."""
+    units = dict(word.split("=") for word in example.split())
+    amounts = {}
+    for word in text.split():
+        unit, _, amount = word.partition("=")
+        check_word(name, unit, [*units])
+        kind, pattern = ("whole ", r"\d+(\.0*)?") if units[unit].isdecimal() else ("", DECIMAL)
+        if not re.fullmatch(pattern, amount) or not float(amount):
+            raise SettingsError(f"{name}: {word!r}: {unit} takes a {kind}number above zero, like {unit}={units[unit]}")
+        amounts[unit] = float(amount)
+    return amounts
+
+
+def parse_budget(value: str, name: str) -> dict[str, Any]:
+    """Return what live runs may ask of models, by unit, as a field of the settings."""
+    return {"replay_budget": parse_amounts(value, name)}
+
+
+def parse_live(value: str, name: str) -> dict[str, Any]:
+    """Return the rates of the test that decides about live runs, and what these may cost, by field of the settings."""
+    amounts = parse_amounts(value, name, f"{RATES} {BUDGET}")
+    rates = {unit: amounts.pop(unit) for unit in ("p0", "p1", "alpha", "beta") if unit in amounts}
+    return {"rates": rates, "replay_budget": amounts}
 
 
 def parse_directory(value: Any, name: str) -> str:
@@ -168,12 +177,9 @@ def parse_pairs(value: Any, name: str) -> Pairs:
     """Return lines `left = right` (or `left  # right`, as reports suggest it), or a mapping of left to right."""
     if isinstance(value, dict):
         return tuple((str(left), str(right)) for left, right in value.items())
-    lines = parse_texts(value, name)
-    if not lines:  # most sessions: they load no language of paths
-        return ()
     from pytest_agentreplay.model.path_parsing import split_path
 
-    return tuple(split_path(line, " = " if " = " in line else " #") for line in lines)
+    return tuple(split_path(line, " = " if " = " in line else " #") for line in parse_texts(value, name))
 
 
 def parse_kinds(value: Any, name: str, examples: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
@@ -188,40 +194,52 @@ def parse_kinds(value: Any, name: str, examples: Mapping[str, str]) -> dict[str,
     return kinds
 
 
-def parse_tools(value: Any, name: str) -> Pairs:
-    """Return (import path or shown name, how) of each tool, model and retriever: see `Settings.tools`."""
-    tools = []
-    for path, line in parse_pairs(value, name):
-        where = f"{name}: {path}"
-        if ":" in path:
-            raise SettingsError(f"{where}: an import path has dots alone: write {path.replace(':', '.')}")
-        effects, shown_as, tool = f" {line} ".partition(" as ")
-        effects = effects.strip() or "write"
-        word = effects.partition(" ")[0]
-        if path and "." not in path and line:
-            refuse_unknown(where, line, ("read",) if "*" in path else ("read", "live"))
-        elif "." not in path or not all(part.isidentifier() or part == "*" for part in path.split(".")):
-            raise SettingsError(
-                f"{name}: {path!r} is no import path; write a function like shop.tools.lookup_order = read, and a tool "
-                "of a framework, by the name that the model knows, like lookup_order = read"
-            )
-        refuse_unknown(where, effects if word in EFFECTS else word, (*EFFECTS, *MODELS))
-        if shown_as and word not in MODELS and (len(tool.split()) != 1 or path.endswith("*")):
-            raise SettingsError(f"{where}: as gives one function the one name by which the model knows it")
-        tools.append((path, line if word in MODELS else f"{effects}{shown_as}{tool.strip()}"))
-    return tuple(tools)
+def make_pair_parser(read: Callable[[str, str], Any]) -> Callable[[Any, str], tuple[Any, ...]]:
+    """Return a parser of lines `left = right`, each of which `read` reads or refuses."""
+
+    def parse_lines(value: Any, name: str) -> tuple[Any, ...]:
+        rows = []
+        for left, right in parse_pairs(value, name):
+            try:
+                rows.append(read(left, right))
+            except SettingsError as error:
+                raise SettingsError(f"{name}: {error}") from error
+        return tuple(rows)
+
+    return parse_lines
 
 
-def parse_off_script(value: Any, name: str) -> Pairs:
-    """Return (tool, what a live run does with its calls that are not recorded): "stop", "live", or "stub" and JSON."""
-    rows = parse_pairs(value, name)
-    for tool, policy in rows:
-        word, _, answer = policy.partition(" ")
-        refuse_unknown(f"{name}: {tool or policy}", word, OFF_SCRIPT)
-        if not tool or not (is_json(answer) if word == "stub" else not answer):
-            line = f"{tool} = {policy}" if policy else tool
-            raise SettingsError(f'{name}: {line!r}: write it like lookup = stub {{"status": "late"}}, or search = live')
-    return rows
+def read_tool(path: str, line: str) -> tuple[str, str]:
+    """Return (import path or shown name, how) of a tool, model or retriever: see `Settings.tools`."""
+    if ":" in path:
+        raise SettingsError(f"{path}: an import path has dots alone: write {path.replace(':', '.')}")
+    effects, shown_as, tool = f" {line} ".partition(" as ")
+    effects = effects.strip() or "write"
+    word = effects.partition(" ")[0]
+    if path and "." not in path and line:
+        check_word(path, line, ("read",) if "*" in path else ("read", "live"))
+    elif "." not in path or not all(part.isidentifier() or part == "*" for part in path.split(".")):
+        raise SettingsError(
+            f"{path!r} is no import path; write a function like shop.tools.lookup_order = read, and a tool of a "
+            "framework, by the name that the model knows, like lookup_order = read"
+        )
+    check_word(path, word, ("read", "write", "live", "model", "retrieval"))
+    if word in {"model", "retrieval"}:
+        return path, line
+    check_word(path, effects, ("read", "write", "live"))
+    if shown_as and (len(tool.split()) != 1 or path.endswith("*")):
+        raise SettingsError(f"{path}: as gives one function the one name by which the model knows it")
+    return path, f"{effects}{shown_as}{tool.strip()}"
+
+
+def read_policy(tool: str, policy: str) -> tuple[str, str]:
+    """Return a tool, and what a live run does with its calls that are not recorded: "stop", "live", "stub" and JSON."""
+    word, _, answer = policy.partition(" ")
+    check_word(tool or policy, word, ("stop", "stub", "live"))
+    if not tool or not (is_json(answer) if word == "stub" else not answer):
+        line = f"{tool} = {policy}" if policy else tool
+        raise SettingsError(f'{line!r}: write it like lookup = stub {{"status": "late"}}, or search = live')
+    return tool, policy
 
 
 def is_json(text: str) -> bool:
@@ -235,29 +253,38 @@ def is_json(text: str) -> bool:
     return True
 
 
-def parse_functions(value: Any, name: str) -> Pairs:
-    """Return (key, import path) of each runner of cases, or judge of tolerances: `refunds = shop.cases:run_refund`."""
-    functions = parse_pairs(value, name)
-    kind = "judge" if name.endswith("judges") else "runner"
-    for key, path in functions:
-        module, _, function = path.partition(":")
-        if not key or not all(part.isidentifier() for part in (*module.split("."), *function.split("."))):
-            line = f"{key} = {path}" if path else key
-            raise SettingsError(f"{name}: {line!r} names no {kind}; write it like refunds = shop.cases:run_refund")
-    return functions
+def read_function(key: str, path: str) -> tuple[str, str]:
+    """Return the key and the import path of a runner of cases, or a judge: `refunds = shop.cases:run_refund`."""
+    if not key or not re.fullmatch(f"{DOTTED}:{DOTTED}", path):
+        line = f"{key} = {path}" if path else key
+        raise SettingsError(f"{line!r} names no function; write it like refunds = shop.cases:run_refund")
+    return key, path
 
 
-def parse_ignored(value: Any, name: str) -> Pairs:
-    """Return (what may differ, reason); a reason is required."""
-    ignored = parse_pairs(value, name)
-    for place, reason in ignored:
-        if not reason:
-            raise SettingsError(f"{name}: say why {place} may differ: {place} = the reason")
-        try:
-            make_rules(place, reason)
-        except SettingsError as error:
-            raise SettingsError(f"{name}: the line {place!r}: {error}") from error
-    return ignored
+def read_ignored(place: str, reason: str) -> tuple[str, str]:
+    """Return what may differ, and the reason, which is required."""
+    if not reason:
+        raise SettingsError(f"say why {place} may differ: {place} = the reason")
+    try:
+        make_rules(place, reason)
+    except SettingsError as error:
+        raise SettingsError(f"the line {place!r}: {error}") from error
+    return place, reason
+
+
+def read_price(model: str, text: str) -> tuple[str, tuple[float, float]]:
+    """Return a pattern of model names, and the dollars for a million tokens of input and of output."""
+    price = re.fullmatch(rf"{DECIMAL}\s+in[\s,]+{DECIMAL}\s+out", text)
+    if price is None:
+        raise SettingsError(f"{model!r} has no price; write dollars per million tokens like gpt-5 = 1.25 in, 10 out")
+    return model, (float(price[1]), float(price[2]))
+
+
+parse_tools = make_pair_parser(read_tool)
+parse_off_script = make_pair_parser(read_policy)
+parse_functions = make_pair_parser(read_function)
+parse_ignored = make_pair_parser(read_ignored)
+parse_prices = make_pair_parser(read_price)
 
 
 def make_rules(place: str, reason: str) -> tuple[Rule, ...]:
@@ -273,29 +300,23 @@ def make_rules(place: str, reason: str) -> tuple[Rule, ...]:
     place, _, pattern = (part.strip() for part in place.partition(" ~ "))
     part, colon, path = map(str.strip, place.partition(":"))
     scopes: tuple[str, ...] = ("http",)
-    is_equal = bool(pattern)
+    action = "equal" if pattern else "drop"
     if part in {"host", "path"} and bool(colon) is not bool(pattern):
-        path, is_equal = path if colon else "*", True
+        path, action = path if colon else "*", "equal"
     elif part in {"header", "query"}:
         path = path.lower()
     else:
         scopes, part, path = ("http", "tool"), "body", place
-    action, source = "equal" if is_equal else "drop", "agentreplay_ignore"
+    source = "agentreplay_ignore"
     return tuple(Rule(scope, part, path, action, reason, source, pattern=pattern) for scope in scopes)  # type: ignore[arg-type]
 
 
 def parse_tolerances(value: Any, name: str) -> tuple[Tolerance, ...]:
     """Return what may differ, and where."""
-    rows = parse_pairs(value, name)
-    if not rows:
-        return ()
     from pytest_agentreplay.compare.tolerance import Level, parse
 
     level = Level.TEST if name.startswith("@") else Level.INI
-    try:
-        return tuple(parse(place, how, level=level, source=name) for place, how in rows)
-    except SettingsError as error:
-        raise SettingsError(f"{name}: {error}") from error
+    return make_pair_parser(lambda place, how: parse(place, how, level=level, source=name))(value, name)
 
 
 def parse_allow(value: Any, name: str) -> dict[str, Any]:
@@ -317,12 +338,10 @@ def parse_keep(value: Any, name: str) -> dict[str, Any]:
     return fields | {"headers": tuple(header for header, match in headers if not match)}
 
 
-def parse_ci(value: Any, name: str) -> frozenset[str]:
+def parse_ci(value: Any, name: str) -> tuple[str, ...]:
     """Return what is allowed where `CI` is set: words, on one line or several."""
     words = " ".join(parse_texts(value, name)).replace(",", " ").split()
-    for word in words:
-        refuse_unknown(name, word, ON_CI)
-    return frozenset(words)
+    return tuple(check_word(name, word, ("record", "live")) for word in words)
 
 
 def parse_redact(value: Any, name: str) -> tuple[str, ...]:
@@ -330,7 +349,7 @@ def parse_redact(value: Any, name: str) -> tuple[str, ...]:
     if name.startswith("@"):
         words = parse_texts([value] if isinstance(value, str) else value, name)
         for word in words:
-            refuse_unknown(name, word, REDACT, "a test takes pii or strict; files are for --redact")
+            check_word(name, word, REDACT, "a test takes pii or strict; files are for --redact")
         if "pii" in words:
             from pytest_agentreplay.redaction.pii import require_checks
 
@@ -354,29 +373,26 @@ def parse_checks(value: Any, name: str) -> dict[str, Any]:
 
     `unused = fail`, `unproved = ignore`, `old = 90d`, `retired:MODEL = DATE`, `large = 2MB`, `largest = 64MB`.
     """
-    if not (lines := parse_texts(value, name)):
-        return {}
     from pytest_agentreplay.model.sizes import parse_size
 
-    readers: dict[str, tuple[str, str, Callable[[str], Any]]] = {  # field, what to write, what reads it
+    # Field, what to write, and what reads it: None for what it does not take.
+    checks: dict[str, tuple[str, str, Callable[[str], Any]]] = {
         "unused": ("unused", "warn, fail or ignore", {"warn": "warn", "fail": "fail", "ignore": "ignore"}.get),
         "unproved": ("prove", "warn or ignore", {"warn": True, "ignore": False}.get),
-        "old": ("stale_days", "180d", lambda text: int(days) if (days := text.removesuffix("d")).isdecimal() else None),
+        "old": ("stale_days", "180d", lambda age: int(age.rstrip("d")) if re.fullmatch(r"\d+d?", age) else None),
         "large": ("max_bytes", "1MB", parse_size),
         "largest": ("largest", "32MB", parse_size),
+        "retired:MODEL": ("retired_models", "2026-01-31", lambda day: day if re.fullmatch(DAY, day) else None),
     }
     fields: dict[str, Any] = {}
-    for line in lines:
-        word, _, amount = map(str.strip, line.partition("="))
-        if word.startswith("retired:"):
-            model = word.partition(":")[2].strip()
-            if not model or not re.fullmatch(r"\d{4}-\d\d-\d\d", amount):
-                raise SettingsError(f"{name}: {line!r}: write the day of a model like retired:my-model = 2026-01-31")
-            fields["retired_models"] = (*fields.get("retired_models", ()), (model, amount))
-            continue
-        refuse_unknown(name, word, (*readers, "retired:MODEL"))
-        field, example, read = readers[word]
-        fields[field] = read(amount)
-        if fields[field] is None:
+    for line in parse_texts(value, name):
+        word, _, text = map(str.strip, line.partition("="))
+        model = word.removeprefix("retired:").strip() if word.startswith("retired:") else ""
+        check = "retired:MODEL" if model else word
+        check_word(name, check, [*checks])
+        field, example, read = checks[check]
+        result = read(text)
+        if result is None:
             raise SettingsError(f"{name}: {line!r}: write {word} = {example}")
+        fields[field] = (*fields.get(field, ()), (model, result)) if model else result
     return fields

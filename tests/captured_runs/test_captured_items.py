@@ -231,7 +231,7 @@ def test_a_run_that_is_cold_newer_or_broken_fails_nothing(store):
         *rare(
             (["--agentreplay-runs=."], "there are no captured runs"),
             (["--agentreplay-runs=nosuch://x"], "--agentreplay-runs: nosuch://x"),
-            (["--agentreplay-runs=runs", "--agentreplay-sample=few"], "takes a whole number, not 'few'"),
+            (["--agentreplay-runs=runs", "--agentreplay-sample=few"], "takes a number of at least 1, not 'few'"),
             (["--agentreplay-sample=3"], "need --agentreplay-runs=STORE"),
             (["--agentreplay-runs=runs", "--agentreplay-sample=0"], "takes a number of at least 1"),
             (["--agentreplay-runs=runs::refund/run"], "--agentreplay-runs=runs: there is no run refund/run"),

@@ -11,7 +11,9 @@ from importlib.metadata import version
 
 import pytest
 
+from pytest_agentreplay.cli.casework import find_failure
 from pytest_agentreplay.cli.mcp_tools import scaffold_case
+from pytest_agentreplay.cli.runs import leave_out_flags
 from pytest_agentreplay.errors import AgentReplayError
 from tests.support.kept_files import contents, put_back
 
@@ -51,6 +53,41 @@ def test_a_coding_agent_keeps_no_case_of_a_test_that_passes_whatever_addopts_say
     ):
         scaffold_case(recorded.root, "test_shop.py::test_refund")
     assert not (recorded.root / "cases").exists()
+
+
+@pytest.fixture
+def records_by_default(recorded, monkeypatch):
+    """The project, in which a bare `pytest` records: so both addopts say. `--redact` holds for replays too."""
+    recorded.edit("pytest.ini", "[pytest]", "[pytest]\naddopts = --snapshot-record --redact strict")
+    addopts = "-p pytest_agentreplay.plugin --record-from 2 --agentreplay-html=pages"
+    for name, value in recorded.surroundings(PYTEST_ADDOPTS=addopts).items():
+        monkeypatch.setenv(name, value)
+    return recorded
+
+
+def test_a_pytest_of_ours_keeps_of_addopts_what_holds_for_replays(records_by_default):
+    words = leave_out_flags(os.environ, records_by_default.root)["PYTEST_ADDOPTS"]
+    assert shlex.split(words) == ["-p", "pytest_agentreplay.plugin", "-o", "addopts=--redact strict"]
+    assert leave_out_flags({"PYTEST_ADDOPTS": "-q"}, records_by_default.root / "nowhere")["PYTEST_ADDOPTS"] == "-q"
+
+
+def test_replay_replays_where_addopts_record(records_by_default):
+    environ = {"PYTEST_ADDOPTS": os.environ["PYTEST_ADDOPTS"]}
+    told, _ = ended(records_by_default.command("replay", SNAPSHOT, **environ), SAME)
+    assert "replayed 1 test" in told
+    assert untouched(records_by_default)
+
+
+def test_accept_takes_changed_requests_where_addopts_record(records_by_default):
+    records_by_default.edit("agent.py", "Be brief.", "Be short.")
+    environ = {"PYTEST_ADDOPTS": os.environ["PYTEST_ADDOPTS"]}
+    told, _ = ended(records_by_default.command(*REQUESTS, **environ), SAME)
+    assert f"accepted  {SNAPSHOT} (3 changed requests" in told
+
+
+def test_case_new_finds_a_failure_where_addopts_record(records_by_default):
+    records_by_default.edit("test_shop.py", "\n    assert ", "\n    assert not ")
+    assert find_failure(records_by_default.home)["type"] == "AssertionError"
 
 
 def ended(done, code):

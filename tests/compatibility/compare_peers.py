@@ -434,7 +434,7 @@ def table_of(results: dict) -> str:
     dates = sorted({row["date"] for row in results["rows"]})
     named = ", ".join(f"{name} {version}" for name, version in versions.items())
     sdk, pytest = (floor["versions"][name] for name in ("openai", "pytest"))
-    lines.append(f"Tried on {' and '.join(dates)} with {named}, openai {sdk}, pytest {pytest};")
+    lines.append(f"Tried from {dates[0]} to {dates[-1]} with {named}, openai {sdk}, pytest {pytest};")
     cost, whole = floor["cells"]["cost"], floor["cells"]["whole"]
     lines.append(f"{results['on']}. Without a recorder a turn costs {cost} ms of CPU, and the whole run {whole} s.")
     return "\n".join(lines)

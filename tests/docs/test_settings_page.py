@@ -14,6 +14,8 @@ from tests.support.pages import ROOT
 PAGE = ROOT / "docs" / "reference" / "settings.md"
 TABLE = re.compile(r"(<!-- settings: (\w+) -->\n).*?(<!-- /settings -->)", re.DOTALL)
 TAKES = {"linelist": "lines", "bool": "true or false"}
+MODES = {"replay": "model"}
+"""Mode -> the word for it in an ini file."""
 DETAILS = {
     "replay_tools": "../how-to/freeze-tools.md#check-that-tools-still-return-what-was-recorded",
     "replay_set": "../how-to/compare-models.md",
@@ -74,7 +76,7 @@ def make_tables():
             name(row, row.key),
             ", ".join(f"`{word}`" for word in (f"{row.name}=" * bool(row.marker), row.flag) if word),
             TAKES.get(row.ini, row.takes.lower()),
-            f"`{str(row.default).lower()}`" if row.default else "",
+            f"`{MODES.get(row.default, str(row.default).lower())}`" if row.default else "",
             row.text,
         )
         for row in SETTINGS

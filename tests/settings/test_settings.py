@@ -8,15 +8,18 @@ from pathlib import Path
 
 import pytest
 
+from pytest_agentreplay.backends.order_permutations import LIMIT
+from pytest_agentreplay.backends.statistics import SequentialTest
 from pytest_agentreplay.compare.tolerance import Level
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.runs.cases.runners import Runners
 from pytest_agentreplay.settings import Settings, read_settings
-from pytest_agentreplay.settings.table import SETTINGS, Setting, in_toml, list_options
+from pytest_agentreplay.settings.table import DEFAULTS, SETTINGS, Setting, in_toml, list_options
 
 
 def made(ini=None, environ=None, written=(), typed=(), **options):
-    return read_settings(options, ini or {}, environ or {}, ini_keys=written, file="pyproject.toml", typed_words=typed)
+    ini = dict.fromkeys(written) | (ini or {})
+    return read_settings(options, ini, environ or {}, file="pyproject.toml", typed_words=typed)
 
 
 def refused(*words, **given):
@@ -28,7 +31,7 @@ def refused(*words, **given):
 
 def test_nothing_said_is_replay():
     settings = made()
-    assert settings == Settings(toml=True)
+    assert vars(settings) == vars(Settings(toml=True))
     assert settings.mode == "replay"
     assert not settings.strict
     assert settings.headline() == "agentreplay: model frozen, tools frozen, clock still between calls, offline"
@@ -37,7 +40,7 @@ def test_nothing_said_is_replay():
 def test_what_is_changed_in_requests_is_for_a_live_model_alone():
     live = {"agentreplay_replay": "live"}
     settings = made(agentreplay_replay_set=["model=m-2", "temperature = 0"], **live)
-    assert settings.changes == ("model=m-2", "temperature=0")
+    assert settings.replay_set == ("model=m-2", "temperature=0")
     refused("--replay-set=model=m-2 is for live models: add --replay=live", agentreplay_replay_set=["model=m-2"])
     refused("--replay-set", "add --replay=live", agentreplay_replay_set=["model=m-2"], agentreplay_record=True)
 
@@ -122,9 +125,7 @@ def test_what_cannot_be_is_refused_with_its_place_and_the_nearest_word():
     refused("--snapshot-record-missing and --replay", agentreplay_record_missing=True, **live)
     for line in ("search = liv", "search", "search = live now", "search = stub", "lookup = stub {a}", " = live"):
         refused("pyproject.toml: agentreplay_off_script", ini={"agentreplay_off_script": [line]})
-    assert made(written=["testpaths", "agentreplay_dir"]) == Settings(toml=True), (
-        "other keys of the ini file are not ours"
-    )
+    assert vars(made(written=["testpaths"])) == vars(Settings(toml=True)), "other keys of the ini file are not ours"
 
 
 def test_lists():
@@ -238,7 +239,7 @@ def test_values_that_cannot_be_meant():
         (
             "checks",
             ["retired:m-1 = soon"],
-            "'retired:m-1 = soon': write the day of a model like retired:my-model = 2026",
+            "'retired:m-1 = soon': write retired:m-1 = 2026-01-31",
         ),
         ("ignore", ["$.user"], "$.user = the reason"),
         ("seed", "x", "agentreplay_seed", "'x'"),
@@ -257,7 +258,9 @@ def test_the_marker():
     assert settings.tools == (("a.b", "write"), ("c.d", "write"))
     assert (settings.clock, settings.seed, settings.expect) == ("stepped", 1, "reproduces")
     assert settings.allow_hosts == ("one", "two")
-    assert settings.ignored == (("$.x", "why"),)
+    assert settings.ignore == (("$.x", "why"),)
+    assert base.for_test([{"permutations": True}]).permutations == LIMIT
+    assert base.for_test([{"permutations": False}]).permutations == 0
     assert base.for_test([]) is base
     assert base.for_test([{"mode": "off"}]).mode == "off"
 
@@ -290,12 +293,12 @@ def test_a_live_model_is_asked_for_by_the_command_line_alone():
 
 def test_what_live_runs_may_cost_and_what_decides_about_them():
     live = {"agentreplay_replay": "live"}
-    runs = made(**live).live_runs
-    assert (runs.runs, runs.auto, runs.budget, runs.prices) == (1, False, {}, ())
+    settings = made(**live)
+    assert (settings.replay_runs, settings.replay_budget, settings.prices) == (1, {}, ())
     ini = {"agentreplay_live": "p0=0.9 p1=0.7", "agentreplay_prices": ["m-* = 1.25 in, 10 out"]}
-    runs = made(agentreplay_replay_runs="auto", agentreplay_replay_budget="calls=5 usd=2.50", ini=ini, **live).live_runs
-    assert (runs.runs, runs.auto, runs.test.p0, runs.test.alpha) == (60, True, 0.9, 0.05)
-    assert (runs.budget, runs.prices) == ({"calls": 5, "usd": 2.5}, (("m-*", (1.25, 10.0)),))
+    settings = made(agentreplay_replay_runs="auto", agentreplay_replay_budget="calls=5 usd=2.50", ini=ini, **live)
+    assert (settings.replay_runs, settings.make_test()) == (0, SequentialTest(p0=0.9, p1=0.7, alpha=0.05))
+    assert (settings.replay_budget, settings.prices) == ({"calls": 5, "usd": 2.5}, (("m-*", (1.25, 10.0)),))
     for budget, words in (
         ("calls=0", "'calls=0': calls takes a whole number above zero, like calls=100"),
         ("calls=-1", "'calls=-1': calls takes"),
@@ -311,18 +314,19 @@ def test_what_live_runs_may_cost_and_what_decides_about_them():
     refused(name, "did you mean calls?", ini={"agentreplay_live": "p0=0.9 call=5"}, **live)
     refused(name, "'p0=x': p0 takes a number above zero, like p0=0.95", ini={"agentreplay_live": "p0=x"}, **live)
     ini = {"agentreplay_live": "p0=0.9 calls=5 usd=2"}
-    runs = made(ini=ini, **live).live_runs
-    assert (runs.test.p0, runs.budget) == (0.9, {"calls": 5, "usd": 2})
-    runs = made(ini=ini, agentreplay_replay_budget="tokens=9", **live).live_runs
-    assert (runs.test.p0, runs.budget) == (0.9, {"tokens": 9}), "the flag is over the ini file"
-    for price in ("m = 1.25", "m = 1 in, x out", "m"):
+    settings = made(ini=ini, **live)
+    assert (settings.make_test().p0, settings.replay_budget) == (0.9, {"calls": 5, "usd": 2})
+    settings = made(ini=ini, agentreplay_replay_budget="tokens=9.00", **live)
+    assert (settings.make_test().p0, settings.replay_budget) == (0.9, {"tokens": 9}), "the flag is over the ini file"
+    for price in ("m = 1.25", "m = 1 in, x out", "m = 1x in, 2 out", "m"):
         refused(
             "agentreplay_prices", "'m' has no price", "1.25 in, 10 out", ini={"agentreplay_prices": [price]}, **live
         )
     for number in ("0", "-1", "many", "1.5"):
         refused("--replay-runs", repr(number), agentreplay_replay_runs=number, **live)
-    for flag in ("runs", "budget"):
-        refused(f"--replay-{flag}=1 is for live runs: add --replay=live", **{f"agentreplay_replay_{flag}": "1"})
+    for flag, value in (("runs", "1"), ("budget", "calls=1")):
+        given = {f"agentreplay_replay_{flag}": value}
+        refused(f"--replay-{flag}={value} is for live runs: add --replay=live", **given)
 
 
 def test_live_runs_on_ci_are_allowed_by_a_setting_and_a_budget():
@@ -389,7 +393,7 @@ def test_the_flags_are_readable_by_argparse_and_set_nothing_by_default():
     for flag, options in list_options():
         assert "nargs" not in options, "an optional value swallows a path"
         parser.add_argument(flag, **options)
-    assert made(**vars(parser.parse_args([]))) == Settings(toml=True)
+    assert vars(made(**vars(parser.parse_args([])))) == vars(Settings(toml=True))
     assert "adopt" not in parser.format_help()
     assert "`" not in parser.format_help()
 
@@ -400,6 +404,13 @@ def test_each_row_has_fields_that_are_read_a_name_of_its_own_and_a_way_to_give_i
         assert vars(row).keys() <= Setting.__annotations__.keys(), row.name
         assert row.text, row.name
         assert row.flag or row.ini or (row.marker and row.parse), row.name
+
+
+def test_the_default_of_a_field_is_what_its_ini_key_says_by_that_word():
+    defaults = {row.key: str(row.default) for row in SETTINGS if row.ini == "string" and row.name in DEFAULTS}
+    given = {key: value for key, value in defaults.items() if value != "None"} | {"agentreplay_mode": "model"}
+    assert vars(made(given)) == vars(made())
+    assert vars(made({row.key: [] for row in SETTINGS if row.ini == "linelist"})) == vars(made())
 
 
 @pytest.mark.process
@@ -476,7 +487,7 @@ def test_a_tolerance_that_is_none_stops_the_session_with_its_place():
     refused(
         f"{name}$.final = regex((?=a)b)", "the pattern", ini={"agentreplay_tolerances": ["$.final = regex((?=a)b)"]}
     )
-    refused("'help = judge' names no judge", "shop.cases:run", ini={"agentreplay_judges": ["help = judge"]})
+    refused("'help = judge' names no function", "shop.cases:run", ini={"agentreplay_judges": ["help = judge"]})
     with pytest.raises(SettingsError, match=r"agentreplay\(tolerances=...\): \$.turns = exact"):
         made().for_test([{"tolerances": ["$.turns = exact"]}])
 

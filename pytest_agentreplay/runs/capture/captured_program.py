@@ -111,7 +111,7 @@ def find_tools(lines: Iterable[str]) -> list[session_tools.ChildTool]:
         # Nothing of the program is imported here: a class is told from a module by its name.
         cut = next((number for number, part in enumerate(parts[:-1]) if part[0].isupper()), len(parts) - 1)
         effects, _, name = how.partition(" as ")
-        tool = Tool(name or names[path], session_tools.NOWHERE, effects)  # type: ignore[arg-type]
+        tool = Tool(name or names[path], session_tools.NOWHERE, effects)
         tools.append(session_tools.ChildTool(".".join(parts[:cut]), ".".join(parts[cut:]), tool))
     return tools
 

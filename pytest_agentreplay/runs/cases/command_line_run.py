@@ -152,6 +152,7 @@ def settings_of(root: Path, environ: Mapping[str, str], *, live: bool = False) -
     environ = {name: value for name, value in environ.items() if name != "AGENTREPLAY"}  # cases are always replayed
     sandbox = SANDBOX_FLAG.findall(" ".join(ini_lines(root, "addopts")[0]))
     flags = {"agentreplay_sandbox": sandbox[-1]} if sandbox else {}
-    runs = knobs.read_settings({"agentreplay_replay": "live"} if live else {}, ini, environ, file=file).live_runs
-    settings = knobs.read_settings(flags, ini, environ, file=file)._replace(live_runs=runs)
+    settings = knobs.read_settings(flags, ini, environ, file=file)
+    if live:
+        knobs.refuse_on_ci(settings._replace(model="live"))
     return redaction_setup.add_policy(settings, root)

@@ -105,7 +105,7 @@ def join_settings(settings: Settings, case: Case) -> Settings:
         mode="replay",
         model="frozen",
         replay_tools="frozen",
-        ignored=(*settings.ignored, *((path, f"{case.file} ignores it") for path in case.ignore)),
+        ignore=(*settings.ignore, *((path, f"{case.file} ignores it") for path in case.ignore)),
         order=settings.order if case.order == "auto" else parse_order(case.order, case.file),
         adopt="",
         expect="",
@@ -165,9 +165,11 @@ class InProcessRun(ReplaySession):
         self.serving = serving
         self._fixtures = fixtures
         super().__init__(place, settings, Snapshot(run, version=""))
-        self.casting.budget = settings.live_runs.ledger if settings.live_runs is not None else None
+        self.casting.budget = settings.ledger
         self.clock.live_inside = "live" in {serving.model, serving.other}
-        self.interception.scope.changes = read_changes(settings.changes if serving.model == "live" else (), place.root)
+        self.interception.scope.changes = read_changes(
+            settings.replay_set if serving.model == "live" else (), place.root
+        )
         self.deadline = Deadline(self.interception, self.overtime, settings.timeout, f"{case.file}: its runner")
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:

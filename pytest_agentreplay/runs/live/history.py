@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from pytest_agentreplay.model.exchanges import Call, Outcome
-    from pytest_agentreplay.settings.live_runs import LiveRuns
+    from pytest_agentreplay.settings import Settings
 
     Entries = list[dict[str, Any]]
     Judged = tuple[LiveVerdict | None, list[LiveResult]]
@@ -107,9 +107,9 @@ PAUSE, PATIENCE = 0.1, 60.0
 class Ledger:
     """The file at `path`, and the budget of the session. What cannot be written of it raises CannotWrite."""
 
-    def __init__(self, path: Path, runs: LiveRuns) -> None:
-        """`runs` has limits and prices."""
-        self.path, self.priced = path, PricedReader(READER, runs.budget, runs.prices)
+    def __init__(self, path: Path, settings: Settings) -> None:
+        """`settings` have limits and prices."""
+        self.path, self.priced = path, PricedReader(READER, settings.replay_budget, settings.prices)
         self.patience, self.size = PATIENCE, 0
         self._read: Entries = []
 

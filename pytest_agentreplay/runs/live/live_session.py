@@ -71,13 +71,15 @@ class LiveSession(ReplaySession):
         super().__init__(place, settings, snapshot, edited)
         self.prompts = prompts_of(snapshot.run.exchanges)
         self.clock.live_inside = True
-        self.interception.scope.changes = read_changes(settings.changes if settings.model == "live" else (), place.root)
+        self.interception.scope.changes = read_changes(
+            settings.replay_set if settings.model == "live" else (), place.root
+        )
         if "model" in released and "prompt" not in released:
             pinned: Any = self.redaction.reveal(ToolReply([*self.prompts]))
             self.interception.scope.changes = {"prompt": pinned.value}
         self.stalls = None  # the real world takes its time
         self.result: LiveResult | None = None
-        self.prices = settings.live_runs.prices if settings.live_runs is not None else ()
+        self.prices = settings.prices
 
     def make_backend(self, recorded: Run, matching: Matching) -> ReplayBackend:
         """Return the backend of the cell."""
@@ -167,7 +169,7 @@ class LiveSession(ReplaySession):
                 line.split(" ", 1)
                 for line in list_versions(self._kit, replay_kit.describe_interpreter(self.place.root))
             ),
-            changed=dict(text.split("=", 1) for text in self.settings.changes),
+            changed=dict(text.split("=", 1) for text in self.settings.replay_set),
             released=" + ".join(sorted(self.settings.released or ())).replace(":", " "),
             failure=failure,
             stopped=stopped,

@@ -228,7 +228,7 @@ def test_what_is_no_runner_is_told(docket):
         assert said in "\n".join(told(done))
     done = docket.pytest("-o", "agentreplay_runners=refunds = shop.run")
     assert done.returncode == 4
-    assert "names no runner; write it like refunds = shop.cases:run_refund" in done.stderr
+    assert "names no function; write it like refunds = shop.cases:run_refund" in done.stderr
     docket.case(runner="told")
     docket.project.write(cases__conftest="def pytest_agentreplay_runners():\n    return {'told': 'shop.run'}\n")
     assert "gives a dict of functions by key" in "\n".join(told(docket.pytest("-rA", COLUMNS="200")))
