@@ -86,7 +86,7 @@ def find_other_tool(exchange: Exchange, run: Run) -> JsonObject | None:
     return next((use for x in models for use in list_uses(x) if use["name"] not in names), None)
 
 
-def change_reply(operator: str, exchange: Exchange, run: Run) -> HttpReply:
+def change_reply(operator: str, exchange: Exchange, _argument: Json, run: Run) -> HttpReply:
     """Return another reply of the model in place of the recorded one, in the same dialect, whole or streamed."""
     reading = READER.read_reply(exchange.call, exchange.outcome)
     message = change_message(operator, normalize_reply(reading), exchange, run)
