@@ -93,7 +93,7 @@ class RecordingSession(RunSession):
 
     def _answer_from_vcrpy(self, raw: RawCall, call: Call, moment: Moment) -> Replayed | None:
         """Return the reply of vcrpy, as it plays here; None where the network is asked."""
-        from pytest_agentreplay.runs.cassettes.converting import answer
+        from pytest_agentreplay.runs.cassettes.cassette_answers import answer
 
         return answer(self.interception, self.recorder, raw, call, moment)
 

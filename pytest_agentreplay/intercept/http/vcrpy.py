@@ -1,6 +1,6 @@
 """The cassettes of vcrpy that are open: inert while a run of ours is recorded or replayed, as ever outside of one.
 
-A recording asks the innermost one where it would ask the network (`runs.cassettes.converting`). In a replay the
+A recording asks the innermost one where it would ask the network (`runs.cassettes.cassette_answers`). In a replay the
 snapshot answers. Neither writes the file of a cassette.
 """
 
