@@ -33,13 +33,13 @@ REPLIES = ("malformed-arguments", "wrong-types", "negative-arguments", "unknown-
 RESULTS = ("tool-error", "null-result", "empty-result", "dropped-field", "wrong-type-result", "huge-result",
            "right-to-left", "other-unit", "injection", "stale-result", "shuffled-items", "dropped-item",
            "doubled-item")  # fmt: skip
+# By operator, what lists the arguments by which it fits a call, and what makes the answer of a call another one.
 FAMILIES: dict[str, tuple[Callable[..., Sequence[Json]], Callable[..., Outcome]]] = {
     **dict.fromkeys((*FAULTS, "outage"), (wire_changes.list_faults, wire_changes.make_fault)),
     **dict.fromkeys(STREAMS, (wire_changes.list_changes, wire_changes.change_bytes)),
     **dict.fromkeys(REPLIES, (content_changes.list_replies, content_changes.change_reply)),
     **dict.fromkeys(RESULTS, (content_changes.list_results, content_changes.change_result)),
 }
-"""By operator, what lists the arguments by which it fits a call, and what makes the answer of a call another one."""
 WORDS = (*content_changes.WORD_CHANGES,)
 """They change what the agent is given, which a case alone knows."""
 MOST_AT_ONCE = 3

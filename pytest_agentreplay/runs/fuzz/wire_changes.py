@@ -43,6 +43,7 @@ def make_error(status: int, body: bytes, kind: str = JSON[1]) -> HttpReply:
     return HttpReply(status, "Error", headers=headers, body=Body(body), cuts=(len(body),) if body else ())
 
 
+# What comes once instead of an answer, by operator, where it is the same for every call.
 ONCE: dict[str, Outcome] = {
     "partial-error": make_error(429, ERROR_BODY[: len(ERROR_BODY) // 2]),
     "html-error": make_error(502, HTML, "text/html"),
@@ -51,7 +52,6 @@ ONCE: dict[str, Outcome] = {
     "tool-reset": TOOL_RESET,
     "timeout": TIMEOUT,
 }
-"""What comes once instead of an answer, by operator, where it is the same for every call."""
 
 
 def make_fault(operator: str, exchange: Exchange, argument: Json, _run: Run) -> Outcome:
