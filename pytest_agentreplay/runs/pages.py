@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.report.finding import Finding
     from pytest_agentreplay.settings.parsers import Prices
 
+    Outcomes = Sequence["TestOutcome"] | None
+
 FEW = 50
 """Pages that are written before anybody wants to see a bar."""
 SHOWN = ("name", "kind", "state", "outcome", "calls", "bytes", "problem")
@@ -119,11 +121,7 @@ class TestOutcome(NamedTuple):
 
 
 def render_index(
-    root: Path,
-    paths: Sequence[Path],
-    rows: Sequence[Entry],
-    pages: Mapping[Path | str, str],
-    outcomes: Sequence[TestOutcome] | None,
+    root: Path, paths: Sequence[Path], rows: Sequence[Entry], pages: Mapping[Path | str, str], outcomes: Outcomes
 ) -> str:
     """Return the page over all that the project at `root` has recorded, or only that at or below `paths`: its `rows`.
 
@@ -171,12 +169,7 @@ def _describe_failures(outcomes: Sequence[TestOutcome], pages: Mapping[Path | st
 
 
 def write_folder(
-    folder: Path,
-    root: Path,
-    paths: Sequence[Path] = (),
-    outcomes: Sequence[TestOutcome] | None = None,
-    *,
-    force: bool = False,
+    folder: Path, root: Path, paths: Sequence[Path] = (), outcomes: Outcomes = None, *, force: bool = False
 ) -> Path:
     """Write a page for each run and each test that failed, and the index; return the path of that.
 

@@ -303,19 +303,14 @@ class BreakingBackend(ReplayBackend):
         super().__init__(run, matching, READER)
         self._turns = turns(run, READER)
         self._turn = turn
-        self._stop: Callable[..., None] | None = stop
-
-    @property
-    def reached(self) -> bool:
-        """Whether the turn has come."""
-        return self._stop is None
+        self.stop: Callable[..., None] | None = stop  # None once the turn has come
 
     def decide(self, call: Call, moment: Moment) -> Verdict:
         """Decide as always, and stop before the decision is carried out."""
         verdict = super().decide(call, moment)
-        stop = self._stop
+        stop = self.stop
         if stop is not None and is_model(call, READER) and self._find_turn(verdict) == self._turn:
-            self._stop = None
+            self.stop = None
             recorded = verdict.exchange if isinstance(verdict, Replayed) else None
             request = call.tree if isinstance(call, ToolCall) else content(call.headers, call.body).tree
             reply = READER.read_reply(call, recorded.outcome) if recorded is not None else verdict
@@ -352,6 +347,6 @@ class BreakingSession(ReplaySession):
 
     def end_body(self, ended: EndedRun) -> Finding | None:
         """As a replay; a turn that did not come is a warning."""
-        if not self.breaking.reached:
+        if self.breaking.stop is not None:
             warnings.warn(f"--replay-break={self._break[0]}: the run has {self.breaking.last} turns", stacklevel=1)
         return super().end_body(ended)

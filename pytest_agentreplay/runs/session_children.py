@@ -17,13 +17,13 @@ from pytest_agentreplay.intercept.process import child_start
 from pytest_agentreplay.intercept.process.child_server import Children, is_of_process
 from pytest_agentreplay.model.divergence import Divergence, Kind
 from pytest_agentreplay.model.release_order import requests_served
-from pytest_agentreplay.runs.session_tools import find_child_tool
+from pytest_agentreplay.runs.session_tools import SessionTools, find_child_tool
 from pytest_agentreplay.snapshots.kit import table, texts
 
 if TYPE_CHECKING:
     from pytest_agentreplay.intercept.gateway.gateway import Gateway
     from pytest_agentreplay.model.exchanges import Header
-    from pytest_agentreplay.runs.run_session import RunSession
+    from pytest_agentreplay.settings import Settings
 
 
 NO_LOOPBACK = (
@@ -63,8 +63,8 @@ HANDOVER = child_start.ChildHandover(join_run, run_job, str(Path(__file__).paren
 class SessionChildren(Children):
     """The child processes of one session: Python ones join the run, others ask the gateway."""
 
-    def __init__(self, session: RunSession, header: Header) -> None:
-        """As `Children`; `header` is that of the snapshot, or of the recording."""
+    def __init__(self, session: Any, header: Header) -> None:
+        """As `Children`; `session` is their `RunSession`, `header` that of its snapshot, or of its recording."""
         super().__init__(
             session.interception,
             mode=session.mode,
@@ -73,9 +73,9 @@ class SessionChildren(Children):
             unexpected=requests_served(header.kit),
             learn=session.learn_environment,
         )
-        self._settings = session.settings
+        self._settings: Settings = session.settings
         self._header = header
-        self._tools = session.tools
+        self._tools: SessionTools = session.tools
         self._gateway: Gateway | None = None
 
     def describe_run(self) -> dict[str, Any]:

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from pytest_agentreplay.settings import Settings
     from pytest_agentreplay.values import Codec
 
+# In place of the function of a tool that goes to a child.
 NOWHERE: Any = None
-"""In place of the function of a tool that goes to a child."""
 
 
 class SessionTools:

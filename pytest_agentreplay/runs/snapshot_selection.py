@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from pytest_agentreplay.model.exchanges import JsonObject
 
+    ListFiles = Callable[[Path], Iterable[Path]]
+
 
 def select_snapshots(words: Iterable[str], here: Path) -> list[Path]:
     """Return the snapshots that `words` name, typed in the folder `here`; without words those of the whole project.
@@ -96,12 +98,7 @@ def check_name(path: Path, advice: str = "to list all: agentreplay ls") -> Path:
     return path
 
 
-def select_files(
-    words: Iterable[str],
-    here: Path,
-    in_project: Callable[[Path], Iterable[Path]],
-    in_folder: Callable[[Path], Iterable[Path]],
-) -> list[Path]:
+def select_files(words: Iterable[str], here: Path, in_project: ListFiles, in_folder: ListFiles) -> list[Path]:
     """Return the files that `words` name: folders, files or tests; without words those of the whole project."""
     root = projects.root_above(here)
     if not (words := list(words)):

@@ -69,10 +69,11 @@ class SteppedRun:
             self._is_whole = len(items) <= MOST_ITEMS and (items[-1] is not None or item is None)
 
     @never_raising()
-    def give(self, output: object) -> None:
-        """Note the output."""
+    def finish(self, output: object) -> None:
+        """Note the output, and end the run."""
         if self.captures:
             self.run.output(output)
+        self.end()
 
     @never_raising()
     def end(self, error: BaseException | None = None) -> None:
@@ -80,7 +81,7 @@ class SteppedRun:
         context, self._context = self._context, None
         if context is not None:
             if self._items is not None and self._is_whole:
-                self.give(self._items)
+                self.run.output(self._items)
             context.run(self.run.__exit__, type(error) if error else None, error, error and error.__traceback__)
 
 
@@ -145,8 +146,7 @@ def decorate(name: str, function: F) -> F:
             begin_call(steps := SteppedRun(), name, signature, args, kwargs)
             with steps:
                 result = await function(*args, **kwargs)
-            steps.give(result)
-            steps.end()
+            steps.finish(result)
             return result
 
     else:
@@ -155,8 +155,7 @@ def decorate(name: str, function: F) -> F:
             begin_call(steps := SteppedRun(), name, signature, args, kwargs)
             with steps:
                 result = function(*args, **kwargs)
-            steps.give(result)
-            steps.end()
+            steps.finish(result)
             return result
 
     return cast("F", functools.wraps(function)(captured))

@@ -106,9 +106,6 @@ class EndedCapture:
     size: int = 0
     is_bare: bool = False
 
-    def __repr__(self) -> str:
-        return f"EndedCapture({len(self.calls)} calls)"
-
     @property
     def failed(self) -> bool:
         """Whether the run failed: by an exception, a status of 500 and above, or because the service said so."""

@@ -235,10 +235,6 @@ class CaptureInterception(Interception):
                     intercepted.settle(intercepted.partial())
         self.ending.over.set()
 
-    def find_problem(self) -> str:
-        """Return why the run cannot be replayed: a fault of ours, or a value that could not be frozen; else ""."""
-        return self.cold or next((str(problem).partition("\n")[0] for problem in self.observed.problems), "")
-
     def describe_lanes(self) -> LaneFacts:
         """Return what the run has shown of its lanes."""
         after, serving = dict(self.courses.after), frozenset(self.observed.serving)

@@ -326,7 +326,8 @@ class CapturedRun:
             self.annotate(ended=reason)
         elif error is not None:
             self._failure = describe_failure(error)
-        cold = interception.find_problem()
+        # A fault of ours, or a value that could not be frozen.
+        problems = (str(problem).partition("\n")[0] for problem in interception.observed.problems)
         paths = capture.patches.paths
         kit: JsonObject = {
             "trace": dict(interception.observed.trace),
@@ -348,7 +349,7 @@ class CapturedRun:
             interception.agents,
             interception.describe_lanes(),
             {name: value for name, value in (kit | capture.patches.facts).items() if value},
-            cold,
+            interception.cold or next(problems, ""),
             interception.measure(),
         )
         interception.forget()

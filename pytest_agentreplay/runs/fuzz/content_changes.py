@@ -86,7 +86,7 @@ def find_other_tool(exchange: Exchange, run: Run) -> JsonObject | None:
     return next((use for x in models for use in list_uses(x) if use["name"] not in names), None)
 
 
-def change_reply(operator: str, exchange: Exchange, run: Run) -> HttpReply:
+def change_reply(operator: str, exchange: Exchange, _argument: Json, run: Run) -> HttpReply:
     """Return another reply of the model in place of the recorded one, in the same dialect, whole or streamed."""
     reading = READER.read_reply(exchange.call, exchange.outcome)
     message = change_message(operator, normalize_reply(reading), exchange, run)
@@ -279,6 +279,7 @@ def change_result(operator: str, exchange: Exchange, argument: Json, run: Run) -
             return with_result(exchange, rewritten(value, {place: VALUE_CHANGES[operator](inner)}))
 
 
+# What an operator makes of a value in a result.
 VALUE_CHANGES: dict[str, Callable[[Any], Json]] = {
     "empty-result": lambda value: "" if isinstance(value, str) else [],
     "wrong-type-result": swap_types,
@@ -290,7 +291,6 @@ VALUE_CHANGES: dict[str, Callable[[Any], Json]] = {
     "dropped-item": lambda items: items[1:],
     "doubled-item": lambda items: [items[0], *items],
 }
-"""What an operator makes of a value in a result."""
 
 
 def change_words(case_input: Any, neighbour: Sequence[Perturbation]) -> Any:
@@ -325,10 +325,10 @@ def swap_middle(text: str) -> str:
     return f"{text[:middle]}{text[middle : middle + 2][::-1]}{text[middle + 2 :]}"
 
 
+# What an operator makes of the user's words.
 WORD_CHANGES: dict[str, Callable[[str], str]] = {
     "typo": swap_middle,
     "letter-case": str.upper,
     "spaces": lambda text: text.replace(" ", "   ") + "  ",
     "injected-words": lambda text: f"{text}\n{INJECTION}",
 }
-"""What an operator makes of the user's words."""

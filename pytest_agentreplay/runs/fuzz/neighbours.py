@@ -19,7 +19,7 @@ from pytest_agentreplay.runs.fuzz import content_changes, wire_changes
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from pytest_agentreplay.model.exchanges import Exchange, Json, Run
+    from pytest_agentreplay.model.exchanges import Exchange, Json, Outcome, Run
 
 
 FAULTS = ("server-error", "partial-error", "html-error", "empty-error", "connection-reset", "timeout", "broken-body",
@@ -33,6 +33,13 @@ REPLIES = ("malformed-arguments", "wrong-types", "negative-arguments", "unknown-
 RESULTS = ("tool-error", "null-result", "empty-result", "dropped-field", "wrong-type-result", "huge-result",
            "right-to-left", "other-unit", "injection", "stale-result", "shuffled-items", "dropped-item",
            "doubled-item")  # fmt: skip
+# By operator, what lists the arguments by which it fits a call, and what makes the answer of a call another one.
+FAMILIES: dict[str, tuple[Callable[..., Sequence[Json]], Callable[..., Outcome]]] = {
+    **dict.fromkeys((*FAULTS, "outage"), (wire_changes.list_faults, wire_changes.make_fault)),
+    **dict.fromkeys(STREAMS, (wire_changes.list_changes, wire_changes.change_bytes)),
+    **dict.fromkeys(REPLIES, (content_changes.list_replies, content_changes.change_reply)),
+    **dict.fromkeys(RESULTS, (content_changes.list_results, content_changes.change_result)),
+}
 WORDS = (*content_changes.WORD_CHANGES,)
 """They change what the agent is given, which a case alone knows."""
 MOST_AT_ONCE = 3
@@ -92,17 +99,10 @@ def rank_change(operator: str, at: int, effects: set[int]) -> int:
 
 def list_arguments(operator: str, exchange: Exchange, run: Run) -> Sequence[Json]:
     """Return the arguments of an operator at a call, the simplest first; none where it does not fit."""
-    if exchange.abandoned:
+    if exchange.abandoned or operator not in FAMILIES:
         return ()
-    if operator in FAULTS or operator == "outage":
-        return wire_changes.list_faults(operator, exchange)
-    if operator in STREAMS:
-        return wire_changes.list_changes(operator, exchange)
-    if operator in REPLIES:
-        return content_changes.list_replies(operator, exchange, run)
-    if operator in RESULTS:
-        return content_changes.list_results(operator, exchange, run)
-    return ()
+    list_fitting, _ = FAMILIES[operator]
+    return list_fitting(operator, exchange, run)
 
 
 def draw_neighbours(candidates: Sequence[Candidate], *, seed: int, budget: int) -> list[Neighbour]:
@@ -215,23 +215,15 @@ def apply(run: Run, exchange: Exchange, perturbation: Perturbation) -> Run:
     operator, _, argument = perturbation
     place = run.exchanges.index(exchange)
     before, after = run.exchanges[:place], run.exchanges[place + 1 :]
+    _, change = FAMILIES[operator]
+    changed = replace(exchange, outcome=change(operator, exchange, argument, run), parts=())
     if operator in FAULTS:
         # An exchange in the place of the recorded one, which comes after it: for whoever repeats the call.
         number = max(max(x.start, x.finish or 0) for x in run.exchanges) + 1
-        fault = replace(exchange, outcome=wire_changes.make_fault(operator, exchange, argument), parts=())
-        return replace(run, exchanges=(*before, fault, replace(exchange, start=number, finish=number), *after))
-    if operator == "outage":
-        outcome = wire_changes.make_fault(operator, exchange, argument)
-    elif operator in STREAMS:
-        outcome = wire_changes.change_bytes(operator, exchange, argument)
-    elif operator in REPLIES:
-        outcome = content_changes.change_reply(operator, exchange, run)
-    else:
-        outcome = content_changes.change_result(operator, exchange, argument, run)
-    exchange = replace(exchange, outcome=outcome, parts=())
+        return replace(run, exchanges=(*before, changed, replace(exchange, start=number, finish=number), *after))
     if operator in LASTING:  # the last answer of a kind is repeated for whoever asks for more
         after = tuple(x for x in after if not is_model(x.call, READER))
-    return replace(run, exchanges=(*before, exchange, *after))
+    return replace(run, exchanges=(*before, changed, *after))
 
 
 ZONES = ("UTC", "Europe/Berlin", "America/New_York")

@@ -27,6 +27,9 @@ from pytest_agentreplay.snapshots.store import files
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    Show = Callable[[Sequence["TrialResult"], float], None] | None
+    RunTrials = Callable[[Sequence["Trial"]], Iterable["TrialResult"]]
+
 
 LOOK = 0.2  # seconds between two looks at the results
 ENDING = 5.0  # seconds that pytest has for its end when the time is up
@@ -112,13 +115,7 @@ class PlanResult(NamedTuple):
 
 
 def run_trials(
-    root: Path,
-    test: str,
-    trials: Sequence[Trial],
-    *,
-    seconds: float = 0,
-    show: Callable[[Sequence[TrialResult], float], None] | None = None,
-    apart: bool = False,
+    root: Path, test: str, trials: Sequence[Trial], *, seconds: float = 0, show: Show = None, apart: bool = False
 ) -> PlanResult:
     """Return what came of the trials of a test, or of a case file, run by pytest in `root`.
 
@@ -145,12 +142,7 @@ def run_trials(
         return PlanResult(results, unjudged, text, process.returncode or 0, interrupted, state)
 
 
-def watch(
-    process: subprocess.Popen[bytes],
-    into: Path,
-    seconds: float,
-    show: Callable[[Sequence[TrialResult], float], None] | None,
-) -> tuple[bytes, bool]:
+def watch(process: subprocess.Popen[bytes], into: Path, seconds: float, show: Show) -> tuple[bytes, bool]:
     """Wait for the end of a process, showing what it has written; return what it printed, and whether it was ended."""
     began = clocks.perf_counter()
     try:
@@ -226,12 +218,7 @@ def group_failures(results: Iterable[TrialResult]) -> list[FuzzFailure]:
     return [FuzzFailure(*group[0], len(group)) for group in groups.values()]
 
 
-def shrink(
-    failure: FuzzFailure,
-    candidates: Sequence[Candidate],
-    trial: Trial,
-    run: Callable[[Sequence[Trial]], Iterable[TrialResult]],
-) -> FuzzFailure:
+def shrink(failure: FuzzFailure, candidates: Sequence[Candidate], trial: Trial, run: RunTrials) -> FuzzFailure:
     """Return the failure with the fewest perturbations, and then with simpler arguments, that still show its cause.
 
     `run` tries neighbours; it is asked twice at most, since each time costs a session. `trial` says what to look for.
@@ -253,9 +240,7 @@ def shrink(
     return keep_first(failure, list_simpler(failure.neighbour, candidates))
 
 
-def confirm(
-    failures: Sequence[FuzzFailure], trial: Trial, run: Callable[[Sequence[Trial]], Iterable[TrialResult]]
-) -> tuple[list[FuzzFailure], int]:
+def confirm(failures: Sequence[FuzzFailure], trial: Trial, run: RunTrials) -> tuple[list[FuzzFailure], int]:
     """Return the failures that show again, and how many others there were; `run` tries each in a fresh process.
 
     A failure is a race where it is about an order of answers, does not show each time, or shows without a change too.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.compare.matching.address import decode_body, header
 from pytest_agentreplay.model.canonical_json import parse
-from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, ToolCall, ToolReply
+from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpReply, Run, ToolCall, ToolReply
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.streams import is_stream
 
@@ -43,6 +43,7 @@ def make_error(status: int, body: bytes, kind: str = JSON[1]) -> HttpReply:
     return HttpReply(status, "Error", headers=headers, body=Body(body), cuts=(len(body),) if body else ())
 
 
+# What comes once instead of an answer, by operator, where it is the same for every call.
 ONCE: dict[str, Outcome] = {
     "partial-error": make_error(429, ERROR_BODY[: len(ERROR_BODY) // 2]),
     "html-error": make_error(502, HTML, "text/html"),
@@ -51,10 +52,9 @@ ONCE: dict[str, Outcome] = {
     "tool-reset": TOOL_RESET,
     "timeout": TIMEOUT,
 }
-"""What comes once instead of an answer, by operator, where it is the same for every call."""
 
 
-def make_fault(operator: str, exchange: Exchange, argument: Json) -> Outcome:
+def make_fault(operator: str, exchange: Exchange, argument: Json, _run: Run) -> Outcome:
     """Return what comes once instead of the recorded answer."""
     if operator == "broken-body":
         reply = exchange.outcome
@@ -64,7 +64,7 @@ def make_fault(operator: str, exchange: Exchange, argument: Json) -> Outcome:
     return ONCE.get(operator) or make_error(argument if isinstance(argument, int) else 503, ERROR_BODY)
 
 
-def list_faults(operator: str, exchange: Exchange) -> Sequence[Json]:
+def list_faults(operator: str, exchange: Exchange, _run: Run) -> Sequence[Json]:
     """Return the arguments of an operator that has an error come first; none where it does not fit the call."""
     reply = exchange.outcome
     if operator == "tool-reset":
@@ -109,7 +109,7 @@ def is_event_stream(reply: HttpReply) -> bool:
     return is_stream(header(reply.headers, "content-type"), reply.body.data) and reply.failure is None
 
 
-def change_bytes(operator: str, exchange: Exchange, argument: Json) -> HttpReply:
+def change_bytes(operator: str, exchange: Exchange, argument: Json, _run: Run) -> HttpReply:
     """Return the recorded answer with its bytes changed by an operator on streams or bodies."""
     recorded = exchange.outcome
     assert isinstance(recorded, HttpReply)
@@ -140,7 +140,7 @@ def change_bytes(operator: str, exchange: Exchange, argument: Json) -> HttpReply
             return change_trees(reply, data, lambda tree: {**tree, "x_unheard_of": {"since": "2031"}})
 
 
-def list_changes(operator: str, exchange: Exchange) -> Sequence[Json]:
+def list_changes(operator: str, exchange: Exchange, _run: Run) -> Sequence[Json]:
     """Return the arguments of an operator on the bytes of an answer, the simplest first; none where it does not fit."""
     reply = exchange.outcome
     if not isinstance(exchange.call, HttpCall) or not isinstance(reply, HttpReply) or reply.status >= 400:
