@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string, unique
-from pytest_agentreplay.traces.chains import arguments, links, parts
+from pytest_agentreplay.traces.chains import arguments, links, parts, tool_calls
 from pytest_agentreplay.traces.formats import group_by
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun, TraceFault
 
@@ -54,7 +54,7 @@ def assemble_steps(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[str, 
     filled: dict[int, ToolRun] = {}
     unseen: dict[int, list[ToolRun]] = {}
     for number, (at, call) in enumerate(calls):
-        for request, answer in zip(_requests(call), answers.list_answers(number), strict=True):
+        for request, answer in zip(tool_calls(call), answers.list_answers(number), strict=True):
             record = records.take(request, after=at)
             if record is not None:
                 filled[record] = _fill_answer(_fill_arguments(steps[record], request), answer)
@@ -91,11 +91,6 @@ def conversations(calls: Sequence[ModelCall]) -> tuple[tuple[ModelCall, ...], ..
     return tuple(tuple(calls[index] for index in run) for run in runs.values())
 
 
-def _requests(call: ModelCall) -> list[JsonObject]:
-    """The tool calls that a reply asks for."""
-    return [part for _, part in parts([call.reply or {}]) if part.get("type") == "tool_call"]
-
-
 _UNASKED = "the tool call {}: its result is in the request of model call {}, and no message asks for it"
 
 
@@ -103,7 +98,7 @@ class _Answers:
     """What the model was told of each tool call that it asked for."""
 
     def __init__(self, calls: Sequence[ModelCall], joined: Sequence[ChainLink | None]) -> None:
-        self._requests = [_requests(call) for call in calls]
+        self._requests = [tool_calls(call) for call in calls]
         self._responses: dict[tuple[int, int], JsonObject] = {}
         self.unasked: list[str] = []
         """What is missing where a request has the result of a call that no message holds."""
@@ -232,7 +227,7 @@ def _input(calls: Sequence[ModelCall]) -> Json:
 
 def _output(calls: Sequence[ModelCall]) -> Json:
     """What the last reply says, unless it asks for more."""
-    if not calls or _requests(calls[-1]):
+    if not calls or tool_calls(calls[-1]):
         return None
     texts = [string(part.get("content")) for _, part in parts([calls[-1].reply or {}]) if part.get("type") == "text"]
     return "\n".join(texts) or None

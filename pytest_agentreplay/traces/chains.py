@@ -59,6 +59,11 @@ def parts(messages: Iterable[JsonObject]) -> list[tuple[str, JsonObject]]:
     ]
 
 
+def tool_calls(call: ModelCall) -> list[JsonObject]:
+    """The parts of a reply that ask for tools."""
+    return [part for _, part in parts([call.reply or {}]) if part.get("type") == "tool_call"]
+
+
 def arguments(part: JsonObject) -> Json:
     """The arguments of a tool call; some APIs write none as an empty text."""
     value = parse_text(part.get("arguments"))
@@ -96,15 +101,15 @@ class _Known:
 
     def _register(self, index: int, trails: list[list[int]]) -> None:
         call = self.calls[index]
-        answered = parts([call.reply]) if call.reply is not None else []
+        answered = parts([call.reply or {}])
         keys = [part_key("assistant", part) for _, part in answered]
         for trail in trails:
             self.ends[trail[-1]].append((index, False))
             if answered:
                 end = list(accumulate(keys, _mix_keys, initial=trail[-1]))[-1]
                 self.ends[end].append((index, True))
-        for _, part in answered:
-            if part.get("type") == "tool_call" and string(part.get("id")):
+        for part in tool_calls(call):
+            if string(part.get("id")):
                 self.minted[call.dialect, string(part["id"])] = index
         if call.response_id:
             self.responses[call.response_id] = index

@@ -11,6 +11,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, TypeVar
 
 from pytest_agentreplay.errors import TraceUnknown
+from pytest_agentreplay.providers.lenient import obj, objects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -115,19 +116,29 @@ def _unwrap(row: Json) -> list[Json] | None:
     """Return what a list holds, or an object under the only name for it; None for any other object."""
     if isinstance(row, list):
         return row
-    fields = row if isinstance(row, dict) else {}
+    fields = obj(row)
     values = [fields[name] for name in _WRAPPERS if isinstance(fields.get(name), list | dict)]
     return None if len(values) != 1 else values[0] if isinstance(values[0], list) else values
+
+
+def document_of(opened: Opened) -> JsonObject:
+    """Return the only object in a file; {} for a file of several values, or of another one."""
+    return obj(opened.rows[0]) if len(opened.rows) == 1 else {}
+
+
+def list_objects(rows: Iterable[Json]) -> list[JsonObject]:
+    """Return the objects among rows, and in lists among them."""
+    return [item for row in rows for item in objects(row if isinstance(row, list) else [row])]
 
 
 def find_rows(
     rows: Iterable[Json], is_wanted: Callable[[JsonObject], bool], names: Iterable[str]
 ) -> Iterator[JsonObject]:
-    """Yield the rows that are `wanted`, also those in lists, and under any of `names` in other rows."""
+    """Yield the rows that `is_wanted` takes, also those in lists, and under any of `names` in other rows."""
     waiting = [*rows][::-1]
     while waiting:
         row = waiting.pop()
-        fields = row if isinstance(row, dict) else {}
+        fields = obj(row)
         if isinstance(row, list):
             waiting += row[::-1]
         elif is_wanted(fields):
@@ -145,16 +156,14 @@ def group_by(items: Iterable[Item], key: Callable[[Item], Key]) -> dict[Key, lis
 
 
 def choose(opened: Opened, formats: Iterable[Format], format_name: str = "") -> Format:
-    """The format of `opened`, or the one called `wanted`. Raises TraceUnknown for none, or for several."""
+    """The format of `opened`, or the one called `format_name`. Raises TraceUnknown for none, or for several."""
     by_rank = sorted(formats, key=lambda candidate: candidate.rank)
     if format_name:
         if (by_name := next((candidate for candidate in by_rank if candidate.name == format_name), None)) is not None:
             return by_name
-        near = "".join(
-            f": did you mean {name}?"
-            for name in get_close_matches(format_name, [candidate.name for candidate in by_rank], 1)
-        )
-        raise TraceUnknown(f"there is no format {format_name!r}{near or f'; {_join_names(by_rank)}'}", file=opened.file)
+        near = get_close_matches(format_name, [candidate.name for candidate in by_rank], 1)
+        advice = f": did you mean {near[0]}?" if near else f"; {_join_names(by_rank)}"
+        raise TraceUnknown(f"there is no format {format_name!r}{advice}", file=opened.file)
     begun = replace(opened, rows=tuple(_begun(row, 3) for row in opened.rows[:MOST]))
     chosen = next((candidate for candidate in by_rank if candidate.fits(begun)), None)
     if chosen is None:
@@ -162,16 +171,13 @@ def choose(opened: Opened, formats: Iterable[Format], format_name: str = "") -> 
             f"no format fits what it holds; name it with --from: {_join_names(by_rank)}", file=opened.file
         )
     first = [
-        chosen,
-        *(
-            candidate
-            for candidate in by_rank
-            if candidate is not chosen and candidate.rank == chosen.rank and candidate.fits(begun)
-        ),
+        candidate
+        for candidate in by_rank
+        if candidate.rank == chosen.rank and (candidate is chosen or candidate.fits(begun))
     ]
     if len(first) > 1:
         raise TraceUnknown(f"several formats fit; name one with --from: {_join_names(first)}", file=opened.file)
-    return first[0]
+    return chosen
 
 
 def _begun(value: Json, depth: int) -> Json:

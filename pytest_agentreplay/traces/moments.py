@@ -33,10 +33,9 @@ def moment(value: Json) -> int | None:
 
 def in_time(rows: list[JsonObject]) -> list[JsonObject]:
     """Return rows in the order of their `timestamp`; as they stand where any of them has none."""
-    times = [moment(row.get("timestamp")) for row in rows]
-    if any(at is None for at in times):
+    if any(moment(row.get("timestamp")) is None for row in rows):
         return rows
-    return [rows[place] for place in sorted(range(len(rows)), key=lambda place: times[place] or 0)]
+    return sorted(rows, key=lambda row: moment(row.get("timestamp")) or 0)
 
 
 def extent(rows: Iterable[JsonObject]) -> dict[str, Any]:
@@ -45,8 +44,8 @@ def extent(rows: Iterable[JsonObject]) -> dict[str, Any]:
     return {"started": min(times, default=None), "ended": max(times, default=None)}
 
 
-def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
-    """A number of `unit` nanoseconds, as a number or its digits, or a date as `moment` reads it; None for else."""
+def nanoseconds(value: Json) -> int | None:
+    """A number of nanoseconds, as a number or its digits, or a date as `moment` reads it; None for else."""
     if isinstance(value, str):
         text = value.strip()
         if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
@@ -54,7 +53,7 @@ def nanoseconds(value: Json, *, unit: int = 1) -> int | None:
         value = int(text)
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < 10**_DIGITS:
         return None
-    return _check_range(int(value * unit))
+    return _check_range(int(value))
 
 
 def add_milliseconds(start: int | None, milliseconds: Json) -> int | None:

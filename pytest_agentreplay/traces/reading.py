@@ -28,7 +28,7 @@ OURS: tuple[Format, ...] = (*spans.FORMATS, *platforms.FORMATS, *logs.FORMATS)
 
 
 def traces(files: Sequence[tuple[str, bytes]], format_name: str = "") -> list[Trace]:
-    """Every run in `files` (name as shown, bytes), in order; `wanted` names a format, "" takes the one that fits.
+    """Every run in `files` (name as shown, bytes), in order; `format_name` names a format, "" takes the one that fits.
 
     Files whose formats belong together (the logs of some spans) are read as one. Raises TraceError.
     """

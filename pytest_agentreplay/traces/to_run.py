@@ -30,7 +30,7 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.providers import encode
 from pytest_agentreplay.providers.lenient import parse_text
-from pytest_agentreplay.traces.chains import parts
+from pytest_agentreplay.traces.chains import parts, tool_calls
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun
 from pytest_agentreplay.traces.wire import compact
 from pytest_agentreplay.values import freeze_arguments
@@ -98,8 +98,7 @@ def _crosses(step: Step, nth: int, trace: Trace, notes: ConversionNotes) -> bool
 
 def _asked_last(trace: Trace) -> set[str]:
     """The ids of the tool calls that the last reply asks for."""
-    replies = [call.reply or {} for call in trace.model_calls[-1:]]
-    return {str(part.get("id")) for _, part in parts(replies) if part.get("type") == "tool_call"}
+    return {str(part.get("id")) for call in trace.model_calls[-1:] for part in tool_calls(call)}
 
 
 def _exchange(step: Step, nth: int, seat: RunPosition, notes: ConversionNotes) -> Exchange:
@@ -293,9 +292,7 @@ def _causes(steps: Sequence[Step]) -> Iterator[set[int]]:
                 part.get("id") for _, part in parts(step.messages) if part.get("type") == "tool_call_response"
             }
             yield {answered[call_id] for call_id in answered_ids if isinstance(call_id, str) and call_id in answered}
-            asked_by |= {
-                str(part.get("id")): at for _, part in parts((step.reply or {},)) if part.get("type") == "tool_call"
-            }
+            asked_by |= {str(part.get("id")): at for part in tool_calls(step)}
 
 
 def _spans(steps: Sequence[Step], causes: Sequence[set[int]]) -> list[tuple[int, int]]:

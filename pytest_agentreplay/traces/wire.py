@@ -72,28 +72,37 @@ def model_call(request: HttpCall, response: HttpReply | Failure | None, **facts:
     answered = isinstance(response, HttpReply) and bool(
         reply_reading.text or reply_reading.tool_uses or not reply_reading.error
     )
-    answered = answered and not _is_unread(response, reply_reading)
-    read = ModelCall(
-        provider=call_reading.provider,
-        dialect=call_reading.dialect if call_reading.kind in MODEL_KINDS else "",
-        operation=call_reading.operation or "chat",
-        model=call_reading.model,
-        parameters=call_reading.parameters,
-        messages=normalize_conversation(call_reading),
-        tools=normalize_tools(call_reading.tools),
-        reply=normalize_reply(reply_reading) if answered else None,
-        response_model=reply_reading.model,
-        response_id=reply_reading.response_id,
-        fingerprint=reply_reading.fingerprint,
-        finish_reasons=reply_reading.finish_reasons,
-        usage=reply_reading.usage,
+    read = join_readings(
+        call_reading,
+        reply_reading,
+        is_answered=answered and not _is_unread(response, reply_reading),
         fault=_fault(response, reply_reading.error) or _find_cut(response, reply_reading),
         status=response.status if isinstance(response, HttpReply) else 0,
-        stream=call_reading.stream,
         request=request,
         response=response,
     )
     return replace(read, **facts)
+
+
+def join_readings(call: CallReading, reply: ReplyReading, *, is_answered: bool, **facts: Any) -> ModelCall:
+    """Return the call that two readings tell of; `facts` are fields of it that neither tells."""
+    return ModelCall(
+        provider=call.provider,
+        dialect=call.dialect if call.kind in MODEL_KINDS else "",
+        operation=call.operation or "chat",
+        model=call.model,
+        parameters=call.parameters,
+        messages=normalize_conversation(call),
+        tools=normalize_tools(call.tools),
+        reply=normalize_reply(reply) if is_answered else None,
+        response_model=reply.model,
+        response_id=reply.response_id,
+        fingerprint=reply.fingerprint,
+        finish_reasons=reply.finish_reasons,
+        usage=reply.usage,
+        stream=call.stream,
+        **facts,
+    )
 
 
 def json_call(where: str, body: Json, reply_body: Json, *, status: int = 200, **facts: Any) -> ModelCall:

@@ -184,8 +184,16 @@ def facts(step):
     return (
         *(step.provider, step.model, step.parameters, step.messages, step.tools, step.reply),
         *(step.response_model, step.response_id, step.finish_reasons, step.started, step.ended),
-        *(step.usage.get("prompt_tokens", step.usage.get("input_tokens")), step.fingerprint),
+        *(step.usage, step.fingerprint),
     )
+
+
+def test_spans_tell_every_count_of_tokens():
+    usage = {"input_tokens": 5, "output_tokens": 4, "cache_read.input_tokens": 2, "reasoning.output_tokens": 3}
+    call = ModelCall(model="m", messages=({"role": "user", "parts": [{"type": "text", "content": "a"}]},), usage=usage)
+    out = otlp.write(Subject(id="a", trace=Trace(source=TraceSource(format="snapshot"), steps=(call,))))
+    (back,) = traces([(name, text.encode()) for name, text in out.files])
+    assert back.model_calls[0].usage == usage
 
 
 def test_a_stopped_run_is_an_error_at_its_root():

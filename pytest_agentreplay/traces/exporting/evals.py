@@ -49,13 +49,7 @@ def write_promptfoo(subject: Subject) -> Exported:
         "prompts": ["{{input}}"],
         "providers": ["file://provider.py"],
         "tracing": {"enabled": True, "otlp": {"http": {"enabled": True}}},
-        "tests": [
-            {
-                "description": subject.id,
-                "vars": {"input": dump_json(subject.input)},
-                "assert": checks,
-            }
-        ],
+        "tests": [{"description": subject.id, "vars": {"input": dump_json(subject.input)}, "assert": checks}],
     }
     head = (
         f"# Made of {subject.folder} by `agentreplay case export --to promptfoo`.\n"

@@ -36,13 +36,6 @@ PARAMETERS = {
     "n": "choice.count",
 }
 """Parameters that the conventions have a name for."""
-USAGE = {
-    "input_tokens": ("input_tokens", "prompt_tokens", "promptTokenCount", "inputTokens", "prompt_eval_count"),
-    "output_tokens": ("output_tokens", "completion_tokens", "candidatesTokenCount", "outputTokens", "eval_count"),
-    "cache_read.input_tokens": ("cache_read_input_tokens", "cached_tokens", "cachedContentTokenCount"),
-    "cache_creation.input_tokens": ("cache_creation_input_tokens",),
-}
-"""The conventions' names for tokens, and the providers'."""
 
 
 def write(subject: Subject) -> Exported:
@@ -100,17 +93,12 @@ def chat(call: ModelCall, losses: dict[str, None]) -> JsonObject:
         "gen_ai.response.id": call.response_id,
         "gen_ai.response.model": call.response_model,
         "openai.response.system_fingerprint": call.fingerprint,
-        **{f"gen_ai.usage.{name}": used(call.usage, theirs) for name, theirs in USAGE.items()},
+        **{f"gen_ai.usage.{name}": count for name, count in call.usage.items()},
         "gen_ai.input.messages": dense(list(call.messages)),
         "gen_ai.output.messages": dense([call.reply]) if call.reply is not None else "",
         "gen_ai.tool.definitions": dense(list(call.tools)) if call.tools else "",
     }
     return span(f"{call.operation or 'chat'} {call.model}".strip(), CLIENT, call, fields, call.fault)
-
-
-def used(usage: dict[str, int], names: tuple[str, ...]) -> int | None:
-    """The tokens under the first of these names."""
-    return next((usage[name] for name in names if name in usage), None)
 
 
 def tool(run: ToolRun) -> JsonObject:

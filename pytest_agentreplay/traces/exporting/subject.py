@@ -13,12 +13,11 @@ from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import Failure, HttpCall, HttpReply, ToolCall, ToolReply
 from pytest_agentreplay.model.turns import is_model, tool_of, top_level
 from pytest_agentreplay.providers import READER
-from pytest_agentreplay.providers.lenient import objects
-from pytest_agentreplay.providers.messages import normalize_conversation, normalize_reply, normalize_tools
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.traces.assembling import assemble_steps
+from pytest_agentreplay.traces.chains import tool_calls
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
-from pytest_agentreplay.traces.wire import model_call
+from pytest_agentreplay.traces.wire import join_readings, model_call
 from pytest_agentreplay.values.deserializer import to_plain
 
 if TYPE_CHECKING:
@@ -120,10 +119,7 @@ def trace_of(run: Run, *, id: str, output: Json = None) -> Trace:  # noqa: A002 
 
 def shorten_tool_names(steps: list[Step]) -> list[Step]:
     """Return the steps with each tool under the name by which the model asks for it, where ours says its module too."""
-    parts = [objects(step.reply["parts"]) for step in steps if isinstance(step, ModelCall) and step.reply]
-    asked_names = {
-        part.get("name") for message_parts in parts for part in message_parts if part.get("type") == "tool_call"
-    }
+    asked_names = {part.get("name") for step in steps if isinstance(step, ModelCall) for part in tool_calls(step)}
     return [
         replace(step, name=short)
         if isinstance(step, ToolRun)
@@ -159,22 +155,17 @@ def step_of(exchange: Exchange, clock: int) -> Step | None:
 
 def in_process(call: ToolCall, exchange: Exchange, started: int, ended: int | None) -> ModelCall:
     """A model that is a function of the process."""
-    request, reply = READER.read_call(call), READER.read_reply(call, exchange.outcome)
-    return ModelCall(
-        provider=request.provider,
-        operation=request.operation or "chat",
-        model=request.model,
-        parameters=request.parameters,
-        messages=normalize_conversation(request),
-        tools=normalize_tools(request.tools),
-        reply=normalize_reply(reply) if exchange.outcome is not None and not reply.error else None,
-        usage=reply.usage,
-        finish_reasons=reply.finish_reasons,
+    reply = READER.read_reply(call, exchange.outcome)
+    read = join_readings(
+        READER.read_call(call),
+        reply,
+        is_answered=exchange.outcome is not None and not reply.error,
         fault=TraceFault("", reply.error) if reply.error else None,
         started=started,
         ended=ended,
         agent=exchange.agent,
     )
+    return replace(read, dialect="")  # no API is spoken
 
 
 def read_tool_outcome(exchange: Exchange) -> tuple[Json, TraceFault | None]:

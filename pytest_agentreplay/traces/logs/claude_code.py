@@ -15,7 +15,7 @@ from pytest_agentreplay.providers.anthropic import read_reply
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.providers.messages import add_message, find_tool_uses, normalize_message
 from pytest_agentreplay.traces.assembling import whole
-from pytest_agentreplay.traces.formats import Format, group_by
+from pytest_agentreplay.traces.formats import Format, document_of, group_by
 from pytest_agentreplay.traces.moments import extent, in_time, moment
 from pytest_agentreplay.traces.trace import ModelCall, Source, ToolRun, Trace, TraceFault
 
@@ -219,7 +219,7 @@ def _rename_fields(row: Json) -> Json:
 
 
 def _is_session(opened: Opened) -> bool:
-    if len(opened.rows) == 1 and isinstance(obj(opened.rows[0]).get("loglines"), list):
+    if isinstance(document_of(opened).get("loglines"), list):
         return True
     return any(is_message(row) and ("sessionId" in row or "parentUuid" in row) for row in objects(_rows(opened))[:200])
 
@@ -301,12 +301,8 @@ def _sub_agents(rows: list[JsonObject]) -> list[tuple[str, list[JsonObject]]]:
 
 def _metadata(rows: list[JsonObject]) -> JsonObject:
     """Where most of the session was: the folder and the branch of git."""
-    metadata: JsonObject = {}
-    for name in ("cwd", "gitBranch"):
-        counts = Counter(string(row.get(name)) for row in rows if string(row.get(name)))
-        if counts:
-            metadata[name] = counts.most_common(1)[0][0]
-    return metadata
+    texts = {name: list(filter(None, (string(row.get(name)) for row in rows))) for name in ("cwd", "gitBranch")}
+    return {name: Counter(values).most_common(1)[0][0] for name, values in texts.items() if values}
 
 
 FORMATS = (Format("claude-code", "session of Claude Code", 23, _is_session, _read_sessions),)

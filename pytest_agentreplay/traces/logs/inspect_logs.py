@@ -15,7 +15,7 @@ from pytest_agentreplay.providers.lenient import arr, counts, obj, objects, pars
 from pytest_agentreplay.providers.messages import join_neighbours, normalize_message, normalize_tools
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.assembling import ending, fidelity, whole
-from pytest_agentreplay.traces.formats import Format
+from pytest_agentreplay.traces.formats import Format, document_of
 from pytest_agentreplay.traces.logs.pairs import dialect_of, fault, read_field
 from pytest_agentreplay.traces.logs.runs import LoggedMessage, steps_of
 from pytest_agentreplay.traces.moments import moment
@@ -35,15 +35,11 @@ _DEEPEST = 40
 def steps(sample: JsonObject) -> list[Step]:
     """The steps of a sample in order of their start."""
     tables = obj(sample.get("events_data"))
-    ordered: list[tuple[int, Step]] = []
-    for order, event in enumerate(_flat(sample.get("events"), 0)):
-        if event.get("event") == "model":
-            ordered.append((order, _model(event, tables)))
-        elif event.get("event") == "tool":
-            ordered.append((order, _tool(event)))
-    if all(step.started is not None for _, step in ordered):
-        ordered.sort(key=lambda item: (item[1].started or 0, item[0]))
-    return [step for _, step in ordered]
+    events = [event for event in _flat(sample.get("events"), 0) if string(event.get("event")) in {"model", "tool"}]
+    listed = [_model(event, tables) if event["event"] == "model" else _tool(event) for event in events]
+    if any(step.started is None for step in listed):
+        return listed
+    return sorted(listed, key=lambda step: step.started or 0)
 
 
 def _model_names(value: Json) -> dict[str, Any]:
@@ -57,10 +53,10 @@ def _model_names(value: Json) -> dict[str, Any]:
 
 def _mark_failure(message: JsonObject) -> JsonObject:
     """Return a message in the neutral form, the result of a tool that failed as one."""
-    neutral, failed = normalize_message(_chat_message(message)), bool(message.get("error"))
-    return (
-        {**neutral, "parts": [{**part, "is_error": True} for part in objects(neutral["parts"])]} if failed else neutral
-    )
+    neutral = normalize_message(_chat_message(message))
+    if not message.get("error"):
+        return neutral
+    return {**neutral, "parts": [{**part, "is_error": True} for part in objects(neutral["parts"])]}
 
 
 def _flat(events: Json, depth: int) -> Iterator[JsonObject]:
@@ -75,24 +71,13 @@ def _model(event: JsonObject, tables: JsonObject) -> ModelCall:
     call = obj(event.get("call"))
     request, reply = obj(call.get("request")), call.get("response")
     if (refs := call.get("call_refs")) is not None:
-        request = {
-            **request,
-            string(call.get("call_key")) or "messages": _resolve_references(refs, tables.get("calls")),
-        }
+        request = request | {string(call.get("call_key")) or "messages": _resolve_references(refs, tables.get("calls"))}
     dialect = dialect_of(request, reply)
     call_of_event = _read_own_fields(event, tables)
     if not dialect or not request:
         return call_of_event
-    where = wire.address(dialect, model=call_of_event.model, stream=False)
-    read = wire.json_call(
-        where,
-        request,
-        reply or None,
-        started=call_of_event.started,
-        ended=call_of_event.ended,
-        id=call_of_event.id,
-        parent=call_of_event.parent,
-    )
+    where = wire.address(dialect, model=call_of_event.model)
+    read = wire.json_call(where, request, reply or None, **_read_place(event))
     if not read.dialect:
         return call_of_event
     return replace(read, provider=call_of_event.provider or read.provider, fault=call_of_event.fault or read.fault)
@@ -117,11 +102,18 @@ def _read_own_fields(event: JsonObject, tables: JsonObject) -> ModelCall:
         finish_reasons=tuple(filter(None, [string(choice.get("stop_reason"))])),
         usage=counts((name, usage.get(name)) for name in ("input_tokens", "output_tokens")),
         fault=fault(error) if error else None,
-        started=moment(event.get("timestamp")),
-        ended=moment(event.get("completed")),
-        id=string(event.get("uuid")),
-        parent=string(event.get("span_id")),
+        **_read_place(event),
     )
+
+
+def _read_place(event: JsonObject) -> dict[str, Any]:
+    """Return the fields of a step that every event has."""
+    return {
+        "started": moment(event.get("timestamp")),
+        "ended": moment(event.get("completed")),
+        "id": string(event.get("uuid")),
+        "parent": string(event.get("span_id")),
+    }
 
 
 def _chat_message(message: Json) -> Json:
@@ -146,10 +138,7 @@ def _tool(event: JsonObject) -> ToolRun:
         arguments=event.get("arguments"),
         result=UNKNOWN if (broke and not result) or event.get("pending") else result,
         fault=broke or (TraceFault("failed") if event.get("failed") is True else None),
-        started=moment(event.get("timestamp")),
-        ended=moment(event.get("completed")),
-        id=string(event.get("uuid")),
-        parent=string(event.get("span_id")),
+        **_read_place(event),
         agent=string(event.get("agent")),
     )
 
@@ -162,8 +151,6 @@ def _resolve_references(refs: Json, table: Json) -> list[Json]:
         match ref:
             case [int(start), int(end)] if 0 <= start <= end <= len(entries) and len(resolved) < len(entries) * 2:
                 resolved += entries[start:end]
-            case _:
-                pass
     return resolved
 
 
@@ -173,7 +160,7 @@ _HEADERS = ("header.json", "_journal/start.json")
 
 
 def _fits_json(opened: Opened) -> bool:
-    log = obj(opened.rows[0]) if len(opened.rows) == 1 else {}
+    log = document_of(opened)
     return isinstance(log.get("eval"), dict) and isinstance(log.get("plan"), dict) and "status" in log
 
 

@@ -19,9 +19,10 @@ from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, 
 from pytest_agentreplay.providers.messages import normalize_message, read_item
 from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.assembling import whole
+from pytest_agentreplay.traces.chains import tool_calls
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.logs import runs
-from pytest_agentreplay.traces.logs.runs import LoggedMessage, LogRow, objects_of, rows_of_calls, steps_of
+from pytest_agentreplay.traces.logs.runs import LoggedMessage, LogRow, holds_row, objects_of, rows_of_calls, steps_of
 from pytest_agentreplay.traces.moments import extent, moment
 from pytest_agentreplay.traces.platforms.span_facts import usage
 from pytest_agentreplay.traces.trace import ModelCall, Source, ToolRun, Trace, TraceFault
@@ -204,7 +205,7 @@ def _today(row: JsonObject) -> JsonObject:
 
 
 def _fits_codex(opened: Opened) -> bool:
-    return any(map(_is_row, objects_of(opened)[:50])) or _is_old(opened)
+    return holds_row(_is_row)(opened) or _is_old(opened)
 
 
 def _read_codex(opened: Opened) -> list[Trace]:
@@ -308,8 +309,8 @@ def _steps(rows: list[JsonObject], instructions: list[LoggedMessage]) -> list[St
     ]
     steps: list[Step] = []
     for call in calls:
-        uses = [part for part in objects(obj(call.reply).get("parts")) if part.get("type") == "tool_call"]
-        steps += [call, *(runs.pop(call_id) for part in uses if (call_id := string(part.get("id"))) in runs)]
+        asked_ids = [string(part.get("id")) for part in tool_calls(call)]
+        steps += [call, *(runs.pop(call_id) for call_id in asked_ids if call_id in runs)]
     return steps
 
 

@@ -27,7 +27,7 @@ from pytest_agentreplay.traces import wire
 from pytest_agentreplay.traces.formats import Format
 from pytest_agentreplay.traces.logs import runs
 from pytest_agentreplay.traces.logs.pairs import Pair, call, read_field
-from pytest_agentreplay.traces.logs.runs import LogRow, objects_of, rows_of_calls
+from pytest_agentreplay.traces.logs.runs import LogRow, holds_row, objects_of, rows_of_calls
 from pytest_agentreplay.traces.moments import add_milliseconds, moment
 from pytest_agentreplay.traces.platforms.span_facts import about, subject
 from pytest_agentreplay.traces.trace import Source, TraceFault
@@ -69,10 +69,6 @@ def _unwrap_rows(row: JsonObject) -> Iterator[JsonObject]:
 
 def _is_invocation(row: JsonObject) -> bool:
     return row.get("schemaType") == "ModelInvocationLog"
-
-
-def _fits_bedrock(opened: Opened) -> bool:
-    return any(map(_is_invocation, _bedrock_rows(opened)[: runs.LOOKED_AT]))
 
 
 def _read_bedrock(opened: Opened) -> list[Trace]:
@@ -169,9 +165,8 @@ def _payload(value: Json) -> JsonObject:
     return obj(parse_text(next(iter(arr(value)), None)))
 
 
-def _fits_batch(opened: Opened) -> bool:
-    rows = objects_of(opened)[: runs.LOOKED_AT]
-    return any(string(row.get("custom_id")) and (_batch_body(row) or _batch_reply(row)) for row in rows)
+def _is_batched(row: JsonObject) -> bool:
+    return string(row.get("custom_id")) != "" and bool(_batch_body(row) or _batch_reply(row))
 
 
 def _read_batch(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]:
@@ -217,7 +212,13 @@ def _batch_row(name: str, body: JsonObject, answer: Pair) -> LogRow:
 
 
 FORMATS = (
-    Format("bedrock-invocation-log", "log of Bedrock's model invocations", 17, _fits_bedrock, _read_bedrock),
+    Format(
+        "bedrock-invocation-log",
+        "log of Bedrock's model invocations",
+        17,
+        holds_row(_is_invocation, _bedrock_rows),
+        _read_bedrock,
+    ),
     rows_of_calls(
         "vertex-request-response",
         "request-response log of Vertex AI",
@@ -229,5 +230,7 @@ FORMATS = (
         refusal="holds no full_request: set request_response_logging with a BigQuery table of schema v2",
         left_out="rows have no request and are left out",
     ),
-    Format("batch", "files of a batch API (OpenAI, Anthropic)", 23.9, _fits_batch, _read_batch, together="batch"),
+    Format(
+        "batch", "files of a batch API (OpenAI, Anthropic)", 23.9, holds_row(_is_batched), _read_batch, together="batch"
+    ),
 )

@@ -22,7 +22,7 @@ from pytest_agentreplay.model.exchanges import Body, Failure, HttpCall, HttpRepl
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
 from pytest_agentreplay.traces import wire
-from pytest_agentreplay.traces.formats import Format, drop_repeated
+from pytest_agentreplay.traces.formats import Format, document_of, drop_repeated
 from pytest_agentreplay.traces.logs import runs
 from pytest_agentreplay.traces.logs.runs import LogRow
 from pytest_agentreplay.traces.moments import add_milliseconds, moment
@@ -171,7 +171,7 @@ def _log(opened: Opened) -> JsonObject:
     if opened.members is not None:
         data = next((data for name, data in opened.members.items() if name.endswith(".har")), b"")
         return obj(obj(parse(data)).get("log"))
-    return obj(obj(opened.rows[0]).get("log")) if len(opened.rows) == 1 else {}
+    return obj(document_of(opened).get("log"))
 
 
 def _fits_har(opened: Opened) -> bool:
@@ -273,16 +273,12 @@ _NO_HTTP = {"grpc_interactions": "calls of gRPC", "ws_interactions": "WebSocket 
 """Lists in a recording of cassetter that are not read."""
 
 
-def _read_file(opened: Opened) -> JsonObject:
-    return obj(opened.rows[0]) if len(opened.rows) == 1 else {}
-
-
 def _interactions(opened: Opened) -> list[JsonObject]:
     """Return the interactions of a file, in order of time where it has times: cassetter sorts them by URL.
 
     Some serializers keep requests and replies in two lists.
     """
-    file = _read_file(opened)
+    file = document_of(opened)
     if isinstance(file.get("interactions"), list):
         return sorted(objects(file["interactions"]), key=lambda call: string(call.get("recorded_at")))
     return [
@@ -295,7 +291,7 @@ def _is_cassetter(opened: Opened) -> bool:
     """Return whether a status is a number, which vcrpy writes as an object, or there are calls of another protocol."""
     statuses = [obj(call.get("response")).get("status") for call in _interactions(opened)]
     is_http = _is_python(opened) and any(isinstance(status, int) for status in statuses)
-    return is_http or not _NO_HTTP.keys().isdisjoint(_read_file(opened))
+    return is_http or not _NO_HTTP.keys().isdisjoint(document_of(opened))
 
 
 def _is_python(opened: Opened) -> bool:
@@ -308,7 +304,7 @@ def _is_go(opened: Opened) -> bool:
 
 def _read_tests(name: str) -> Callable[[Opened], list[Trace]]:
     def read_file(opened: Opened) -> list[Trace]:
-        file = _read_file(opened)
+        file = document_of(opened)
         calls = read_calls(_interaction(call, name) for call in _interactions(opened))
         left_out = [f"{what} are left out: {len(arr(file[key]))}" for key, what in _NO_HTTP.items() if file.get(key)]
         calls = replace(calls, losses=(*left_out, *calls.losses))

@@ -75,7 +75,14 @@ def rows_of_calls(
         source = Source(format=name, file=opened.file, fidelity="semantic" if worded else "body-json")
         return traces(calls, source, *losses, *([f"{left} {left_out}"] if left else []))
 
-    return Format(name, title, rank, lambda opened: any(map(fits, rows(opened)[:LOOKED_AT])), traces_of)
+    return Format(name, title, rank, holds_row(fits, rows), traces_of)
+
+
+def holds_row(
+    fits: Callable[[JsonObject], object], rows: Callable[[Opened], list[JsonObject]] | None = None
+) -> Callable[[Opened], bool]:
+    """Return a check of whether one of the first `rows` of a file, its objects, fits."""
+    return lambda opened: any(map(fits, (rows or objects_of)(opened)[:LOOKED_AT]))
 
 
 def objects_of(opened: Opened) -> list[JsonObject]:

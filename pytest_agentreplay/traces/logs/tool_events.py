@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.providers.lenient import obj, objects, parse_text, rest, string
 from pytest_agentreplay.providers.messages import add_message, normalize_message
 from pytest_agentreplay.traces.assembling import ending, whole
-from pytest_agentreplay.traces.formats import Format
+from pytest_agentreplay.traces.formats import Format, document_of
 from pytest_agentreplay.traces.logs.pairs import read_field
-from pytest_agentreplay.traces.logs.runs import objects_of
+from pytest_agentreplay.traces.logs.runs import holds_row, objects_of
 from pytest_agentreplay.traces.moments import extent, in_time, moment
 from pytest_agentreplay.traces.platforms.span_facts import fault, texts
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, ToolRun, Trace, TraceFault
@@ -73,10 +73,8 @@ _SIGNS = frozenset({"user.message", "assistant.message", "tool.execution_start"}
 _LOSSES = ("neither instructions, tools nor parameters of the requests", "no usage of single calls")
 
 
-def _is_copilot(opened: Opened) -> bool:
-    return any(
-        string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict) for row in objects_of(opened)[:50]
-    )
+def _is_copilot(row: JsonObject) -> bool:
+    return string(row.get("type")) in _SIGNS and isinstance(row.get("data"), dict)
 
 
 def _read_copilot(opened: Opened) -> list[Trace]:
@@ -147,17 +145,13 @@ def _response(run: ToolRun) -> JsonObject:
     return {"role": "tool", "parts": [part | ({"is_error": True} if run.fault else {})]}
 
 
-def _results(opened: Opened) -> JsonObject:
-    return obj(opened.rows[0]) if len(opened.rows) == 1 else {}
-
-
 def _fits_waza(opened: Opened) -> bool:
-    results = _results(opened)
+    results = document_of(opened)
     return "eval_id" in results and isinstance(results.get("tasks"), list) and isinstance(results.get("summary"), dict)
 
 
 def _read_waza(opened: Opened) -> list[Trace]:
-    results = _results(opened)
+    results = document_of(opened)
     return [
         _graded_run(opened, results, task, run, number)
         for task in objects(results.get("tasks"))
@@ -227,10 +221,6 @@ def _is_replaykit(row: JsonObject) -> bool:
     if row.get("events") == []:
         return {"run_id", "status"} <= row.keys()
     return ("run_id" in row or "status" in row) and any(string(event.get("type")) in _KNOWN for event in events)
-
-
-def _fits_replaykit(opened: Opened) -> bool:
-    return any(map(_is_replaykit, objects_of(opened)[:50]))
 
 
 def _read_replaykit(opened: Opened) -> list[Trace]:
@@ -320,6 +310,6 @@ def _join_input(messages: list[Json]) -> Json:
 
 FORMATS = (
     Format("waza", "results of waza", 22, _fits_waza, _read_waza),
-    Format("copilot-events", "events of a Copilot session", 23.1, _is_copilot, _read_copilot),
-    Format("replaykit", "trace of ReplayKit", 23.2, _fits_replaykit, _read_replaykit),
+    Format("copilot-events", "events of a Copilot session", 23.1, holds_row(_is_copilot), _read_copilot),
+    Format("replaykit", "trace of ReplayKit", 23.2, holds_row(_is_replaykit), _read_replaykit),
 )

@@ -1,7 +1,7 @@
 """What a platform kept of a model call and of a whole run: arguments of a client's function, messages, library objects.
 
 A model call is made a body of the API that was spoken, and read as such. Where the platform holds the whole JSON of
-both (`whole`), that JSON is the call; elsewhere only what it says is kept.
+both (`keep_bodies`), that JSON is the call; elsewhere only what it says is kept.
 
 What went into an agent and what came out of it is as the root of a run tells it. Some tracers write the repr of a
 Python value where others write JSON: it is read as what it shows.
@@ -39,6 +39,8 @@ _CLIENT = ("extra_headers", "extra_query", "extra_body", "timeout", "self", "con
 """Arguments of a client's function that are no fields of the request."""
 _ITEMS = ("function_call", "function_call_output", "reasoning", "message", "computer_call", "custom_tool_call")
 
+_REASONS = ("finish_reason", "stop_reason", "finishReason")
+
 _PRINTED = "messages of model calls are what Python prints of objects, which nobody can read back: export them as JSON"
 _HOST = re.compile(r"^[\d.]+(?::\d+)?$|^localhost|\.(?:com|ai|net|io|org|dev|local|internal)(?::\d+)?$|^\[")
 """What some platforms name as the provider: where it was."""
@@ -48,7 +50,7 @@ _MAKERS = ((r"gpt-|chatgpt|o\d(-|$)", "openai_chat"), (r"claude-", "anthropic"),
 def model_call(
     request: Json, output: Json, *, provider: str = "", keep_bodies: bool = False, **facts: Any
 ) -> ModelCall:
-    """The call of `asked`, answered by `told` (None: by nothing). `facts` that say nothing do not count."""
+    """Return the call of `request`, answered by `output` (None: by nothing). `facts` that say nothing do not count."""
     texts = [text for side in (request, output) for text in (side, *rest(obj(side), "content", "text").values())]
     printed = any(text is not None and library_dumps.from_text(text) is None for text in texts)
     body, output = _body(request), library_dumps.generation(library_dumps.from_text(output))
@@ -59,7 +61,7 @@ def model_call(
     keep_bodies = (
         keep_bodies and answer is not None and body.get("stream") is not True and bool(string(body.get("model")))
     )
-    where = wire.address(shape or "openai_chat", model=library_dumps.gemini_model(body))
+    where = wire.address(shape or "openai_chat", model=string(body.get("model")).rpartition("/")[2])
     read = wire.json_call(where, _adapt_request(shape, body), answer, dialect=spoken)
     if answer is None and output is not None:
         read = replace(read, reply=message(output), finish_reasons=unique([_end(output)]), **_read_beside(output))
@@ -146,18 +148,11 @@ def _assistant(parts: list[Json], end: str) -> JsonObject:
 
 def _end(output: Json) -> str:
     """The finish reason that stands beside or in a message."""
-    for place_of_message in [*objects(output)[-1:], obj(output)]:
-        inner = langchain_fields(inner_message(place_of_message) or place_of_message)
-        places = (
-            place_of_message,
-            obj(place_of_message.get("generation_info")),
-            obj(inner),
-            obj(obj(inner).get("response_metadata")),
-        )
-        for place in places:
-            for name in ("finish_reason", "stop_reason", "finishReason"):
-                if string(place.get(name)):
-                    return string(place[name])
+    for holder in [*objects(output)[-1:], obj(output)]:
+        inner = obj(langchain_fields(inner_message(holder) or holder))
+        places = (holder, obj(holder.get("generation_info")), inner, obj(inner.get("response_metadata")))
+        if reason := next(filter(None, (attributes.text(place, *_REASONS) for place in places)), ""):
+            return reason
     return ""
 
 

@@ -8,7 +8,7 @@ from pytest_agentreplay.providers.lenient import arr, merge_later, obj, parse_te
 from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run, root_of
+from pytest_agentreplay.traces.platforms.tree import PlatformSpan, holds_any, make_run, root_of
 from pytest_agentreplay.traces.trace import UNKNOWN, Source
 
 if TYPE_CHECKING:
@@ -32,10 +32,6 @@ _HINT = (
     "fetch whole rows (POST /v1/project_logs/{id}/fetch, or BTQL `select: *`), of every span and not of the roots "
     'alone, and wrap the client (`wrap_openai`) and the tools (`@traced(type="tool")`)'
 )
-
-
-def _is_braintrust(opened: Opened) -> bool:
-    return bool(_rows(opened.rows[:SNIFFED]))
 
 
 def _rows(rows: Iterable[Json]) -> list[JsonObject]:
@@ -116,4 +112,4 @@ def _read_span(row: JsonObject) -> PlatformSpan:
     )
 
 
-BRAINTRUST = Format("braintrust", "project logs of Braintrust", 11, _is_braintrust, _read_runs)
+BRAINTRUST = Format("braintrust", "project logs of Braintrust", 11, holds_any(_rows), _read_runs)

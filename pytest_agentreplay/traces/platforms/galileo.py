@@ -8,7 +8,7 @@ from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, 
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run
+from pytest_agentreplay.traces.platforms.tree import PlatformSpan, holds_any, make_run
 from pytest_agentreplay.traces.trace import UNKNOWN, Source, TraceFault
 
 if TYPE_CHECKING:
@@ -29,10 +29,6 @@ _LISTS = ("traces", "records", "data", "body")
 _HINT = (
     "log the spans with their input and output (GalileoLogger.add_llm_span, add_tool_span), and export the whole trace"
 )
-
-
-def _is_galileo(opened: Opened) -> bool:
-    return any(True for _ in _traces(opened.rows[:SNIFFED]))
 
 
 def _traces(rows: Iterable[Json]) -> Iterator[JsonObject]:
@@ -119,4 +115,4 @@ def _fault(row: JsonObject) -> TraceFault | None:
     return span_facts.fault(_read_side(row, "output")) or TraceFault(f"status {code}")
 
 
-GALILEO = Format("galileo", "traces of Galileo", 16, _is_galileo, _read_runs)
+GALILEO = Format("galileo", "traces of Galileo", 16, holds_any(_traces), _read_runs)

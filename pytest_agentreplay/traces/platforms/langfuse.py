@@ -42,11 +42,10 @@ _CALL_IDS = ("gen_ai.tool.call.id", "tool_call.id", "tool_call_id", "ai.toolCall
 
 
 def _is_tool(observation: JsonObject, attributes: JsonObject, output: Json) -> bool:
-    """Whether a name, an attribute of a framework (`held`), or the message of a tool says that it is a tool."""
-    is_tool_name = _TOOL_NAME.match(string(observation.get("name"))) is not None
-    return (
-        is_tool_name or any(name in attributes for name in (*_NAMES, *_ARGUMENTS)) or langchain_kind(output) == "tool"
-    )
+    """Whether a name, an attribute of a framework, or the message of a tool says that it is a tool."""
+    if _TOOL_NAME.match(string(observation.get("name"))) or langchain_kind(output) == "tool":
+        return True
+    return any(name in attributes for name in (*_NAMES, *_ARGUMENTS))
 
 
 def _failure(observation: JsonObject) -> TraceFault | None:
@@ -154,22 +153,15 @@ def _kind(row: JsonObject, attributes: JsonObject) -> str:
 def _agent(row: JsonObject, attributes: JsonObject) -> str:
     name = string(row.get("name"))
     match = _AGENT_NAME.match(name)
-    return (
-        string(attributes.get("gen_ai.agent.name"))
-        or string(attributes.get("graph.node.id"))
-        or (match[1] if match else name)
-    )
+    return text(attributes, "gen_ai.agent.name", "graph.node.id") or (match[1] if match else name)
 
 
 def _model_call(row: JsonObject, metadata: JsonObject, attributes: JsonObject) -> ModelCall:
     """A call by what Langfuse shows of it, and by the attributes that it was made of."""
     request = _read_request(row.get("input"), attributes)
     answer = row.get("output")
-    answer = (
-        parse_text(attributes["gcp.vertex.agent.llm_response"])
-        if "gcp.vertex.agent.llm_response" in attributes
-        else answer
-    )
+    if "gcp.vertex.agent.llm_response" in attributes:
+        answer = parse_text(attributes["gcp.vertex.agent.llm_response"])
     model = string(row.get("model"))
     shown_call = bodies.model_call(
         _add_echoed(request, answer),

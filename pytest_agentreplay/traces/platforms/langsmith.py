@@ -68,10 +68,8 @@ def _flat(rows: Iterable[Json]) -> list[JsonObject]:
             (patched if patch else posted).append(rest(fields, "child_runs"))
             waiting += [(_child(child, fields), patch) for child in reversed(children)]
         else:
-            lists = [(name, arr(fields[name])) for name in _LISTS if isinstance(fields.get(name), list)]
-            waiting += [
-                (child, patch or name == "patch") for name, values in reversed(lists) for child in reversed(values)
-            ]
+            names = [name for name in reversed(_LISTS) if isinstance(fields.get(name), list)]
+            waiting += [(fields[name], patch or name == "patch") for name in names]
     return [*posted, *patched]
 
 

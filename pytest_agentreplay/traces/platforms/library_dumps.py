@@ -81,11 +81,6 @@ def gemini_reply(body: JsonObject) -> JsonObject:
     return {**made, "candidates": [*candidates]}
 
 
-def gemini_model(body: JsonObject) -> str:
-    """The name of the gemini_model without the place where it runs."""
-    return string(body.get("model")).rpartition("/")[2]
-
-
 def _content(value: Json) -> Json:
     return {"role": "user", "parts": [{"text": value}]} if isinstance(value, str) else value
 

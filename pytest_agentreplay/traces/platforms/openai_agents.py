@@ -8,7 +8,7 @@ from pytest_agentreplay.providers.lenient import obj, parse_text, string
 from pytest_agentreplay.traces.formats import Format, find_rows
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run
+from pytest_agentreplay.traces.platforms.tree import PlatformSpan, holds_any, make_run
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, Source, TraceFault
 
 if TYPE_CHECKING:
@@ -33,10 +33,6 @@ _HINT = (
 )
 _CLIENT = frozenset({"base_url", "timeout", "retry", "include_usage", "model_impl", "tracing"})
 _TRACES = frozenset({"trace", "trace.span"})
-
-
-def _is_openai_agents(opened: Opened) -> bool:
-    return any(string(row.get("object")) in _TRACES for row in _rows(opened.rows[:SNIFFED]))
 
 
 def _read_runs(opened: Opened) -> Iterator[Trace]:
@@ -146,4 +142,4 @@ def _fault(row: JsonObject) -> TraceFault | None:
     return failure
 
 
-AGENTS = Format("openai-agents", "traces of the OpenAI Agents SDK", 7, _is_openai_agents, _read_runs)
+AGENTS = Format("openai-agents", "traces of the OpenAI Agents SDK", 7, holds_any(_rows), _read_runs)

@@ -29,6 +29,7 @@ _REPLY = (
     *(*_ANSWERED, "usage", "moderation", "type", "created_from", "model", "tools", "request_id", "finish_reason"),
     *("stop_reason", "stop_sequence", "role", "metadata", "base_url"),
 )
+_HOLDERS = (("spans", list, "spans"), ("traces", list, "traces"), ("trace", dict, "traces"))
 _EMPTY: tuple[Json, ...] = (None, {}, [])
 _HINT = (
     "export the spans with it (`opik export WORKSPACE PROJECT traces`), and trace the client (`track_openai`) and "
@@ -60,18 +61,10 @@ def _rows(rows: Iterable[Json]) -> tuple[dict[str, JsonObject], dict[str, JsonOb
         elif isinstance(fields.get("body"), dict | list):
             path = string(fields.get("path")) or string(fields.get("url"))
             update = path.rpartition("/")[2] if fields.get("method") == "PATCH" else ""
-            body = (
-                obj(fields["body"]) | {"id": update} if update and isinstance(fields["body"], dict) else fields["body"]
-            )
-            waiting.append((body, path))
-        elif (
-            isinstance(fields.get("trace"), dict)
-            or isinstance(fields.get("spans"), list)
-            or isinstance(fields.get("traces"), list)
-        ):
-            waiting += [(item, "spans") for item in reversed(arr(fields.get("spans")))]
-            waiting += [(item, "traces") for item in reversed(arr(fields.get("traces")))]
-            waiting += [(fields["trace"], "traces")] if isinstance(fields.get("trace"), dict) else []
+            body = fields["body"]
+            waiting.append((body | {"id": update} if update and isinstance(body, dict) else body, path))
+        elif members := [(fields[name], kind) for name, form, kind in _HOLDERS if isinstance(fields.get(name), form)]:
+            waiting += members
         elif string(fields.get("id")):
             is_trace = "trace" in path or "thread_id" in fields
             kept = spans if "trace_id" in fields or "span" in path else traces if is_trace else {}

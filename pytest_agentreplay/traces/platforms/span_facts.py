@@ -97,20 +97,17 @@ _COUNTS = {
     ),
 }
 _INWARD = ("input_token_details", "input_tokens_details", "prompt_tokens_details")
-_DETAILS = (
-    ("cache_read.input_tokens", _INWARD),
-    ("cache_creation.input_tokens", _INWARD),
-    ("reasoning.output_tokens", ("output_token_details", "output_tokens_details", "completion_tokens_details")),
-)
-_INNER = {
-    "cache_read.input_tokens": ("cache_read", "cached_tokens"),
-    "cache_creation.input_tokens": ("cache_creation",),
-    "reasoning.output_tokens": ("reasoning", "reasoning_tokens"),
+_OUTWARD = ("output_token_details", "output_tokens_details", "completion_tokens_details")
+_DETAILS = {
+    "cache_read.input_tokens": (_INWARD, ("cache_read", "cached_tokens")),
+    "cache_creation.input_tokens": (_INWARD, ("cache_creation",)),
+    "reasoning.output_tokens": (_OUTWARD, ("reasoning", "reasoning_tokens")),
 }
+"""Counts that may stand in an object of their own: its names, and those of the count in it."""
 
 
 def usage(*candidates: Json) -> dict[str, int]:
-    """The first of `told` that counts anything."""
+    """Return the counts of the first candidate that counts anything."""
     return next((tokens for candidate in candidates if (tokens := _count_tokens(obj(candidate)))), {})
 
 
@@ -121,19 +118,13 @@ def restore_usage(reply: JsonObject, usage: Json) -> JsonObject:
         return reply
     input_tokens, made = read["input_tokens"], read["output_tokens"]
     cached, thought = read.get("cache_read.input_tokens", 0), read.get("reasoning.output_tokens", 0)
-    told_in: JsonObject = {"cached_tokens": cached}
-    told_out: JsonObject = {"reasoning_tokens": thought}
-    if "choices" in reply:
-        counted: JsonObject = {
-            "prompt_tokens": input_tokens,
-            "completion_tokens": made,
-            "total_tokens": input_tokens + made,
-        }
-        counted |= {"prompt_tokens_details": told_in} if cached else {}
-        counted |= {"completion_tokens_details": told_out} if thought else {}
-    elif reply.get("object") == "response":
-        counted = {"input_tokens": input_tokens, "output_tokens": made, "total_tokens": input_tokens + made}
-        counted |= {"input_tokens_details": told_in, "output_tokens_details": told_out}
+    is_chat = "choices" in reply
+    if is_chat or reply.get("object") == "response":
+        inward, outward = ("prompt_tokens", "completion_tokens") if is_chat else ("input_tokens", "output_tokens")
+        counted: JsonObject = {inward: input_tokens, outward: made, "total_tokens": input_tokens + made}
+        # The Responses API tells details of nothing, too.
+        counted |= {f"{inward}_details": {"cached_tokens": cached}} if cached or not is_chat else {}
+        counted |= {f"{outward}_details": {"reasoning_tokens": thought}} if thought or not is_chat else {}
     else:
         written = read.get("cache_creation.input_tokens", 0)
         counted = {"input_tokens": input_tokens - cached - written, "output_tokens": made}
@@ -144,9 +135,10 @@ def restore_usage(reply: JsonObject, usage: Json) -> JsonObject:
 
 def _count_tokens(fields: JsonObject) -> dict[str, int]:
     tokens = {name: _first_count(fields, names) for name, names in _COUNTS.items()}
-    for name, places in _DETAILS:
-        inner = next((obj(fields[place]) for place in places if isinstance(fields.get(place), dict)), {})
-        tokens[name] = _first_count(inner, _INNER[name]) if tokens[name] is None else tokens[name]
+    for name, (places, inner_names) in _DETAILS.items():
+        if tokens[name] is None:
+            inner = next((obj(fields[place]) for place in places if isinstance(fields.get(place), dict)), {})
+            tokens[name] = _first_count(inner, inner_names)
     return counts((name, value) for name, value in tokens.items() if value is not None)
 
 

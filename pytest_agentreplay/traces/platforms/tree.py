@@ -6,15 +6,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pytest_agentreplay.errors import TraceIncomplete
-from pytest_agentreplay.providers.lenient import objects, string
+from pytest_agentreplay.providers.lenient import string
 from pytest_agentreplay.traces import assembling
-from pytest_agentreplay.traces.chains import merge_duplicates
+from pytest_agentreplay.traces.chains import merge_duplicates, parts
 from pytest_agentreplay.traces.trace import UNKNOWN, ModelCall, ToolRun, Trace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from pytest_agentreplay.model.exchanges import Json, JsonObject
+    from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Source, Step, TraceFault
 
 SNIFFED = 500
@@ -64,6 +65,11 @@ class PlatformSpan:
         return ToolRun(
             name=self.name, call_id=self.call_id, arguments=self.arguments, result=self.result, fault=self.fault
         )
+
+
+def holds_any(list_rows: Callable[[Sequence[Json]], Iterable[JsonObject]]) -> Callable[[Opened], bool]:
+    """Return a check of whether `list_rows` lists anything near the beginning of a file."""
+    return lambda opened: any(True for _ in list_rows(opened.rows[:SNIFFED]))
 
 
 def root_of(rows: Sequence[JsonObject], id_name: str, parent: str | Callable[[JsonObject], str]) -> JsonObject:
@@ -129,13 +135,8 @@ def _recognise_tools(spans: Sequence[PlatformSpan]) -> list[PlatformSpan]:
     """Return the spans, those as tools that have the name of a tool which a model was given or asked for."""
     calls = [span.call for span in spans if span.call is not None]
     names = {string(tool.get("name")) for call in calls for tool in call.tools}
-    message_parts = (
-        part
-        for call in calls
-        for message in (*call.messages, call.reply or {})
-        for part in objects(message.get("parts"))
-    )
-    names |= {string(part.get("name")) for part in message_parts if part.get("type") == "tool_call"}
+    spoken = (part for call in calls for _, part in parts((*call.messages, call.reply or {})))
+    names |= {string(part.get("name")) for part in spoken if part.get("type") == "tool_call"}
     return [replace(span, kind="tool") if span.kind == "" and span.name in names - {""} else span for span in spans]
 
 

@@ -9,7 +9,7 @@ from pytest_agentreplay.providers.lenient import merge_later, obj, rest, string
 from pytest_agentreplay.traces.formats import Format, find_rows, group_by
 from pytest_agentreplay.traces.moments import moment
 from pytest_agentreplay.traces.platforms import bodies, span_facts
-from pytest_agentreplay.traces.platforms.tree import SNIFFED, PlatformSpan, make_run, root_of
+from pytest_agentreplay.traces.platforms.tree import PlatformSpan, holds_any, make_run, root_of
 from pytest_agentreplay.traces.trace import UNKNOWN, Source
 
 if TYPE_CHECKING:
@@ -37,10 +37,6 @@ _REFERENCES = (
     "values of the run stand behind references (weave:///...). Export the calls with expand_columns: "
     '["inputs", "output"] and return_expanded_column_values: true'
 )
-
-
-def _is_weave(opened: Opened) -> bool:
-    return bool(_calls(opened.rows[:SNIFFED]))
 
 
 def _calls(rows: Iterable[Json]) -> list[JsonObject]:
@@ -140,4 +136,4 @@ def _refers(value: Json) -> bool:
     return False
 
 
-WEAVE = Format("weave", "calls of Weave", 12, _is_weave, _read_runs)
+WEAVE = Format("weave", "calls of Weave", 12, holds_any(_calls), _read_runs)

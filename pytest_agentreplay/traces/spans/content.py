@@ -57,7 +57,7 @@ def instructions(value: Json) -> tuple[JsonObject, ...]:
 
 
 def reply(value: Json, finish: str = "") -> JsonObject | None:
-    """The assistant's message among `found`, with its finish reason; None for one that says nothing."""
+    """The assistant's message among `value`, with its finish reason; None for one that says nothing."""
     first = next(iter(messages(value[:1] if isinstance(value, list) else value)), None)
     if first is None:
         return None

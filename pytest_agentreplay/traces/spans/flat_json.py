@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceIncomplete
 from pytest_agentreplay.providers.lenient import arr, obj, objects, parse_text, string
-from pytest_agentreplay.traces.formats import group_by
+from pytest_agentreplay.traces.formats import group_by, list_objects
 from pytest_agentreplay.traces.moments import nanoseconds
 from pytest_agentreplay.traces.spans import otlp
 from pytest_agentreplay.traces.spans.attributes import find_value, flat, number, select_prefixed
@@ -117,14 +117,11 @@ def _log(row: JsonObject) -> SpanEvent:
 
 def _rows(opened: Opened) -> list[JsonObject]:
     """The objects in a file: one after another, in a list, or in lists by name."""
-    objects_found = [
-        item for row in opened.rows for item in (objects(row) if isinstance(row, list) else objects([row]))
-    ]
-    grouped = [
-        [item for name, group in row.items() if name != "data" for item in objects(group) if "context" in item]
-        for row in objects_found
-    ]
-    return [item for row, inner in zip(objects_found, grouped, strict=True) for item in (inner or [row])]
+    rows: list[JsonObject] = []
+    for row in list_objects(opened.rows):
+        by_name = [item for name, group in row.items() if name != "data" for item in objects(group)]
+        rows += [item for item in by_name if "context" in item] or [row]
+    return rows
 
 
 def _list_page(opened: Opened) -> list[JsonObject]:
@@ -166,14 +163,13 @@ def read_insights(name: str, opened: Opened, beside: Iterable[Opened]) -> Iterab
 
 def _insight_rows(opened: Opened) -> Iterator[JsonObject]:
     """The rows: a list, lines, or the tables of a query's answer."""
-    for value in opened.rows:
-        for item in objects(value) if isinstance(value, list) else objects([value]):
-            tables = objects(item.get("tables"))
-            for table in tables:
-                names = [string(column.get("name")) for column in objects(table.get("columns"))]
-                yield from (dict(zip(names, arr(row), strict=False)) for row in arr(table.get("rows")))
-            if not tables:
-                yield item
+    for item in list_objects(opened.rows):
+        tables = objects(item.get("tables"))
+        for table in tables:
+            names = [string(column.get("name")) for column in objects(table.get("columns"))]
+            yield from (dict(zip(names, arr(row), strict=False)) for row in arr(table.get("rows")))
+        if not tables:
+            yield item
 
 
 def _is_span(row: JsonObject) -> bool:

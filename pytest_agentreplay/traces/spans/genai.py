@@ -158,7 +158,7 @@ def _finish_reasons(attributes: JsonObject, output: Json, spoken: str) -> tuple[
 
 
 GENAI = Family(
-    *("genai", kind, model_call, tool_run, ends),
+    *(kind, model_call, tool_run, ends),
     losses=(
         "arguments are parsed values, their text and the order of their names are lost",
         "of tool definitions name, description and parameters are kept (not `strict`)",
@@ -223,7 +223,7 @@ def _traceloop_result(output: Json) -> Json:
 
 
 OPENLLMETRY = Family(
-    *("openllmetry", _traceloop_kind, model_call, _traceloop_tool_run, _traceloop_ends),
+    *(_traceloop_kind, model_call, _traceloop_tool_run, _traceloop_ends),
     losses=(
         "seed, response_format, tool_choice and headers are not recorded",
         "records of tools have no id: they are joined to the model's calls by name, arguments and order",
@@ -250,10 +250,8 @@ def _langfuse_kind(span: Span) -> Kind:
 def _langfuse_model_call(span: Span) -> ModelCall:
     """A generation: its input is a list of messages, the arguments of a call, or a text."""
     attributes = span.attributes
-    model, used = (
-        text(attributes, f"{_LANGFUSE}.model.name"),
-        span_facts.usage(tree(attributes, f"{_LANGFUSE}.usage_details")),
-    )
+    model = text(attributes, f"{_LANGFUSE}.model.name")
+    used = span_facts.usage(tree(attributes, f"{_LANGFUSE}.usage_details"))
     fields = rest(obj(tree(attributes, f"{_LANGFUSE}.model.parameters")), "model")
     request, output = tree(attributes, f"{_LANGFUSE}.input"), tree(attributes, f"{_LANGFUSE}.output")
     spoken: dict[str, Any] = {"provider": "openai", "dialect": "openai_chat"} if span.name.startswith("OpenAI-") else {}
@@ -287,7 +285,7 @@ def _langfuse_ends(span: Span) -> tuple[Json, Json]:
 
 
 LANGFUSE = Family(
-    *("langfuse", _langfuse_kind, _langfuse_model_call, _langfuse_tool_run, _langfuse_ends),
+    *(_langfuse_kind, _langfuse_model_call, _langfuse_tool_run, _langfuse_ends),
     losses=(
         "the name of the model is that of the reply; response id, fingerprint and finish reason are not recorded",
         "parameters hold defaults that were never sent (top_p, frequency_penalty, presence_penalty, service_tier)",

@@ -178,6 +178,6 @@ def _spoken(body: Json, output: Json) -> str:
 
 
 OPENINFERENCE = Family(
-    *("openinference", kind, model_call, tool_run, ends),
+    *(kind, model_call, tool_run, ends),
     losses=("headers, request ids and the bytes of bodies are not recorded",),
 )

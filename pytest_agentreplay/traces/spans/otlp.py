@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay.errors import TraceError, TraceIncomplete
 from pytest_agentreplay.providers.lenient import arr, obj, objects, string
+from pytest_agentreplay.traces.formats import list_objects
 from pytest_agentreplay.traces.moments import nanoseconds
 from pytest_agentreplay.traces.spans.attributes import flat
 from pytest_agentreplay.traces.spans.content import tells
@@ -42,11 +43,10 @@ _ERROR = (2, "STATUS_CODE_ERROR", "ERROR")
 
 def batches(rows: Iterable[Json], names: Iterable[str]) -> Iterator[JsonObject]:
     """The resource spans_of, or logs_of, in the rows of a file: on the top, in a list, or under `trace`."""
-    for row in rows:
-        for item in objects(row) if isinstance(row, list) else [obj(row)]:
-            envelope = obj(item.get("trace")) or item
-            for name in names:
-                yield from objects(envelope.get(name))
+    for item in list_objects(rows):
+        envelope = obj(item.get("trace")) or item
+        for name in names:
+            yield from objects(envelope.get(name))
 
 
 def spans_of(rows: Iterable[Json]) -> Iterator[Span]:
@@ -234,7 +234,6 @@ def refuse_protobuf(opened: Opened) -> Iterable[Trace]:
     )
 
 
-def _is_enveloped(row: object) -> bool:
+def _is_enveloped(row: Json) -> bool:
     names = {*SPANS, *LOGS}
-    items = objects(row) if isinstance(row, list) else [obj(row)]
-    return any(names & item.keys() or names & obj(item.get("trace")).keys() for item in items[:50])
+    return any(names & (item | obj(item.get("trace"))).keys() for item in list_objects([row])[:50])

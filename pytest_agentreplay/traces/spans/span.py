@@ -72,7 +72,6 @@ class Family:
     None unknown. `losses` are the sentences on what no source of this family holds.
     """
 
-    name: str
     kind: Callable[[Span], Kind]
     model_call: Callable[[Span], ModelCall]
     tool_run: Callable[[Span], ToolRun]
