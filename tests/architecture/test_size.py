@@ -27,7 +27,7 @@ SIZES = {
     "intercept/environment/": (6, 722, 4.8),
     "intercept/ordering/": (12, 2_159, 7.0),
     "intercept/session/": (16, 2_106, 3.8),
-    "traces/": (47, 7_081, 0.5),
+    "traces/": (47, 6_934, 0.9),
     "cases/": (21, 3_181, 0.4),
     "report/": (22, 3_369, 3.3),
     "settings/": (4, 739, 8.7),
