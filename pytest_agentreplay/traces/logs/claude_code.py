@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Step
 
+# There is no public schema: the fields are those of the sessions under tests/traces/traces/public/claude-code.
 _SIDES = frozenset({"user", "assistant"})
 
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Step
 
+# Fields: `inspect_ai.log.EvalLog` and the events of its samples, of inspect-ai 0.3.285.
 _DEEPEST = 40
 
 

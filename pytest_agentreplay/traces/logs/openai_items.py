@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Step
 
+# Fields: https://platform.openai.com/docs/api-reference/responses/input-items
 _LOSSES = ("neither instructions, tools nor parameters of the requests", "neither times nor what each call cost")
 _REQUESTED = ("model", "temperature", "top_p", "seed", "tools", "tool_choice", "response_format", "max_tokens")
 _ASKED = ("instructions", "tools", "temperature", "top_p", "max_output_tokens", "tool_choice", "text", "model")
@@ -172,6 +173,7 @@ def _read_response(opened: Opened, beside: Iterable[Opened] = ()) -> list[Trace]
     return runs.traces(rows, source, *losses)
 
 
+# Rows: `RolloutItem` in codex-rs/protocol/src/protocol.rs of github.com/openai/codex.
 _META, _ITEM, _EVENT, _TURN, _COMPACTED = "session_meta", "response_item", "event_msg", "turn_context", "compacted"
 _KINDS = frozenset({_META, _ITEM, _EVENT, _TURN, _COMPACTED})
 _ENDS = frozenset({"task_complete", "turn_complete", "error", "turn_aborted"})

@@ -236,6 +236,8 @@ def _format(name: str, title: str, *dialects: str) -> Format:
     return replace(rows, fits=is_dialect)
 
 
+# Helicone: `HeliconeRequest` in packages/llm-mapper/types.ts of github.com/Helicone/helicone.
+# PromptLayer: what its SDK 1.5.16 sends to /track-request.
 _SESSION, _PATH, _NAME = "Helicone-Session-Id", "Helicone-Session-Path", "Helicone-Session-Name"
 _HOSTS = {"OPENAI": "api.openai.com", "ANTHROPIC": "api.anthropic.com", "GROQ": "api.groq.com"}
 _BLUEPRINT_KINDS = frozenset({"chat", "completion"})

@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Trace
 
+# Bedrock: https://docs.aws.amazon.com/bedrock/latest/userguide/model-invocation-logging.html
+# Vertex: https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/request-response-logging
+# Batches: https://platform.openai.com/docs/guides/batch
 _VERBS = {
     "Converse": "converse",
     "ConverseStream": "converse-stream",

@@ -161,6 +161,7 @@ def _readable(response: HttpReply | Failure | None) -> bool:
     return decode_body(response.body.data, header(response.headers, "content-encoding"))[1]
 
 
+# Fields: http://www.softwareishard.com/blog/har-12-spec/
 _HEX = re.compile(r"[\[\]\",\s0-9A-Fa-f]*")
 _TEXT = frozenset({"", "utf-8", "utf8", "text", "identity"})
 """Encodings of a body that stands in the file as it is."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Step
 
+# Fields: the results and the transcripts that github.com/microsoft/waza keeps in its repository (commit 091a1f9).
 _BEGAN = frozenset({"toolexecutionstart", "tool.execution_start"})
 _ENDED = frozenset({"toolexecutioncomplete", "tool.execution_complete"})
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Trace
 
+# Phoenix: schemas/openapi.json of github.com/Arize-ai/phoenix.
 _CONTEXT = ("context.span_id", "context.trace_id")
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.spans.span import Kind, Span
 
+# Names: docs/gen-ai of github.com/open-telemetry/semantic-conventions, at v1.41.0 and before.
 _KINDS: dict[str, Kind] = {
     **dict.fromkeys(("chat", "generate_content", "text_completion", "completion"), "model"),
     **dict.fromkeys(("invoke_agent", "invoke_workflow", "create_agent"), "agent"),

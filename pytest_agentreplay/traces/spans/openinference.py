@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.model.exchanges import Json, JsonObject
     from pytest_agentreplay.traces.spans.span import Kind, Span
 
+# Names: `openinference.semconv.trace` of openinference-semantic-conventions.
 _KINDS: dict[str, Kind] = {"LLM": "model", "TOOL": "tool", "AGENT": "agent", "CHAIN": "chain"}
 _NO_PARAMETER = {"model", "model_name", "messages", "tools", "stream", "_type"}
 

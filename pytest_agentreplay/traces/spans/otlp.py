@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from pytest_agentreplay.traces.formats import Opened
     from pytest_agentreplay.traces.trace import Trace
 
+# Fields: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
 SPANS = ("resourceSpans", "resource_spans", "batches")
 LOGS = ("resourceLogs", "resource_logs")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans", "scopeLogs", "scope_logs")
