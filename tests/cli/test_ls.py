@@ -61,13 +61,13 @@ def test_it_is_readable_in_any_terminal(typed, shop, monkeypatch, what, width):
 def test_plain_is_an_entry_a_line_in_words(typed, shop):
     shown = typed("ls", "--plain").out
     assert not [char for char in shown if char == "\x1b" or "BOX" in unicodedata.name(char, "")]
-    facts = "models m-1 +1, outcome failed, replays with gaps, turns 2, calls 2, tokens 24, size 2.4 kB"
+    facts = "models m-1 +1, outcome failed, replays with gaps, turns 2, calls 2, tokens 24, size 2.3 kB"
     assert shown.splitlines()[1:] == [
         f"tests/test_shop.py::test_b: kind snapshot, {facts}, age 30 days",
         f"tests/test_shop.py::test_b: kind pending, {facts}, age 8 days",
         "cases/lost: kind case cold, replays no, size 117 bytes",
-        "cases/refund: kind case reproduces, models gpt-5, replays unknown, turns 3, calls 5, tokens 36, size 4.4 kB, age 372 days",
-        "2 snapshots, 1 pending run, 2 cases: 10 turns, 14 calls, 120 tokens, 13.8 kB",
+        "cases/refund: kind case reproduces, models gpt-5, replays unknown, turns 3, calls 5, tokens 36, size 4.2 kB, age 372 days",
+        "2 snapshots, 1 pending run, 2 cases: 10 turns, 14 calls, 120 tokens, 13.1 kB",
     ]
 
 

@@ -159,6 +159,13 @@ def test_json_text_of_what_a_tool_returned_stands_once(how):
             codec.loads(text.replace('{"$result": [1,', f'{{"$result": {wrong}', 1), file="f")
 
 
+def test_a_text_that_a_tool_returned_and_the_agent_sends_back_stands_once():
+    sent = [{"role": "tool", "content": ANSWER}, {"role": "tool", "content": json.dumps(ROWS)}]
+    looked = [(ToolCall("look", {}), ToolReply(value)) for value in (json.dumps(ROWS), ANSWER)]
+    text = comes_back(run_of(*looked, (ask({"model": "m", "messages": sent}), None)))
+    assert [message["content"] for message in messages_of(text)] == [{"$result": 1}, {"$result": 2}]
+
+
 def messages_of(text):
     entries = json.loads(text)["exchanges"][-1]["request"]["body"]["json"]["messages"]
     return [message for entry in entries for message in entry.values()]

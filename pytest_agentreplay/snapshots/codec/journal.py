@@ -60,11 +60,9 @@ class JournalWriter:
     def _write_record(self, record: dict[str, Any]) -> bytes:
         """Return the bytes of a record, with the blobs that no record holds yet."""
         # With the first record that names them: whatever a kill leaves can be read.
-        names = list(self.blobs.table)[self._blobs_written :]
-        self._blobs_written += len(names)
-        if names:
-            record["blobs"] = {name: self.blobs.table[name] for name in names}
-        return write_record(record)
+        blobs = dict([*self.blobs.table.items()][self._blobs_written :])
+        self._blobs_written += len(blobs)
+        return write_record(record | ({"blobs": blobs} if blobs else {}))
 
 
 def read_journal(data: bytes) -> tuple[Run | None, int]:

@@ -10,8 +10,8 @@ The number counts the long texts of the replies of the lane, from the last one b
 of a conversation, and a changed answer is one change of the file. Of a stream a text is what the rows of a template say
 one after the other.
 
-JSON text of what a tool returned stands once too: `{"$result": [1, "pa"]}` is the value that the last tool of the lane
-returned, in a style of JSON.
+What a tool returned stands once too: `{"$result": 1}` is the text that the last tool of the lane returned, and
+`{"$result": [1, "pa"]}` the JSON text of its value, in a style.
 """
 
 from __future__ import annotations
@@ -107,16 +107,16 @@ class ReplyTexts:
                 self._lanes[lane] = [*reversed(texts), *self._lanes.get(lane, ())][:_REACH]
 
     def add_result(self, lane: str, result: Any) -> None:
-        """Remember the value of a stored result, if it is an object or a list."""
+        """Remember the value of a stored result, if it is a long text, an object or a list."""
         value = result.get("value") if isinstance(result, dict) else None
-        if isinstance(value, dict | list):
+        if isinstance(value, dict | list) or is_text(value):
             self._results[lane] = [value, *self._results.get(lane, ())][:_RESULTS]
 
     def find(self, lane: str, stored: Any) -> Stored | None:
         """Return what refers to a stored text of the lane; None where nothing does."""
-        texts = self._lanes.get(lane, ())
-        if stored in texts:
-            return {REPLY: texts.index(stored) + 1}
+        for mark, values in ((REPLY, self._lanes.get(lane, ())), (RESULT, self._results.get(lane, ()))):
+            if stored in values:
+                return {mark: values.index(stored) + 1}
         text = stored if isinstance(stored, str) else join_lines(stored["$text"])
         code = guess(text).code
         results = self._results.get(lane, ()) if text.startswith(("{", "[")) else ()
@@ -126,14 +126,16 @@ class ReplyTexts:
         """Return the stored text with this number. Raises Malformed."""
         return _pick(self._lanes.get(lane, ()), number, f"{LONG} characters and more in the replies above")
 
-    def get_result(self, lane: str, reference: Any) -> str:
-        """Return the JSON text of a result, by its number and a style. Raises Malformed."""
+    def get_result(self, lane: str, reference: Any) -> Any:
+        """Return the stored text of a result, by its number, and of a value by a style. Raises Malformed."""
+        results = self._results.get(lane, ())
         match reference:
             case [number, str(code)]:
-                text = _dump(_pick(self._results.get(lane, ()), number, "an object or a list from a tool above"), code)
-                if text is not None:
+                if (text := _dump(_pick(results, number, "a result of a tool above"), code)) is not None:
                     return text
-        raise Malformed(f"no text of a result is {reference!r:.40}")
+                raise Malformed(f"no text of a result is {reference!r:.40}")
+            case number:
+                return _pick(results, number, "a result of a tool above")
 
 
 def _pick(texts: Sequence[Any], number: Any, kind: str) -> Any:

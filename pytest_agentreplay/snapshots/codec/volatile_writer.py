@@ -198,26 +198,22 @@ class _Exchange:
 
     def _mint(self, value: Any, key: str, columns: _Columns | None = None) -> Any:
         """Return what the field `key` of a reply holds, without what the server minted for it."""
+        if value and isinstance(value, dict | list) and _COUNTS.search(key) and "$hole" not in json.dumps(value):
+            return self._apart(key, value)
         if isinstance(value, dict):
             if columns is not None and "$hole" in value:
                 return self._mint_column(value["$hole"], key, columns)
             if key in _OF_AGENT:
                 return self._rename(value, columns)
-            if value and _COUNTS.search(key) and "$hole" not in json.dumps(value):
-                return self._apart(key, value)
             if next(iter(value), "")[:1] == "$" and next(iter(value))[:2] != "$$":
                 return self._apart(key, value) if _TIME.search(key) or _SIGNED.search(key) else self._rename(value)
             return {name: self._mint(item, name, columns) for name, item in value.items()}
         if isinstance(value, list):
-            if value and _COUNTS.search(key) and columns is None:
-                return self._apart(key, value)
             return [self._mint(item, key, columns) for item in value]
-        if isinstance(value, str):
-            if _is_id(key, value):
-                return self._id(key, value)
-            return self._apart(key, value) if _TIME.search(key) and value else self._rename(value)
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        return self._apart(key, value) if is_number and _TIME.search(key) else value
+        if isinstance(value, str) and _is_id(key, value):
+            return self._id(key, value)
+        may_be_time = type(value) in {int, float} or (isinstance(value, str) and value)
+        return self._apart(key, value) if may_be_time and _TIME.search(key) else self._rename(value)
 
     def _mint_column(self, hole: int, key: str, columns: _Columns) -> Stored:
         """Return a hole of a template as it stands in the file: its column is kept in the rows, or set apart."""
@@ -226,9 +222,7 @@ class _Exchange:
             if isinstance(cell, str) and _is_id(key, cell):
                 self._id(key, cell)
         is_count = all(type(cell) is int for cell in cells) and _COUNT.search(key)
-        if _TIME.search(key) or is_count:
-            return {"$hole": self._apart(key, cells)}
-        return columns.keep(hole)
+        return {"$hole": self._apart(key, cells)} if _TIME.search(key) or is_count else columns.keep(hole)
 
     def _rename(self, value: Any, columns: _Columns | None = None) -> Any:
         """Return a stored value with the names of ids in place of the ids, and references to texts of replies.

@@ -92,7 +92,7 @@ def test_without_a_seal_or_with_another_header_a_snapshot_counts_as_edited(unloc
     if path == "integrity":
         del doc["integrity"]
     else:
-        doc["header"]["outcome"]["status"] = "failed"
+        doc["header"]["outcome"] = {"status": "failed"}
     file.write_text(json.dumps(doc, indent=1), encoding="utf-8")
     refused = unlocked.run("-k", "two", CI="1")
     assert refused.returncode == 1

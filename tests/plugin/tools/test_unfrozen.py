@@ -3,6 +3,7 @@
 import pytest
 
 from pytest_agentreplay.cli.listing import make_row
+from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report import page_data
 from pytest_agentreplay.runs.inventory import read_inventory
 from pytest_agentreplay.runs.pages import write_folder
@@ -157,7 +158,8 @@ def test_where_the_api_gives_no_ids_a_tool_is_known_by_its_name(shared_project):
     assert [missed["tool"] for missed in run.header.kit["unfrozen"]] == ["find_parcel"]
     (model,) = run.header.kit["models"]
     assert (model["provider"], model["region"], model["model"]) == ("gcp.vertex_ai", "europe-west4", "g")
-    assert model["parameters"] == {"generationConfig.temperature": 0.5, "generationConfig.topP": 1}
+    knobs = READER.read_call(run.exchanges[0].call).knobs
+    assert knobs == {"generationConfig.temperature": 0.5, "generationConfig.topP": 1}
     project.edit("test_gemini.py", "Find parcel", "Seek parcel")
     told = project.offline().stdout
     assert "AR-PROMPT" in told
