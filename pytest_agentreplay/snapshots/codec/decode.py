@@ -21,7 +21,7 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.snapshots.codec import values
 from pytest_agentreplay.snapshots.codec.parsing import DEEPEST
-from pytest_agentreplay.snapshots.codec.values import Malformed, nanoseconds, reveal, reveal_text
+from pytest_agentreplay.snapshots.codec.values import Malformed, reveal, reveal_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -151,8 +151,11 @@ def _reply(reply: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], b
     content = _body("response", reply, body)
     one_chunk = (_count(_need(reply["body"], "size"), "size"),) if "body" in reply else ()
     cuts = reply.get("cuts")
+    status = _integer(_need(reply, "status"), "status")
+    if why := values.wrong_status(status):
+        raise Malformed(why)
     return HttpReply(
-        status=_status(_integer(_need(reply, "status"), "status")),
+        status=status,
         reason=reveal_text(reply.get("reason", ""), blobs),
         version=reveal_text(reply.get("version", "HTTP/1.1"), blobs),
         headers=headers_in(reply, blobs),
@@ -168,12 +171,6 @@ def _body(place: str, message: dict[str, Any], body: Callable[[str, dict[str, An
         return EMPTY
     _object(message["body"], "body")
     return body(place, message)
-
-
-def _status(status: int) -> int:
-    if why := values.wrong_status(status):
-        raise Malformed(why)
-    return status
 
 
 def _frame(frame: dict[str, Any], body: Callable[[str, dict[str, Any]], Body], blobs: BlobReader) -> FrameCall:
@@ -221,45 +218,44 @@ def _failure(stored: Any, blobs: BlobReader) -> Failure:
 
 def headers_in(message: dict[str, Any], blobs: BlobReader) -> Headers:
     """Return the headers of a stored message. Raises Malformed."""
-    headers = []
-    for stored in _array(message.get("headers", []), "headers"):
-        if type(stored) is str:
-            headers.append(_header(stored))
-        elif isinstance(stored, list) and len(stored) == 2:
-            headers.append(_check_header(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs)))
-        else:
-            headers.append(_header(reveal_text(stored, blobs)))
-    return tuple(headers)
+    headers = message.get("headers", ())
+    if isinstance(headers, tuple):  # a line of the file had some of their values
+        return headers
+    return tuple([read_header(stored, blobs) for stored in _array(headers, "headers")])
 
 
-def may_be_coded(message: dict[str, Any]) -> bool:
-    """Return whether a stored message may have a header `content-encoding`: lines of other names need no reading."""
-    return any(
-        type(stored) is not str or stored[:17].lower() == "content-encoding:" for stored in message.get("headers", ())
-    )
+def read_header(stored: Any, blobs: BlobReader) -> tuple[str, str]:
+    """Return the name and the value of a stored header. Raises Malformed."""
+    if isinstance(stored, list) and len(stored) == 2:
+        return check_header(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs))
+    return _cut_header(reveal_text(stored, blobs))
 
 
 @lru_cache(maxsize=1024)
-def _header(line: str) -> tuple[str, str]:
+def _cut_header(line: str) -> tuple[str, str]:
     """Return the name and the value in a line; one object for the many replies that have the same."""
     name, colon, value = line.partition(": ")
-    return _check_header(name, value) if colon else _wrong("headers", "a list of `name: value`")
+    return check_header(name, value) if colon else _wrong("headers", "a list of `name: value`")
 
 
-def _check_header(name: str, value: str) -> tuple[str, str]:
+def check_header(name: str, value: str) -> tuple[str, str]:
+    """Return a name and a value that a header may have. Raises Malformed."""
     if why := values.wrong_header(name, value):
         raise Malformed(why)
     return name, value
 
 
 def _timing(stored: dict[str, Any]) -> Timing:
-    if "ns" in stored:
-        start, first, end = _three(stored["ns"])
-        return Timing(_integer(start, "ns"), _maybe(first), _maybe(end))
-    if "ms" not in stored:
+    unit = "ns" if "ns" in stored else "ms"
+    if unit not in stored:
         return _NO_TIME
-    start, first, end = _three(stored["ms"])
-    return Timing(_ns(start), None if first is None else _ns(first), None if end is None else _ns(end))
+    readings, read = stored[unit], _integer if unit == "ns" else _milliseconds
+    if not (isinstance(readings, list) and len(readings) == 3):
+        _wrong("timing", "three readings")
+    start, first, end = readings
+    return Timing(
+        read(start, unit), None if first is None else read(first, unit), None if end is None else read(end, unit)
+    )
 
 
 def _parts(stored: Any) -> tuple[tuple[int, int], ...]:
@@ -269,18 +265,11 @@ def _parts(stored: Any) -> tuple[tuple[int, int], ...]:
     return tuple([(_integer(reading, "parts"), _integer(chunks, "parts")) for reading, chunks in pairs])
 
 
-def _three(value: Any) -> list[Any]:
-    return value if isinstance(value, list) and len(value) == 3 else _wrong("timing", "three readings")
-
-
-def _ns(ms: Any) -> int:
-    if (type(ms) is float or type(ms) is int) and -_BOUND < ms < _BOUND:
-        return _integer(nanoseconds(ms), "ms")
-    return _wrong("ms", "a list of numbers")
-
-
-def _maybe(value: Any) -> int | None:
-    return None if value is None else _integer(value, "ns")
+def _milliseconds(value: Any, what: str) -> int:
+    """Return the nanoseconds that were stored as milliseconds."""
+    if (type(value) is float or type(value) is int) and -_BOUND < value < _BOUND:
+        return _integer(round(value * 10**6), what)
+    return _wrong(what, "a list of numbers")
 
 
 def _object(value: Any, what: str) -> dict[str, Any]:

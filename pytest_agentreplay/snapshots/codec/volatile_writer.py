@@ -32,7 +32,6 @@ from pytest_agentreplay.snapshots.codec.volatile_reader import (
     RUN,
     ReplyTexts,
     is_text,
-    join_row,
 )
 
 if TYPE_CHECKING:
@@ -85,7 +84,7 @@ class _Ids:
 
     names: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    texts: ReplyTexts = field(default_factory=ReplyTexts)
+    lanes: dict[str, ReplyTexts] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> str:
@@ -106,8 +105,14 @@ class _Ids:
         name = self.headers[text] = f"h{len(self.headers) + 1}"
         return {name: headers}
 
-    def name_ids(self, text: str) -> str:
-        """Return `text` with the names of ids in place of the ids."""
+    def name_ids(self, text: Any) -> Any:
+        """Return a stored text with the names of ids in place of the ids."""
+        if isinstance(text, dict):
+            return {key: self.name_ids(lines) for key, lines in text.items()}
+        if isinstance(text, list):
+            return [self.name_ids(line) for line in text]
+        if not isinstance(text, str):
+            return text
         if "⟦" in text:
             text = text.replace("⟦", "⟦⟦")
         if text in self.names:
@@ -151,7 +156,7 @@ class _Exchange:
                 line[side] = [value.pop("size"), value.pop("sha256")]
                 message[key] = self._reply_body(value) if is_model and side == "response" else self._rename(value)
                 if side == "response":
-                    self.ids.texts.add(str(self.stored.get("lane")), value)
+                    self._get_lane().replies.append(message[key])
             elif key == "headers":
                 message[key] = self.ids.share_headers([self._header(header, side) for header in value])
             elif key == "url":
@@ -186,7 +191,7 @@ class _Exchange:
         for name, template in body.get("templates", {}).items():
             columns = _Columns([row if isinstance(row, list) else [row] for row in rows.get(name, ())])
             body["templates"] = body["templates"] | {name: self._mint(template, "", columns)}
-            cells[name] = iter([join_row([self._rename(cell) for cell in row]) for row in columns.kept_cells()])
+            cells[name] = iter([_join_row([self._rename(cell) for cell in row]) for row in columns.kept_cells()])
         for key in ROWS & body.keys():
             body[key] = [
                 [row[0], *(next(cells[row[0]]) for _ in row[1:])] if isinstance(row, list) else self._mint(row, "")
@@ -235,15 +240,18 @@ class _Exchange:
 
         The holes of a template stay, and so do their columns.
         """
-        if is_text(value) and (number := self.ids.texts.find(str(self.stored.get("lane")), value)):
-            return {REPLY: number}
-        if isinstance(value, str):
-            return self.ids.name_ids(value)
+        if isinstance(value, str) or is_text(value):
+            text = self.ids.name_ids(value)
+            texts = self._get_lane().list_newest() if is_text(text) else []
+            return {REPLY: texts.index(text) + 1} if text in texts else text
         if isinstance(value, dict):
             if columns is not None and "$hole" in value:
                 return columns.keep(value["$hole"])
             return {key: self._rename(item, columns) for key, item in value.items()}
         return [self._rename(item, columns) for item in value] if isinstance(value, list) else value
+
+    def _get_lane(self) -> ReplyTexts:
+        return self.ids.lanes.setdefault(str(self.stored.get("lane")), ReplyTexts())
 
     def _id(self, key: str, value: str) -> str:
         """Return the name of an id, which is set apart where it stands first."""
@@ -259,6 +267,11 @@ class _Exchange:
             name = f"{_clean(key)}_{count}"
         self.values[name] = value
         return f"⟦{name}⟧"
+
+
+def _join_row(cells: list[Any]) -> Any:
+    """Return the values of one event as a row holds them: a single one without a list."""
+    return cells[0] if len(cells) == 1 else cells
 
 
 @dataclass(slots=True)
