@@ -18,7 +18,7 @@ from tests.support.package_sources import PACKAGE, trees
 SIZES = {
     "model/": (17, 1_852, 1.5),
     "values/": (12, 1_478, 4.3),
-    "snapshots/": (34, 4_828, 3.3),
+    "snapshots/": (34, 4_761, 3.4),
     "redaction/": (27, 4_122, 4.0),
     "compare/": (28, 4_374, 3.4),
     "backends/": (15, 2_055, 2.1),

@@ -252,10 +252,9 @@ def _timing(stored: dict[str, Any]) -> Timing:
     readings, read = stored[unit], _integer if unit == "ns" else _milliseconds
     if not (isinstance(readings, list) and len(readings) == 3):
         _wrong("timing", "three readings")
-    start, first, end = readings
-    return Timing(
-        read(start, unit), None if first is None else read(first, unit), None if end is None else read(end, unit)
-    )
+    start, *others = readings
+    first, end = [None if reading is None else read(reading, unit) for reading in others]
+    return Timing(read(start, unit), first, end)
 
 
 def _parts(stored: Any) -> tuple[tuple[int, int], ...]:

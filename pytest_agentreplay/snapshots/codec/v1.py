@@ -7,6 +7,8 @@ does not come back is stored plain.
 from __future__ import annotations
 
 import itertools
+from collections import deque
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -79,15 +81,14 @@ def order_by_lane(exchanges: Sequence[Exchange]) -> list[int]:
 def _find_lost(text: str, run: Run) -> Iterator[Place]:
     """Yield the bodies that `text` does not give back."""
     doc = parsing.parse_object(parsing.to_bytes(text), "the new snapshot")
-    again = read_run(doc, "the new snapshot", proven=False)
-    for number, exchanges in enumerate(zip(run.exchanges, again.exchanges, strict=True), 1):
-        for (place, body), (_, restored) in zip(*map(bodies_of, exchanges), strict=True):
-            try:
-                is_lost = restored.data != body.data
-            except SnapshotUnreadable:
-                is_lost = True
-            if is_lost:
-                yield number, place
+    # Each is let go once it is compared: all bodies together may be forty times the file.
+    copies = deque(read_run(doc, "the new snapshot", proven=False).exchanges)
+    for number, exchange in enumerate(run.exchanges, 1):
+        for (place, body), (_, restored) in zip(bodies_of(exchange), bodies_of(copies.popleft()), strict=True):
+            with suppress(SnapshotUnreadable):
+                if restored.data == body.data:
+                    continue
+            yield number, place
 
 
 def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:

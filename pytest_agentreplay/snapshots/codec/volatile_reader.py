@@ -62,8 +62,7 @@ def take_lines(doc: Stored) -> list[Stored]:
     if len(lines) != len(doc["exchanges"]):
         raise Malformed(f"`{LINES}` must have one line for each exchange, {len(doc['exchanges'])}, not {len(lines)}")
     if isinstance(run, dict) and isinstance(header := doc.get("header"), dict):
-        kit = run.pop("kit", {})
-        doc["header"] = {**run, **header, "kit": {**kit, **header.get("kit", {})}}
+        doc["header"] = {**run, **header, "kit": {**run.get("kit", {}), **header.get("kit", {})}}
     return lines
 
 
@@ -74,9 +73,8 @@ class ReplyTexts:
     replies: list[Stored] = field(default_factory=list)
     _newest: dict[int, list[Any]] = field(default_factory=lambda: {0: []})
 
-    def list_newest(self, count: int | None = None) -> list[Any]:
-        """Return the last texts of the first `count` replies, of all by default, newest first."""
-        count = len(self.replies) if count is None else count
+    def list_newest(self, count: int) -> list[Any]:
+        """Return the last texts of the first `count` replies, newest first."""
         # By number: two threads that read bodies at once find the same.
         for at in range(len(self._newest), count + 1):
             body = self.replies[at - 1]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +85,7 @@ class _Ids:
 
     names: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    lanes: dict[str, ReplyTexts] = field(default_factory=dict)
+    lanes: defaultdict[str, ReplyTexts] = field(default_factory=lambda: defaultdict(ReplyTexts))
     _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> str:
@@ -242,8 +243,11 @@ class _Exchange:
         """
         if isinstance(value, str) or is_text(value):
             text = self.ids.name_ids(value)
-            texts = self._get_lane().list_newest() if is_text(text) else []
-            return {REPLY: texts.index(text) + 1} if text in texts else text
+            if is_text(text):
+                lane = self._get_lane()
+                texts = lane.list_newest(len(lane.replies))
+                return {REPLY: texts.index(text) + 1} if text in texts else text
+            return text
         if isinstance(value, dict):
             if columns is not None and "$hole" in value:
                 return columns.keep(value["$hole"])
@@ -251,7 +255,7 @@ class _Exchange:
         return [self._rename(item, columns) for item in value] if isinstance(value, list) else value
 
     def _get_lane(self) -> ReplyTexts:
-        return self.ids.lanes.setdefault(str(self.stored.get("lane")), ReplyTexts())
+        return self.ids.lanes[str(self.stored.get("lane"))]
 
     def _id(self, key: str, value: str) -> str:
         """Return the name of an id, which is set apart where it stands first."""
