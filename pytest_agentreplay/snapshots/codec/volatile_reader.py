@@ -264,7 +264,7 @@ class _HeaderList:
 def _read_values(line: Stored) -> Iterator[str]:
     """Return the values of headers in a line. To check them one by one would take a tenth of a load."""
     try:
-        check_header("", "".join(line.get("headers", ())))
+        check_header("of its line", "".join(line.get("headers", ())))
     except TypeError:
         raise Malformed("`headers` of its line must be a list of texts") from None
     return iter(line.get("headers", ()))
