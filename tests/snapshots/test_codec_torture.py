@@ -8,7 +8,7 @@ import pytest
 
 from pytest_agentreplay.errors import CannotWrite
 from pytest_agentreplay.snapshots import codec
-from pytest_agentreplay.snapshots.codec.bodies import BodyReader
+from pytest_agentreplay.snapshots.codec.bodies import StoredBody
 from pytest_agentreplay.snapshots.codec.dedup_reader import Items
 from tests.support.stored_runs import first_stored, post, reply, run_of
 
@@ -94,6 +94,6 @@ def test_a_body_that_would_not_come_back_is_stored_plain(monkeypatch):
 
 
 def test_a_body_that_does_not_even_come_back_plain_is_refused(monkeypatch):
-    monkeypatch.setattr(BodyReader, "read_content", lambda self, stored, number: b"other")
+    monkeypatch.setattr(StoredBody, "read_content", lambda self: b"other")
     with pytest.raises(CannotWrite, match="response of exchange 1"):
         codec.dumps(exchanged(b"", b"abc"))

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_agentreplay.errors import SnapshotUnreadable
+from pytest_agentreplay.model.canonical_json import canonical
 from pytest_agentreplay.model.exchanges import (
     Body,
     Exchange,
@@ -24,6 +25,7 @@ from pytest_agentreplay.model.exchanges import (
 )
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.codec.styles import guess
+from pytest_agentreplay.snapshots.codec.v1 import bodies_of
 from tests.support.stored_runs import comes_back, run_of, text_of_exchanges
 
 ANSWER = "Your order A-1001 is on its way to you, and the carrier will call before it comes."
@@ -110,9 +112,9 @@ def test_two_recordings_that_say_the_same_differ_by_a_line_for_each_exchange(lan
 
 
 def test_a_reply_that_an_edit_made_too_short_to_be_referred_to_says_what_to_write():
-    text = codec.dumps(recording(1, "main")).replace('{"$reply": 2}', '{"$reply": 9}', 1)
+    text = codec.dumps(recording(1, "main")).replace('{"$reply": 1}', '{"$reply": 9}', 1)
     with pytest.raises(
-        SnapshotUnreadable, match="no text 9 of 60 characters and more in the replies above, but 2: write the words"
+        SnapshotUnreadable, match="no text 9 of 60 characters and more in the replies above, but 1: write the words"
     ):
         codec.loads(text, file="f")
 
@@ -128,7 +130,7 @@ def test_an_id_has_one_short_name_wherever_it_comes_back_and_a_reply_that_is_sen
     assert '"tool_call_id": "⟦call:1⟧"' in above
     assert '"url": "http://127.0.0.1:⟦port⟧/v1/chat"' in above
     assert above.count('"Date: ⟦⟧"') == 1, "the same headers stand once"
-    assert above.count('"content": {"$reply": 2}') == 1, "the texts of a stream are its words, and what pads them"
+    assert above.count('"content": {"$reply": 1}') == 1, "the texts of a stream are its words"
     assert '{"$hole": "⟦obfuscation⟧"}' in above
     assert '"Your", "order", "A-1001"' in above, "of each event its word is left"
 
@@ -250,6 +252,38 @@ def test_whatever_is_set_apart_comes_back(pairs):
     exchanges = (Exchange(*pair, 2 * n, 2 * n + 1, lane) for n, (pair, lane) in enumerate(pairs))
     text = comes_back(Run(Header("t"), tuple(exchanges)))
     assert codec.dumps(codec.loads(text, file="f").run) == text
+
+
+@settings(derandomize=True, deadline=None, max_examples=30, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, 9), st.randoms())
+def test_bodies_come_back_in_whatever_order_they_are_read(seed, draw):
+    run = recording(seed, "main", "main.1")
+    text = codec.dumps(run)
+    assert '"body": {"text"' not in text, "each is restored by the names of its exchange"
+    recorded, stored = (
+        [body for x in exchanges for _, body in bodies_of(x)]
+        for exchanges in (run.exchanges, codec.loads(text, file="f").run.exchanges)
+    )
+    for at in draw.sample(range(len(stored)), len(stored)):
+        if stored[at].shared is not None and draw.random() < 0.5:
+            assert canonical(stored[at].shared.tree()) == canonical(json.loads(recorded[at].data))
+        else:
+            assert stored[at].data == recorded[at].data
+
+
+def test_a_name_in_a_message_is_of_the_exchange_that_sent_the_message_first():
+    text = codec.dumps(recording(1, "main"))
+    lines = json.loads(text)["volatile"]
+    edited = text.replace('"Where is my order, main?"', '"⟦created⟧"')
+    run = codec.loads(edited, file="f").run
+    requests = [json.loads(x.call.body.data) for x in run.exchanges if isinstance(x.call, HttpCall)]
+    assert [request["messages"][0]["content"] for request in requests] == [lines[0]["values"]["created"]] * 3
+    assert lines[0]["values"]["created"] != lines[2]["values"].get("created")
+    damaged = text.replace('"Where is my order, main?"', '"⟦obfuscation⟧"')
+    with pytest.raises(
+        SnapshotUnreadable, match="exchange 1, request: nothing is set apart under the name 'obfuscation'"
+    ):
+        codec.loads(damaged, file="f")
 
 
 def test_an_edit_of_what_was_said_changes_its_line_alone():

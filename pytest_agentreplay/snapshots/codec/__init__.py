@@ -94,8 +94,8 @@ def loads(text: str | bytes, *, file: str) -> Snapshot:
         notes = (f"written as format {version}; kept without reading: {', '.join(unknown)}",)
     sealed, digest = seal_digest.check_seal(doc, data, file)
     revisions = seal_digest.revisions(doc, file)
-    run = v1.read_document(doc, file).run(sealed=sealed)
-    return Snapshot(run, version, notes, sealed, revisions, digest)
+    run = v1.read_run(doc, file, proven=sealed)
+    return Snapshot(run if sealed else v1.read_edited(run), version, notes, sealed, revisions, digest)
 
 
 def read_head(data: bytes, *, file: str) -> JsonObject:
@@ -160,7 +160,7 @@ def identity(data: bytes, *, file: str) -> tuple[str, int]:
     Raises like `loads`.
     """
     doc = _parse(data, file)
-    return seal_digest.identity(doc, data, file), len(v1.SnapshotReader(doc, file).exchanges)
+    return seal_digest.identity(doc, data, file), len(v1.list_exchanges(doc, file))
 
 
 def reseal(text: str | bytes, reason: str, *, file: str, at: str = "") -> str:

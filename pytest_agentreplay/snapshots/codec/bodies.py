@@ -18,7 +18,6 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.errors import SnapshotUnreadable
@@ -26,8 +25,8 @@ from pytest_agentreplay.model.canonical_json import parse
 from pytest_agentreplay.model.content_coding import LIMIT, bomb
 from pytest_agentreplay.model.exchanges import DIGITS, Body
 from pytest_agentreplay.snapshots.codec import streams
-from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Unshared
-from pytest_agentreplay.snapshots.codec.fields import may_be_coded, read_headers
+from pytest_agentreplay.snapshots.codec.dedup_reader import Items, Restore, Unshared
+from pytest_agentreplay.snapshots.codec.fields import read_headers
 from pytest_agentreplay.snapshots.codec.parsing import advise_restoring
 from pytest_agentreplay.snapshots.codec.styles import (
     BlobReader,
@@ -49,7 +48,7 @@ from pytest_agentreplay.snapshots.codec.values import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
 
     from pytest_agentreplay.model.exchanges import JoinedTexts
     from pytest_agentreplay.snapshots.codec.dedup_writer import Interner
@@ -127,127 +126,126 @@ DAMAGE = (ValueError, KeyError, TypeError, IndexError, AttributeError, Recursion
 
 @dataclass(slots=True)
 class BodyReader:
-    """Restores the bodies of `file`. `requests` are the stored bodies by number of the exchange, in order.
-
-    A message is the stored request or response that holds a body.
-    """
+    """Restores the bodies of `file`; `proven` says whether they must be what their sha256 says."""
 
     file: str
-    requests: Mapping[int, Stored]
     blobs: BlobReader
+    proven: bool
+    _requests: dict[int, tuple[Stored, Restore]] = field(default_factory=dict)
     _items: Items | None = None
-    _before: dict[int, int] = field(default_factory=dict)
 
-    def body(self, number: int, place: str, message: Stored) -> Body:
-        """Return a body; a small reply awake, since it costs less now than at the moment when it is served."""
-        size = message["body"].get("size")
-        if place == "request" or not isinstance(size, int) or size > SMALL:
-            return self.restore_later(number, place, message)
-        data = self.restore_proven(number, place, message)
-        if len(data) != size:
-            raise ValueError(f"a body of {len(data)} bytes says that it has {size}")
-        return Body(data, digest=read_digest(message))
+    def body(self, number: int, restore_names: Restore, place: str, message: Stored) -> Body:
+        """Return a body, asleep; a small reply awake, since it costs less now than at the moment when it is served.
 
-    def restore_later(self, number: int, place: str, message: Stored) -> Body:
-        """Return a body that is restored when it is read."""
-        is_shared = place == "request" and isinstance(message["body"].get("json"), dict)
-        return Body(
-            digest=read_digest(message),
-            restore=partial(self.restore_proven, number, place, message),
-            shared=SharedRequest(self, number, message) if is_shared else None,
-        )
+        Args:
+            number: That of its exchange.
+            restore_names: Puts the values of the exchange in the place of their names.
+            place: "request" or "response".
+            message: The stored request or response that holds the body.
 
-    def restore_proven(self, number: int, place: str, message: Stored) -> bytes:
-        """Return the bytes of a body, as they were recorded. Raises SnapshotUnreadable."""
-        data = self.restore(number, place, message)
-        if Body(data).digest != read_digest(message):
-            what = f"the body of this {place} does not come back as it was recorded"
-            raise make_unreadable(self.file, what, f"exchange {number}, {place}")
-        return data
+        Raises Malformed and its kin.
+        """
+        stored, digest = StoredBody(self, number, restore_names, place, message), read_digest(message)
+        content, size = message["body"], message["body"]["size"]
+        if place == "request":
+            self._requests[number] = content, restore_names
+        if not self.proven:
+            return Body(restore=stored.restore)
+        if place == "response" and isinstance(size, int) and size <= SMALL:
+            data = stored.restore_proven()
+            if len(data) != size:
+                raise Malformed(f"a body of {len(data)} bytes says that it has {size}")
+            return Body(data, digest=digest)
+        is_shared = place == "request" and isinstance(content.get("json"), dict)
+        return Body(digest=digest, restore=stored.restore_proven, shared=stored if is_shared else None)
 
-    def restore(self, number: int, place: str, message: Stored) -> bytes:
-        """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
-        try:
-            data = self.read_content(message["body"], number if place == "request" else 0)
-            # A short body may decode to gigabytes: it is refused before a client decodes it.
-            headers = message.get("headers", [])
-            for name, value in read_headers(headers, "headers", self.blobs) if may_be_coded(headers) else ():
-                if name.lower() == "content-encoding" and bomb(value, data):
-                    what = f"the body of this {place} decodes to more than {LIMIT >> 20} MB, or is coded twice"
-                    raise make_unreadable(self.file, what, f"exchange {number}, {place}")
-        except DAMAGE as error:
-            raise make_unreadable(self.file, explain(error), f"exchange {number}, {place}") from None
-        return data
-
-    def read_content(self, stored: Stored, number: int) -> bytes:
-        """Return the bytes of a body; `number` says of which request, 0 of none. Raises Malformed and its kin."""
-        # A budget for each body: a file of many large ones is fine, one body without end is not.
-        self.blobs.spent = 0
-        match stored:
-            case {"json": _} if number:
-                return join_pieces(self.pieces(number)).encode()
-            case {"json": content}:
-                manner = parse_style(stored.get("style", "c"))
-                return (manner.dumps(reveal(content, self.blobs)) + "\n" * manner.newline).encode()
-            case {"events": list()}:
-                return streams.read_events(stored, self.blobs).encode()
-            case {"lines": list()}:
-                return streams.read_lines(stored, self.blobs).encode()
-            case {"text": text}:
-                return reveal_text(text, self.blobs).encode()
-            case {"base64": list(rows)}:
-                return unbase64("".join(rows))
-            case {"base64": blob}:
-                return unbase64(reveal_text(blob, self.blobs))
-            case _:
-                raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
-
-    def tree(self, number: int) -> dict[str, Any]:
-        """Return the value of the request of exchange `number`. Raises Unshared, Malformed and their kin."""
-        self.blobs.spent = 0
-        return self._all_items().tree(self.requests[number]["json"], self._before[number])
-
-    def pieces(self, number: int) -> list[str | JoinedTexts]:
-        """Return the text of the request of exchange `number`. Raises Malformed and its kin."""
-        self.blobs.spent = 0
-        stored = self.requests[number]
-        return self._all_items().pieces(stored["json"], parse_style(stored.get("style", "c")), self._before[number])
-
-    def _all_items(self) -> Items:
+    @property
+    def items(self) -> Items:
+        """The items of all requests: one may be defined in any of those above. Raises Malformed and its kin."""
         if self._items is None:
-            # Of all requests at once: an item may be defined in any of those above.
             items = Items(self.blobs)
-            for number, stored in self.requests.items():
+            for number, (stored, restore_names) in self._requests.items():
                 if isinstance(content := stored.get("json"), dict):
-                    self._before[number] = items.define(content)
+                    items.define(number, content, restore_names)
             self._items = items
         return self._items
 
 
-class SharedRequest(NamedTuple):
-    """The body of a request that names its messages, tools and texts."""
+class StoredBody(NamedTuple):
+    """The body in a stored `message`, as `BodyReader.body` was given it."""
 
     reader: BodyReader
     number: int
+    restore_names: Restore
+    place: str
     message: Stored
 
-    def tree(self) -> dict[str, Any]:
-        """Return the JSON value. Raises SnapshotUnreadable."""
+    def restore_proven(self) -> bytes:
+        """Return the bytes of the body, as they were recorded. Raises SnapshotUnreadable."""
+        data = self.restore()
+        if Body(data).digest != read_digest(self.message):
+            raise self._refuse(Malformed(f"the body of this {self.place} does not come back as it was recorded"))
+        return data
+
+    def restore(self) -> bytes:
+        """Return the bytes of the body, unproven. Raises SnapshotUnreadable."""
         try:
-            return self.reader.tree(self.number)
+            data = self.read_content()
+            # A short body may decode to gigabytes: it is refused before a client decodes it.
+            for name, value in read_headers(self.message.get("headers", ()), "headers", self.reader.blobs):
+                if name.lower() == "content-encoding" and bomb(value, data):
+                    most = f"{LIMIT >> 20} MB"
+                    raise Malformed(f"the body of this {self.place} decodes to more than {most}, or is coded twice")
+        except DAMAGE as error:
+            raise self._refuse(error) from None
+        return data
+
+    def read_content(self) -> bytes:
+        """Return the bytes of the body. Raises Malformed and its kin."""
+        stored, blobs = self.message["body"], self.reader.blobs
+        if self.place == "request" and "json" in stored:
+            return join_pieces(self.pieces()).encode()
+        # A budget for each body: a file of many large ones is fine, one body without end is not.
+        blobs.spent = 0
+        match self.restore_names(stored):
+            case {"json": content}:
+                manner = parse_style(stored.get("style", "c"))
+                return (manner.dumps(reveal(content, blobs)) + "\n" * manner.newline).encode()
+            case {"events": list()} as stream:
+                return streams.read_events(stream, blobs).encode()
+            case {"lines": list()} as stream:
+                return streams.read_lines(stream, blobs).encode()
+            case {"text": text}:
+                return reveal_text(text, blobs).encode()
+            case {"base64": list(rows)}:
+                return unbase64("".join(rows))
+            case {"base64": blob}:
+                return unbase64(reveal_text(blob, blobs))
+            case _:
+                raise Malformed(f"a body of no known kind ({', '.join(stored)[:60]})")
+
+    def tree(self) -> dict[str, Any]:
+        """Return the value of a request that is a JSON object. Raises SnapshotUnreadable."""
+        self.reader.blobs.spent = 0
+        try:
+            return self.reader.items.tree(self.number)
         except Unshared:
-            value = parse(self.reader.restore_proven(self.number, "request", self.message), exact=True)
+            value = parse(self.restore_proven(), exact=True)
             assert isinstance(value, dict)
             return value
         except DAMAGE as error:
-            raise make_unreadable(self.reader.file, explain(error), f"exchange {self.number}, request") from None
+            raise self._refuse(error) from None
 
     def pieces(self) -> list[str | JoinedTexts]:
-        """Return the text in pieces. Raises SnapshotUnreadable."""
+        """Return the text of a request that is a JSON object, in pieces. Raises SnapshotUnreadable."""
+        self.reader.blobs.spent = 0
         try:
-            return self.reader.pieces(self.number)
+            return self.reader.items.pieces(self.number, parse_style(self.message["body"].get("style", "c")))
         except DAMAGE as error:
-            raise make_unreadable(self.reader.file, explain(error), f"exchange {self.number}, request") from None
+            raise self._refuse(error) from None
+
+    def _refuse(self, error: Exception) -> SnapshotUnreadable:
+        return make_unreadable(self.reader.file, error, f"exchange {self.number}, {self.place}")
 
 
 def read_digest(message: Stored) -> str:
@@ -258,17 +256,13 @@ def read_digest(message: Stored) -> str:
     return digest[:DIGITS]
 
 
-def make_unreadable(file: str, message: str, place: str) -> SnapshotUnreadable:
-    """Return the error for a file that does not say what it should."""
-    return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)
-
-
-def explain(error: Exception) -> str:
-    """Return the message about something that reading raised."""
+def make_unreadable(file: str, error: Exception, place: str) -> SnapshotUnreadable:
+    """Return the error for a file that does not say what it should, of which reading raised `error`."""
     match error:
         case KeyError():
-            return f"{error.args[0]!r:.60} is missing"
+            message = f"{error.args[0]!r:.60} is missing"
         case RecursionError():
-            return "nested too deep"
+            message = "nested too deep"
         case _:
-            return str(error)[:200] or type(error).__name__
+            message = str(error)[:200] or type(error).__name__
+    return SnapshotUnreadable(f"{message}; {advise_restoring(file)}", file=file, place=place)

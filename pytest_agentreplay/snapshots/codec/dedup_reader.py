@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -24,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from pytest_agentreplay.snapshots.codec.values import Malformed, cut_words, join_lines, reveal, reveal_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import JoinedTexts
     from pytest_agentreplay.snapshots.codec.styles import BlobReader, Style
@@ -42,16 +43,6 @@ def base(ident: str) -> str:
 def is_id(text: str) -> bool:
     """Return whether `text` is the id of one item."""
     return _ID.fullmatch(text) is not None
-
-
-def parse_run(text: str) -> tuple[str, int, int, bool]:
-    """Return the letter, the first and the last number of a run of ids, and whether the newest versions are meant.
-
-    Raises ValueError.
-    """
-    if (run := _RUN.fullmatch(text)) is None:
-        raise ValueError(f"{text[:40]!r} is neither an id nor a run of ids")
-    return run[1], int(run[2]), int(run[3]), bool(run[4])
 
 
 def count_shared(old: Sequence[object], new: Sequence[object]) -> tuple[int, int]:
@@ -160,6 +151,8 @@ class Unshared(ValueError):
 
 
 T = TypeVar("T")
+Restore = Callable[[Any], Any]
+"""Returns what is stored in an exchange with values in the place of their names."""
 
 
 class _Shelf(Generic[T]):
@@ -189,10 +182,11 @@ class _Shelf(Generic[T]):
 
 @dataclass(slots=True)
 class Items:
-    """All items of a file. `define` the bodies in order of the file, then `text` gives any of them."""
+    """All items of a file. `define` the bodies in order of the file, then `pieces` and `tree` give any of them."""
 
     blobs: BlobReader
-    _stored: dict[str, Any] = field(default_factory=dict)
+    _bodies: dict[int, tuple[dict[str, Any], Restore, int]] = field(default_factory=dict)
+    _stored: dict[str, tuple[Restore, Any]] = field(default_factory=dict)
     _born: dict[str, int] = field(default_factory=dict)
     _versions: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     _values: dict[str, Any] = field(default_factory=dict)
@@ -200,45 +194,53 @@ class Items:
     _texts: dict[tuple[Style, int], _Shelf[str]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._trees = _Shelf(self._tree)
+        self._trees = _Shelf(self._value)
 
-    def define(self, body: dict[str, Any]) -> int:
-        """Take in what `body` defines, and return how many items stood before it. Raises Malformed."""
-        before = len(self._born)
+    def define(self, number: int, body: dict[str, Any], restore: Restore) -> None:
+        """Take in the request of exchange `number`, in which `restore` replaces names. Raises Malformed."""
+        self._bodies[number] = body, restore, len(self._born)
         for entry in _entries(body):
             # Born in order: a version can only be like what stands before it, so no edit builds on itself.
             if isinstance(entry, dict):
                 ((ident, stored),) = entry.items()
                 if ident in self._born or not is_id(ident):
                     raise Malformed(f"item {ident[:20]!r} is defined twice, or is no id")
-                self._stored[ident] = stored
+                self._stored[ident] = restore, stored
                 self._born[ident] = len(self._born)
                 self._versions.setdefault(base(ident), []).append((self._born[ident], ident))
-        return before
 
-    def pieces(self, body: dict[str, Any], style: Style, before: int) -> list[str | JoinedTexts]:
-        """Return the JSON text of a stored body in pieces, `before` being what `define` gave for it.
-
-        Raises Malformed and its kin.
-        """
+    def pieces(self, number: int, style: Style) -> list[str | JoinedTexts]:
+        """Return the JSON text of the request of exchange `number` in pieces. Raises Malformed and its kin."""
         fields: list[tuple[str, str | list[str]]] = []
-        for name, stored, elements in self._fields(body, before, self._shelf(style, 2)):
+        for name, stored, elements in self._fields(number, self._shelf(style, 2)):
             # Paid where it is used, not where it is made: a short file may name one text a million times.
             self.blobs.spend(sum(map(len, elements or ())))
             fields.append((name, self._write_value(stored, style) if elements is None else elements))
         return list(style.pieces(fields))
 
-    def tree(self, body: dict[str, Any], before: int) -> dict[str, Any]:
-        """Return the value of a stored body; its items are shared. Raises Unshared, Malformed and their kin."""
-        fields = self._fields(body, before, self._trees)
+    def tree(self, number: int) -> dict[str, Any]:
+        """Return the value of the request of exchange `number`; its items are shared.
+
+        Raises Unshared, Malformed and their kin.
+        """
+        fields = self._fields(number, self._trees)
         return {name: self._read_value(stored) if elements is None else elements for name, stored, elements in fields}
 
-    def _fields(self, body: dict[str, Any], before: int, shelf: _Shelf[T]) -> Iterator[tuple[str, Any, list[T] | None]]:
+    def _fields(self, number: int, shelf: _Shelf[T]) -> Iterator[tuple[str, Any, list[T] | None]]:
         """Yield the name of each field, what is stored, and what the shelf has for it where it is an array of items."""
+        body, restore, before = self._bodies[number]
         for key, stored in body.items():
-            elements = self._list(stored, before, shelf) if isinstance(stored, list) else None
-            self.blobs.spend(_NAMING * len(elements or ()))
-            yield key[1:] if key[:1] == "$" else key, stored, elements
+            field_name = key[1:] if key[:1] == "$" else key
+            match stored:
+                case list():
+                    entries = [entry if isinstance(entry, dict) else restore(entry) for entry in stored]
+                    elements = self._list(entries, before, shelf)
+                    self.blobs.spend(_NAMING * len(elements))
+                    yield field_name, None, elements
+                case {"$item": dict()}:
+                    yield field_name, stored, None
+                case _:
+                    yield field_name, restore(stored), None
             before += sum(isinstance(entry, dict) for entry in _entries({key: stored}))
 
     def _write_value(self, stored: Any, style: Style) -> str:
@@ -270,17 +272,18 @@ class Items:
             if isinstance(entry, dict):
                 before += 1
                 elements.append(shelf.item(next(iter(entry))))
-            elif isinstance(entry, str):
-                if is_id(entry):
-                    elements.append(shelf.item(entry))
-                    continue
-                prefix, low, high, newest = parse_run(entry)
-                if newest:
+            elif not isinstance(entry, str):
+                raise Malformed(f"an array of items holds {entry!r:.40}")
+            elif is_id(entry):
+                elements.append(shelf.item(entry))
+            elif (run := _RUN.fullmatch(entry)) is None:
+                raise Malformed(f"{entry[:40]!r} is neither an id nor a run of ids")
+            else:
+                prefix, low, high, is_newest = run[1], int(run[2]), int(run[3]), run[4]
+                if is_newest:
                     elements += [shelf.item(self._newest(f"{prefix}{n}", before)) for n in range(low, high + 1)]
                 else:
                     elements += shelf.get_firsts(prefix, low, high)
-            else:
-                raise Malformed(f"an array of items holds {entry!r:.40}")
         return elements
 
     def _newest(self, first: str, before: int) -> str:
@@ -297,23 +300,20 @@ class Items:
         return self._texts[name]
 
     def _text(self, style: Style, depth: int, ident: str) -> str:
-        stored = self._get_stored(ident)
+        restore, stored = self._get_stored(ident)
         if isinstance(stored, dict) and "$raw" in stored:
-            return reveal_text(stored["$raw"], self.blobs)
-        return style.dumps(self.value(ident), depth)
+            return reveal_text(restore(stored["$raw"]), self.blobs)
+        return style.dumps(self._value(ident), depth)
 
-    def _tree(self, ident: str) -> Any:
-        if isinstance(stored := self._get_stored(ident), dict) and "$raw" in stored:
-            raise Unshared
-        return self.value(ident)
-
-    def value(self, ident: str) -> Any:
-        """Return the value of an item, through all that it is like."""
+    def _value(self, ident: str) -> Any:
+        """Return the value of an item, through all that it is like. Raises Unshared, Malformed and their kin."""
         # Without recursion: a version may be like the one before it, a thousand times.
         chain = []
         while ident not in self._values:
-            stored = self._get_stored(ident)
-            chain.append((ident, stored))
+            restore, stored = self._get_stored(ident)
+            chain.append((ident, restore, stored))
+            if isinstance(stored, dict) and "$raw" in stored:
+                raise Unshared
             if not (isinstance(stored, dict) and "$like" in stored):
                 break
             model = stored["$like"]
@@ -321,15 +321,15 @@ class Items:
                 raise Malformed(f"item {ident} is like {model!r:.20}, which does not stand before it")
             ident = model
         value = self._values.get(ident)
-        for name, stored in reversed(chain):
+        for name, restore, stored in reversed(chain):
             if isinstance(stored, dict) and "$like" in stored:
-                value = apply_edits(value, stored.get("edits"), self.blobs)
+                value = apply_edits(value, restore(stored.get("edits")), self.blobs)
             else:
-                value = reveal(stored, self.blobs)
+                value = reveal(restore(stored), self.blobs)
             self._values[name] = value
         return value
 
-    def _get_stored(self, ident: str) -> Any:
+    def _get_stored(self, ident: str) -> tuple[Restore, Any]:
         try:
             return self._stored[ident]
         except KeyError:

@@ -144,30 +144,27 @@ def _refuse_to_write(why: str) -> None:
 
 def read_headers(stored: Any, key: str, blobs: BlobReader) -> Headers:
     """Return the headers of a message. Raises Malformed."""
-    headers = []
-    for header in read_array(stored, key):
-        if type(header) is str:
-            headers.append(_read_header(header))
-        elif isinstance(header, list) and len(header) == 2:
-            headers.append(_check_header(reveal_text(header[0], blobs), reveal_text(header[1], blobs)))
-        else:
-            headers.append(_read_header(reveal_text(header, blobs)))
-    return tuple(headers)
+    if isinstance(stored, tuple):  # a line of the file had some of their values
+        return stored
+    return tuple([read_header(header, blobs) for header in read_array(stored, key)])
 
 
-def may_be_coded(headers: list[Any]) -> bool:
-    """Return whether stored headers may have `content-encoding`: lines of other names need no reading."""
-    return any(type(header) is not str or header[:17].lower() == "content-encoding:" for header in headers)
+def read_header(stored: Any, blobs: BlobReader) -> tuple[str, str]:
+    """Return the name and the value of a stored header. Raises Malformed."""
+    if isinstance(stored, list) and len(stored) == 2:
+        return check_header(reveal_text(stored[0], blobs), reveal_text(stored[1], blobs))
+    return _cut_header(reveal_text(stored, blobs))
 
 
 @lru_cache(maxsize=1024)
-def _read_header(line: str) -> tuple[str, str]:
+def _cut_header(line: str) -> tuple[str, str]:
     """Return the name and the value in a line; one object for the many replies that have the same."""
     name, colon, value = line.partition(": ")
-    return _check_header(name, value) if colon else refuse("headers", "a list of `name: value`")
+    return check_header(name, value) if colon else refuse("headers", "a list of `name: value`")
 
 
-def _check_header(name: str, value: str) -> tuple[str, str]:
+def check_header(name: str, value: str) -> tuple[str, str]:
+    """Return a name and a value that a header may have. Raises Malformed."""
     if why := values.wrong_header(name, value):
         raise Malformed(why)
     return name, value

@@ -48,19 +48,16 @@ def explain_excess(data: bytes, *, deepest: int = DEEPEST, fullest: int = FULLES
         # A quote that is escaped ends no string; a backslash that is escaped escapes no quote.
         if b"\\" in text:  # to look for the two pairs takes a third of the time that all else takes here
             text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
-        parts = text.translate(None, _OTHER).split(b'"')
+        # Two quotes with nothing between them leave what follows inside or outside, as it was.
+        parts = text.translate(None, _OTHER).replace(b'""', b"").split(b'"')
         marks_here = b"".join(parts[inside::2])
         inside ^= len(parts) % 2 == 0
         marks += len(marks_here)
         if marks > fullest:
             return f"more than {fullest:,} brackets and commas"
         brackets += marks_here.translate(_BRACKETS, b",")
-    if len(brackets) <= deepest:
-        return ""
     # Each round takes the innermost pairs away. To add levels up, bracket by bracket, takes five times as long.
     for _ in range(deepest):
-        if b"()" not in brackets:
-            break
         brackets = brackets.replace(b"()", b"")
     return DEEP if b"()" in brackets or brackets.count(b"(") > deepest else ""
 
@@ -92,11 +89,16 @@ def parse_object(data: bytes, file: str) -> dict[str, Any]:
     try:
         value = decode(text)
     except json.JSONDecodeError as error:
-        _refuse_conflict(text, file)
+        if mark := _CONFLICT.search(text):
+            msg = f"{CONFLICT}; take one side (git checkout --ours {quote_word(file)}) or delete it, and record again"
+            raise SnapshotUnreadable(msg, file=file, place=_place(text, mark.start())) from None
         msg = f"not JSON any more ({error.msg}); {advise_restoring(file)}"
         raise SnapshotUnreadable(msg, file=file, place=f"{error.lineno}:{error.colno}") from None
     except (ValueError, RecursionError):
-        _refuse_content(data, file)
+        strict(data, file)
+        # What lies far in a large file, or a full stack, has no place.
+        msg = "nested too deep, or a doubled key, half a character or no number far in it"
+        raise SnapshotUnreadable(msg, file=file) from None
     if not isinstance(value, dict):
         raise SnapshotUnreadable("a snapshot is a JSON object; this is something else", file=file, place="1:1")
     return value
@@ -134,25 +136,9 @@ def _decode(data: bytes, file: str) -> str:
     return text
 
 
-def _refuse_conflict(text: str, file: str) -> None:
-    if mark := _CONFLICT.search(text):
-        msg = f"{CONFLICT}; take one side (git checkout --ours {quote_word(file)}) or delete it, and record again"
-        raise SnapshotUnreadable(msg, file=file, place=_place(text, mark.start()))
-
-
-def _refuse_content(data: bytes, file: str) -> NoReturn:
-    """Name what readers stumbled over, with its place; what lies far in a large file, or a full stack, has none."""
-    strict(data, file)
-    raise SnapshotUnreadable("nested too deep, or a doubled key, half a character or no number far in it", file=file)
-
-
 def too_deep(file: str) -> SnapshotUnreadable:
     """Return the error for what no stack has room for, at the place from where it was read."""
     return SnapshotUnreadable("nested too deep to be read from here", file=file)
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(name)
 
 
 def _parse_float(text: str) -> float:
@@ -169,7 +155,7 @@ def _no_key_twice(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return members
 
 
-decode = json.JSONDecoder(parse_constant=_no_constant, parse_float=_parse_float, object_pairs_hook=_no_key_twice).decode
+decode = json.JSONDecoder(parse_constant=_parse_float, parse_float=_parse_float, object_pairs_hook=_no_key_twice).decode
 """Returns the value of a JSON text. Raises ValueError for what no file may hold, such as a key that stands twice."""
 
 _canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False).encode

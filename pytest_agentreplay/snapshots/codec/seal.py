@@ -96,21 +96,19 @@ def _list_moves(before: list[str], now: list[str], numbers: list[int]) -> Iterat
 
 def reseal(doc: Stored, run: Run, reason: str, file: str, at: str = "") -> str:
     """Return `doc` under a new seal; `run` is what was read of it, with the bodies as they are now."""
-    reader = v1.read_document(doc, file)
-    for stored, exchange in zip(doc["exchanges"], run.exchanges, strict=True):
+    if LINES not in doc:
+        doc = set_apart(doc)
+    for number, line in zip(v1.number_by_start(doc[LINES]), doc[LINES], strict=True):
+        exchange = run.exchanges[number - 1]
         for place, body in v1.bodies_of(exchange):
-            message = v1.side(stored, place)
-            if "body" in message:
-                message["body"] |= {"size": len(body), "sha256": body.digest}
-        outcome = exchange.outcome
-        if isinstance(outcome, HttpReply | FramesReply) and "cuts" in (message := v1.side(stored, "response")):
+            if place in line:
+                line[place] = [len(body), body.digest]
+        if isinstance(outcome := exchange.outcome, HttpReply | FramesReply) and "cuts" in line:
             if outcome.cuts is None:
-                del message["cuts"]
+                del line["cuts"]
             else:
-                message["cuts"] = list(outcome.cuts)
-    # As they stood in the file, lane by lane: an edit moves nothing, and items stay below those that they are like.
-    doc["exchanges"] = [doc["exchanges"][number - 1] for number in reader.numbers]
-    return _add_revision(set_apart(doc), reason, file, at)
+                line["cuts"] = list(outcome.cuts)
+    return _add_revision(doc, reason, file, at)
 
 
 def restate(doc: Stored, test: str, file: str) -> str:

@@ -40,7 +40,7 @@ from pytest_agentreplay.snapshots.codec.fields import (
     refuse,
 )
 from pytest_agentreplay.snapshots.codec.parsing import DEEPEST
-from pytest_agentreplay.snapshots.codec.values import nanoseconds, reveal, reveal_text
+from pytest_agentreplay.snapshots.codec.values import reveal, reveal_text
 from pytest_agentreplay.snapshots.kit import PASSED
 
 if TYPE_CHECKING:
@@ -299,7 +299,7 @@ def _read_timing(stored: Stored) -> Timing:
 
 def _read_ms(ms: Any, key: str) -> int:
     if (type(ms) is float or type(ms) is int) and -_BOUND < ms < _BOUND:
-        return read_integer(nanoseconds(ms), key)
+        return read_integer(round(ms * 10**6), key)
     return refuse(key, "a list of numbers")
 
 

@@ -13,7 +13,9 @@ caller to prove.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from json.encoder import encode_basestring_ascii as quoted
 from typing import TYPE_CHECKING, Any
 
@@ -24,11 +26,12 @@ from pytest_agentreplay.snapshots.codec.values import (
     NestedTooDeep,
     protect_text,
     reveal,
+    reveal_text,
     write_value,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from pytest_agentreplay.snapshots.codec.styles import BlobReader, BlobWriter
 
@@ -191,59 +194,62 @@ def read_events(stored: dict[str, Any], blobs: BlobReader) -> str:
     """Return the text of stored events. Raises Malformed and its kin."""
     newline = str(stored.get("newline", "\n"))
     manner = parse_style(stored.get("style", "c"))
-    texts = [_event(event, newline, manner, blobs) for event in _read_rows(stored, "events", blobs)]
-    rest = reveal(stored.get("rest", ""), blobs)
-    if not isinstance(rest, str):
-        raise Malformed("the rest of a stream is no text")
-    return (newline * 2).join([*texts, rest])
+    texts = _read_rows(stored, "events", partial(_join_fields, newline, manner), blobs)
+    return (newline * 2).join([*texts, reveal_text(stored.get("rest", ""), blobs)])
+
+
+def _join_fields(newline: str, manner: Style, event: dict[str, Any]) -> str:
+    return newline.join(
+        f"{name}: {value if isinstance(value, str) else manner.dumps(value)}" for name, value in event.items()
+    )
 
 
 def read_lines(stored: dict[str, Any], blobs: BlobReader) -> str:
     """Return the text of stored lines. Raises Malformed and its kin."""
-    manner = parse_style(stored.get("style", "c"))
-    texts = [_line(value, manner, blobs) for value in _read_rows(stored, "lines", blobs)]
-    return "\n".join([*texts, ""])
+    return "\n".join([*_read_rows(stored, "lines", parse_style(stored.get("style", "c")).dumps, blobs), ""])
 
 
-def _read_rows(stored: dict[str, Any], key: str, blobs: BlobReader) -> Iterator[Any]:
+def _read_rows(
+    stored: dict[str, Any], key: str, write: Callable[[dict[str, Any]], str], blobs: BlobReader
+) -> Iterator[str]:
+    """Yield the texts of the events or lines under `key`; `write` makes that of an object."""
+    for value in _fill_rows(stored, key, blobs):
+        if not isinstance(value, str | dict):
+            raise Malformed("an event or a line must be an object or a text")
+        text = value if isinstance(value, str) else write(value)
+        blobs.spend(len(text))
+        yield text
+
+
+def _fill_rows(stored: dict[str, Any], key: str, blobs: BlobReader) -> Iterator[Any]:
     """Yield the events or lines under `key`, one by one."""
-    templates = stored.get("templates", {})
+    templates, counts = stored.get("templates", {}), Counter[str]()
     for item in stored[key]:
         if isinstance(item, list):
-            template = templates[item[0]]
-            yield from (fill_template(template, row, blobs) for row in item[1:])
+            name, *rows = item
+            for row in rows:
+                yield _fill_template(templates[name], row, counts[name], blobs)
+                counts[name] += 1
         else:
             yield reveal(item, blobs)
 
 
-def _event(event: dict[str, Any] | str, newline: str, manner: Style, blobs: BlobReader) -> str:
-    if isinstance(event, str):
-        text: str = event
-    else:
-        lines = (f"{name}: {value if isinstance(value, str) else manner.dumps(value)}" for name, value in event.items())
-        text = str(newline.join(lines))
-    blobs.spend(len(text))
-    return text
+def _fill_template(template: Any, row: Any, number: int, blobs: BlobReader) -> Any:
+    """Return a template with the values of one row in its holes, the `number`th of this template.
 
-
-def _line(value: Any, manner: Style, blobs: BlobReader) -> str:
-    if not isinstance(value, str | dict):
-        raise Malformed("a line must be an object or a text")
-    text = value if isinstance(value, str) else manner.dumps(value)
-    blobs.spend(len(text))
-    return text
-
-
-def fill_template(template: Any, row: Any, blobs: BlobReader) -> Any:
-    """Return a template with the values of one row in its holes. Raises Malformed and its kin."""
+    A hole whose values stand apart holds them all. Raises Malformed and its kin.
+    """
     match template:
         case {"$hole": int(at), **rest} if not rest:
             return reveal((row if isinstance(row, list) else (row,))[at], blobs)
+        case {"$hole": list(column), **rest} if not rest:
+            return reveal(column[number], blobs)
         case dict() if next(iter(template), "")[:1] != "$" or next(iter(template))[:2] == "$$":
             return {
-                key[1:] if key[:1] == "$" else key: fill_template(item, row, blobs) for key, item in template.items()
+                key[1:] if key[:1] == "$" else key: _fill_template(item, row, number, blobs)
+                for key, item in template.items()
             }
         case list():
-            return [fill_template(item, row, blobs) for item in template]
+            return [_fill_template(item, row, number, blobs) for item in template]
         case _:
             return reveal(template, blobs)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.model.exchanges import JoinedTexts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 SMALLEST = 4096
 """Characters from which on base64 is worth a place of its own."""
@@ -129,8 +129,7 @@ class Style(NamedTuple):
         """Return `value` in this style, without the final newline, as it stands `depth` levels down."""
         if self.indent:
             return self._tall(value, "\n" + self.indent * depth, [LARGEST])
-        text: str = _encoder(self.layout, self.escape)(value)
-        return text
+        return _encoder(self.layout, self.escape)(value)
 
     def _tall(self, value: Any, lead: str, room: list[int]) -> str:
         """Return one item a line. Many servers write so, and the standard library takes more than twice as long for it.
@@ -152,8 +151,7 @@ class Style(NamedTuple):
             return self.key(value)
         if type(value) is int:
             return repr(value)
-        leaf: str = _encoder(self.layout, self.escape)(value)
-        return leaf
+        return _encoder(self.layout, self.escape)(value)
 
     def key(self, key: str) -> str:
         """Return an object's key in this style, quoted."""
@@ -188,7 +186,7 @@ def join_pieces(pieces: Iterable[str | JoinedTexts]) -> str:
 
 
 @lru_cache(maxsize=64)
-def _encoder(layout: str, escape: bool) -> Any:
+def _encoder(layout: str, escape: bool) -> Callable[[Any], str]:
     separators = (", ", ": ") if layout == "p" else (",", ":")
     return json.JSONEncoder(ensure_ascii=escape, separators=separators, allow_nan=False, check_circular=False).encode
 

@@ -6,15 +6,17 @@ does not come back is stored plain.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import pairwise
-from operator import itemgetter
+from collections import deque
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.errors import CannotWrite, SnapshotUnreadable
 from pytest_agentreplay.model.exchanges import Body, Exchange, FramesReply, HttpReply, Run, ToolCall
 from pytest_agentreplay.snapshots.codec import parsing, seal_digest, volatile_reader
-from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, explain, make_unreadable
+from pytest_agentreplay.snapshots.codec.bodies import DAMAGE, BodyReader, BodyWriter, make_unreadable
 from pytest_agentreplay.snapshots.codec.stored_exchange import (
     KEYS,
     exchange_in,
@@ -34,7 +36,6 @@ if TYPE_CHECKING:
 VERSION = "1.0"
 
 _KEYS = frozenset({"schemaVersion", "needs", "header", "exchanges", "blobs", "volatile", "recording", "integrity"})
-_SIDES = {"request": ("request", "frame"), "response": ("response", "frames")}
 
 Place = tuple[int, str]
 Stored = dict[str, Any]
@@ -85,11 +86,15 @@ def order_by_lane(exchanges: Sequence[Exchange]) -> list[int]:
 
 def _find_lost(text: str, run: Run) -> Iterator[Place]:
     """Yield the bodies that `text` does not give back."""
-    reader = read_document(parsing.parse_object(parsing.to_bytes(text), "the new snapshot"), "the new snapshot")
+    doc = parsing.parse_object(parsing.to_bytes(text), "the new snapshot")
+    # Each is let go once it is compared: all bodies together may be forty times the file.
+    copies = deque(read_run(doc, "the new snapshot", proven=False).exchanges)
     for number, exchange in enumerate(run.exchanges, 1):
-        for place, body in bodies_of(exchange):
-            if not reader.restores(number, place, body):
-                yield number, place
+        for (place, body), (_, restored) in zip(bodies_of(exchange), bodies_of(copies.popleft()), strict=True):
+            with suppress(SnapshotUnreadable):
+                if restored.data == body.data:
+                    continue
+            yield number, place
 
 
 def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:
@@ -100,27 +105,48 @@ def bodies_of(exchange: Exchange) -> Iterator[tuple[str, Body]]:
         yield "response", exchange.outcome.body
 
 
-def side(stored: Stored, place: str) -> Any:
-    """Return what holds the body of that place in a stored exchange, None where nothing does."""
-    return next((stored[name] for name in _SIDES[place] if name in stored), None)
+def read_run(doc: Stored, file: str, *, proven: bool) -> Run:
+    """Return the run of a parsed file. Raises SnapshotUnreadable.
 
-
-def read_document(doc: Stored, file: str) -> SnapshotReader:
-    """Return the reader of a parsed file, in which everything stands where it belongs. Raises SnapshotUnreadable."""
-    reader = SnapshotReader(doc, file)
-    place = volatile_reader.LINES if volatile_reader.LINES in doc else "exchanges"
+    Its bodies sleep until they are read; they must be what their sha256 says then, if `proven`.
+    """
+    stored_exchanges, lines = list_exchanges(doc, file), []
+    exchanges: dict[int, Exchange] = {}
+    place = "blobs"
     try:
-        lines = volatile_reader.take_lines(doc) if volatile_reader.LINES in doc else []
-        reader.numbers = number_by_start(lines or reader.exchanges)
-        values = volatile_reader.LineReader(volatile_reader.collect_ids(lines))
-        for number, stored, line in zip(reader.numbers, reader.exchanges, lines, strict=False):
+        if not isinstance(table := doc.get("blobs", {}), dict):
+            raise Malformed("`blobs` must be an object")
+        bodies = BodyReader(file, BlobReader(table), proven=proven)
+        if volatile_reader.LINES in doc:
+            place = volatile_reader.LINES
+            lines = volatile_reader.take_lines(doc)
+        line_reader = volatile_reader.LineReader(lines, bodies.blobs)
+        place = "header"
+        header = header_in(doc.get("header"), bodies.blobs)
+        place = volatile_reader.LINES if lines else "exchanges"
+        numbers = number_by_start(lines or stored_exchanges)
+        for number, stored, line in zip_longest(numbers, stored_exchanges, lines):
             place = f"exchange {number}"
-            values.put_back(stored, line)
+            bodies.blobs.spent = 0
+            # Where nothing stands apart a `⟦` is the run's own.
+            restore_names = line_reader.put_back(stored, line) if lines else lambda stored: stored
+            if not KEYS.issuperset(stored) and doc["schemaVersion"] == VERSION:
+                raise Malformed(f"unknown key {min(stored.keys() - KEYS)!r:.40}")
+            exchanges[number] = exchange_in(stored, partial(bodies.body, number, restore_names), bodies.blobs)
+        run = Run(header, tuple(exchanges[number] for number in sorted(exchanges)))
+        if too_deep := find_too_deep(run.exchanges):
+            place = f"exchange {too_deep[0]}"
+            raise Malformed(too_deep[1])
     except DAMAGE as error:
-        raise make_unreadable(file, explain(error), place) from None
-    by_number = sorted(zip(reader.numbers, reader.exchanges, strict=True), key=itemgetter(0))
-    doc["exchanges"] = [stored for _, stored in by_number]
-    return reader
+        raise make_unreadable(file, error, place) from None
+    return run
+
+
+def list_exchanges(doc: Stored, file: str) -> list[Any]:
+    """Return the stored exchanges. Raises SnapshotUnreadable."""
+    if not isinstance(exchanges := doc.get("exchanges"), list):
+        raise make_unreadable(file, Malformed("`exchanges` must be a list"), "exchanges")
+    return exchanges
 
 
 def number_by_start(exchanges: list[Any]) -> list[int]:
@@ -140,97 +166,20 @@ def number_by_start(exchanges: list[Any]) -> list[int]:
     return [rank[at] for at in range(len(starts))]
 
 
-@dataclass(slots=True)
-class SnapshotReader:
-    """A parsed file of format 1 and what can be asked of it."""
+def read_edited(run: Run) -> Run:
+    """Return a run with the bodies that an edit left, and with cuts that fit. Raises SnapshotUnreadable."""
+    return replace(run, exchanges=tuple(map(_read_edited, run.exchanges)))
 
-    doc: Stored
-    file: str
-    numbers: Sequence[int] = ()
-    _bodies: BodyReader | None = None
 
-    @property
-    def exchanges(self) -> list[Any]:
-        """The stored exchanges. Raises SnapshotUnreadable."""
-        exchanges = self.doc.get("exchanges")
-        if not isinstance(exchanges, list):
-            raise make_unreadable(self.file, "`exchanges` must be a list", "exchanges")
-        return exchanges
-
-    @property
-    def bodies(self) -> BodyReader:
-        """The bodies, asleep."""
-        if self._bodies is None:
-            requests = {
-                n: body
-                for n in self.numbers
-                if isinstance(request := side(self.exchanges[n - 1], "request"), dict)
-                and isinstance(body := request.get("body"), dict)
-            }
-            blobs = self.doc.get("blobs", {})
-            if not isinstance(blobs, dict):
-                raise make_unreadable(self.file, "`blobs` must be an object", "blobs")
-            self._bodies = BodyReader(self.file, requests, BlobReader(blobs))
-        return self._bodies
-
-    def run(self, *, sealed: bool) -> Run:
-        """Return the run.
-
-        Bodies of a sealed file sleep until they are read; those of an edited one are taken as they are.
-        """
-        try:
-            header = header_in(self.doc.get("header"), self.bodies.blobs)
-        except DAMAGE as error:
-            raise make_unreadable(self.file, explain(error), "header") from None
-        exchanges = tuple(self._exchange(n, sealed=sealed) for n in range(1, len(self.exchanges) + 1))
-        if tangle := find_too_deep(exchanges):
-            raise make_unreadable(self.file, tangle[1], f"exchange {tangle[0]}")
-        return Run(header, exchanges)
-
-    def _exchange(self, number: int, *, sealed: bool) -> Exchange:
-        stored, bodies = self.exchanges[number - 1], self.bodies
-        bodies.blobs.spent = 0
-        try:
-            if not KEYS.issuperset(stored) and self.doc["schemaVersion"] == VERSION:
-                raise ValueError(f"unknown key {min(stored.keys() - KEYS)!r:.40}")
-            body_of = bodies.body if sealed else bodies.restore_later
-            exchange = exchange_in(stored, lambda place, message: body_of(number, place, message), bodies.blobs)
-        except DAMAGE as error:
-            raise make_unreadable(self.file, explain(error), f"exchange {number}") from None
-        return exchange if sealed else self._read_edited(exchange, number)
-
-    def _read_edited(self, exchange: Exchange, number: int) -> Exchange:
-        """Return `exchange` with the bodies that an edit left, whatever sha256 stands beside them."""
-        stored = self.exchanges[number - 1]
-        if not isinstance(exchange.call, ToolCall) and "body" in side(stored, "request"):
-            exchange = replace(exchange, call=replace(exchange.call, body=Body(self.restore(number, "request"))))
-        outcome = exchange.outcome
-        if isinstance(outcome, HttpReply | FramesReply) and "body" in side(stored, "response"):
-            data = self.restore(number, "response")
-            exchange = replace(exchange, outcome=_fit_cuts(outcome, data))
+def _read_edited(exchange: Exchange) -> Exchange:
+    """Return an exchange with its bodies read: with its cuts where they fit, else one chunk, or a frame a line."""
+    sizes = {place: len(body) for place, body in bodies_of(exchange)}
+    outcome = exchange.outcome
+    if not isinstance(outcome, HttpReply | FramesReply) or sum(outcome.cuts or ()) == (size := sizes["response"]):
         return exchange
-
-    def restore(self, number: int, place: str) -> bytes:
-        """Return the bytes of a body, unproven. Raises SnapshotUnreadable."""
-        return self.bodies.restore(number, place, side(self.exchanges[number - 1], place))
-
-    def restores(self, number: int, place: str, body: Body) -> bool:
-        """Return whether the file gives `body` back exactly."""
-        if not len(body):
-            return "body" not in side(self.exchanges[number - 1], place)
-        try:
-            return self.restore(number, place) == body.data
-        except SnapshotUnreadable:
-            return False
-
-
-def _fit_cuts(outcome: HttpReply | FramesReply, data: bytes) -> HttpReply | FramesReply:
-    """Return `outcome` with an edited body: its cuts where they still fit, else one chunk, or a frame a line."""
-    if outcome.cuts is None or sum(outcome.cuts) == len(data):
-        return replace(outcome, body=Body(data))
     if isinstance(outcome, HttpReply):
-        return replace(outcome, body=Body(data), cuts=(len(data),))
-    return replace(outcome, body=Body(data), cuts=None)
+        return replace(exchange, outcome=replace(outcome, cuts=(size,) if size else ()))
+    return replace(exchange, outcome=replace(outcome, cuts=None))
 
 
 def unknown_keys(doc: Stored) -> list[str]:

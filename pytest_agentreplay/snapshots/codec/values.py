@@ -20,7 +20,7 @@ import binascii
 import json
 import math
 import re
-from functools import lru_cache
+from contextlib import suppress
 from json.encoder import encode_basestring as quoted
 from typing import TYPE_CHECKING, Any
 
@@ -175,18 +175,10 @@ def _read_mark(value: dict[str, Any], blobs: BlobReader) -> Any:
 
 def join_lines(lines: Any) -> str:
     """Return the text whose lines, some of them in pieces, are `lines`. Raises Malformed."""
-    try:
-        if isinstance(lines, list):
-            return "\n".join([line if isinstance(line, str) else "".join(_list(line)) for line in lines])
-    except TypeError:
-        pass
+    if isinstance(lines, list) and {str, list}.issuperset(map(type, lines)):
+        with suppress(TypeError):
+            return "\n".join([line if isinstance(line, str) else "".join(line) for line in lines])
     raise Malformed("the lines of a text are strings, or lists of the pieces of one line")
-
-
-def _list(value: Any) -> list[Any]:
-    if isinstance(value, list):
-        return value
-    raise TypeError
 
 
 def reveal_text(stored: Any, blobs: BlobReader) -> str:
@@ -218,16 +210,10 @@ def wrong_status(status: int) -> str:
     return "" if status in STATUSES else f"status {status} is none of {STATUSES.start} to {STATUSES.stop - 1}"
 
 
-@lru_cache(maxsize=1024)
 def wrong_header(name: str, value: str) -> str:
-    """Return what is wrong with a header, "" for nothing; looked at once for the many messages that have the same."""
+    """Return what is wrong with a header, "" for nothing."""
     if _BREAKS.search(name) or _BREAKS.search(value):
         return f"the header {name:.40} holds a line break"
     if name.lower() == "content-length" and value.lstrip().startswith("-"):
         return f"content-length {value:.20} is no size"
     return ""
-
-
-def nanoseconds(ms: float) -> int:
-    """Return the reading that was stored as `ms`."""
-    return round(ms * 10**6)

@@ -1,6 +1,7 @@
 """Puts what stands elsewhere in a file back where it belongs: `volatile_writer` says what that is.
 
-Ids are those of the whole file; all other names are of their exchange alone.
+Ids are those of the whole file; all other names are of their exchange alone. What an exchange needs at once is put back
+when the file is loaded, the names in its bodies when a body is read.
 
 A text of a reply that the agent sends back in its next request stands once in the file, in the reply:
 
@@ -16,17 +17,20 @@ What a tool returned stands once too: `{"$result": 1}` is the text that the last
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pytest_agentreplay.snapshots.codec.styles import LARGEST, BlobReader, OverBudget, guess, parse_style
+from pytest_agentreplay.snapshots.codec.fields import check_header, read_header
+from pytest_agentreplay.snapshots.codec.styles import BlobReader, guess, parse_style
 from pytest_agentreplay.snapshots.codec.values import Malformed, join_lines, lines_of, reveal
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+
+    from pytest_agentreplay.model.exchanges import Headers
 
 Stored = dict[str, Any]
 
@@ -66,8 +70,7 @@ def take_lines(doc: Stored) -> list[Stored]:
         copy = _find_copy(longer, exchanges if longer == "exchanges" else lines)
         raise Malformed(f"`{LINES}` must have one line for each exchange, {len(exchanges)}, not {len(lines)}{copy}")
     if isinstance(run, dict) and isinstance(header := doc.get("header"), dict):
-        kit = run.pop("kit", {})
-        doc["header"] = {**run, **header, "kit": {**kit, **header.get("kit", {})}}
+        doc["header"] = {**run, **header, "kit": {**run.get("kit", {}), **header.get("kit", {})}}
     return lines
 
 
@@ -80,68 +83,49 @@ def _find_copy(name: str, items: list[Any]) -> str:
     return ""
 
 
-def collect_ids(lines: list[Stored]) -> Stored:
-    """Return the ids of a file by their names, which alone have a colon."""
-    return {name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name}
-
-
-def join_row(cells: list[Any]) -> Any:
-    """Return the values of one event as a row holds them: a single one without a list."""
-    return cells[0] if len(cells) == 1 else cells
-
-
 @dataclass(slots=True)
-class ReplyTexts:
-    """The last texts of the replies of each lane, and what its tools returned, as they are stored, newest first."""
+class Lane:
+    """What a request may refer to: the long texts of the replies of its lane, and what tools of the lane returned.
 
-    _lanes: dict[str, list[Any]] = field(default_factory=dict)
-    _results: dict[str, list[Any]] = field(default_factory=dict)
+    Replies are kept as they stand in the file, and their texts are looked for when one is named; results are values.
+    """
 
-    def add(self, lane: str, body: Any) -> None:
-        """Remember the long texts of a stored reply."""
-        if isinstance(body, dict):
-            texts: list[Any] = []
-            _add_texts(body.get("json"), texts)
-            texts += _join_rows(body)
-            if texts:
-                self._lanes[lane] = [*reversed(texts), *self._lanes.get(lane, ())][:_REACH]
+    replies: list[Stored] = field(default_factory=list)
+    results: list[Any] = field(default_factory=list)
+    _newest: dict[int, list[Any]] = field(default_factory=lambda: {0: []})
 
-    def add_result(self, lane: str, result: Any) -> None:
-        """Remember the value of a stored result, if it is a long text, an object or a list."""
+    def list_newest(self, count: int) -> list[Any]:
+        """Return the last texts of the first `count` replies, newest first."""
+        # By number: two threads that read bodies at once find the same.
+        for at in range(len(self._newest), count + 1):
+            body = self.replies[at - 1]
+            texts = [*_list_texts(body.get("json"), []), *_join_rows(body)]
+            self._newest[at] = [*reversed(texts), *self._newest[at - 1]][:_REACH]
+        return self._newest[count]
+
+    def list_results(self, count: int) -> list[Any]:
+        """Return the last of the first `count` results, newest first."""
+        return self.results[max(0, count - _RESULTS) : count][::-1]
+
+    def add_result(self, result: Any) -> None:
+        """Keep the value of a result, if it is a long text, an object or a list."""
         value = result.get("value") if isinstance(result, dict) else None
         if isinstance(value, dict | list) or is_text(value):
-            self._results[lane] = [value, *self._results.get(lane, ())][:_RESULTS]
+            self.results.append(value)
 
-    def find(self, lane: str, stored: Any) -> Stored | None:
-        """Return what refers to a stored text of the lane; None where nothing does."""
-        for mark, values in ((REPLY, self._lanes.get(lane, ())), (RESULT, self._results.get(lane, ()))):
-            if stored in values:
-                return {mark: values.index(stored) + 1}
-        text = stored if isinstance(stored, str) else join_lines(stored["$text"])
-        code = guess(text).code
-        results = self._results.get(lane, ()) if text.startswith(("{", "[")) else ()
-        return next(({RESULT: [n, code]} for n, value in enumerate(results, 1) if _dump(value, code) == text), None)
-
-    def get(self, lane: str, number: Any) -> Any:
-        """Return the stored text with this number. Raises Malformed."""
-        return _pick(self._lanes.get(lane, ()), number, f"{LONG} characters and more in the replies above")
-
-    def get_result(self, lane: str, reference: Any) -> Any:
-        """Return the stored text of a result, by its number, and of a value by a style. Raises Malformed."""
-        results = self._results.get(lane, ())
-        match reference:
-            case [number, str(code)]:
-                if (text := _dump(_pick(results, number, "a result of a tool above"), code)) is not None:
-                    return text
-                raise Malformed(f"no text of a result is {reference!r:.40}")
-            case number:
-                return _pick(results, number, "a result of a tool above")
-
-
-def _pick(texts: Sequence[Any], number: Any, kind: str) -> Any:
-    if type(number) is not int or not 0 < number <= len(texts):
-        raise Malformed(f"there is no text {number!r:.20} of {kind}, but {len(texts)}: write the words in its place")
-    return texts[number - 1]
+    def find(self, stored: Any, text: Any) -> Stored | None:
+        """Return what refers to a text, None where nothing does: `text` as it stands in the file, `stored` before."""
+        if is_text(text) and text in (texts := self.list_newest(len(self.replies))):
+            return {REPLY: texts.index(text) + 1}
+        if not is_text(stored):
+            return None
+        results = self.list_results(len(self.results))
+        if stored in results:
+            return {RESULT: results.index(stored) + 1}
+        joined = stored if isinstance(stored, str) else join_lines(stored["$text"])
+        code = guess(joined).code
+        numbered = enumerate(results if joined.startswith(("{", "[")) else (), 1)
+        return next(({RESULT: [number, code]} for number, value in numbered if _dump(value, code) == joined), None)
 
 
 def _dump(stored: Any, code: str) -> str | None:
@@ -159,24 +143,21 @@ def is_text(stored: Any) -> bool:
     return isinstance(stored, dict) and len(stored) == 1 and "$text" in stored
 
 
-def _add_texts(stored: Any, texts: list[Any]) -> None:
-    """Add the long texts of a stored value, in order."""
-    if isinstance(stored, str):
-        if len(stored) >= LONG:
-            texts.append(stored)
+def _list_texts(stored: Any, texts: list[Any]) -> list[Any]:
+    """Return `texts` with the long texts of a stored value, in order. As a generator this takes twice as long."""
+    if is_text(stored):
+        texts.append(stored)
     elif isinstance(stored, dict | list):
-        if is_text(stored):
-            texts.append(stored)
-        else:
-            for item in stored.values() if isinstance(stored, dict) else stored:
-                _add_texts(item, texts)
+        for item in stored.values() if isinstance(stored, dict) else stored:
+            _list_texts(item, texts)
+    return texts
 
 
-def _join_rows(body: dict[str, Any]) -> Iterator[Any]:
+def _join_rows(body: Stored) -> Iterator[Any]:
     """Yield what the rows of each template say, hole by hole; values that are no texts say nothing."""
     columns: dict[tuple[str, int], list[str]] = {}
-    for key in ("events", "lines"):
-        for name, *rows in (row for row in body.get(key) or () if isinstance(row, list)):
+    for key in sorted(ROWS & body.keys()):
+        for name, *rows in (row for row in body[key] if isinstance(row, list)):
             for row in rows:
                 for hole, cell in enumerate(row if isinstance(row, list) else [row]):
                     if isinstance(cell, str):
@@ -184,167 +165,184 @@ def _join_rows(body: dict[str, Any]) -> Iterator[Any]:
     yield from filter(is_text, (lines_of("".join(cells)) for cells in columns.values()))
 
 
-_MISSING = object()
-
-
 @dataclass(slots=True)
-class LineReader:
-    """Puts values back where they belong, exchange by exchange in the order of the file.
+class NamedValues:
+    """What stands for the names of one exchange.
 
     Args:
-        ids: The ids of the whole file, by name.
+        ids: The ids of the whole file.
+        own: The values of this exchange alone.
+        lane: What is above the exchange in its lane, and below it.
+        above: How many replies and how many results stand above it.
+        blobs: Counts what is put in the place of names.
     """
 
     ids: Stored
-    _shared_headers: dict[str, list[Any]] = field(default_factory=dict)
-    _texts: ReplyTexts = field(default_factory=ReplyTexts)
-    _lane: str = ""
-    _own: Stored = field(default_factory=dict)
-    _headers: Iterator[Any] = field(default_factory=lambda: iter(()))
-    _used: set[int] = field(default_factory=set)
-    _spent: int = 0
+    own: Stored
+    lane: Lane
+    above: tuple[int, int]
+    blobs: BlobReader
 
-    def put_back(self, stored: Stored, line: Stored) -> None:
-        """Put what a line of the file holds back into its exchange. Raises Malformed, OverBudget and their kin."""
-        self._own, self._headers = line.get("values", {}), iter(line.get("headers", ()))
-        self._lane = str(stored.get("lane"))
-        for key, value in stored.items():
-            if key in MESSAGES and isinstance(value, dict):
-                self._message(value, line, MESSAGES[key])
-            else:
-                stored[key] = self._restore(value)
-        self._texts.add_result(self._lane, stored.get("result"))
-        if next(self._headers, _MISSING) is not _MISSING:
-            raise Malformed("`headers` of its line has more values than its headers have names")
-        if not _OF_LINE.issuperset(line):
-            raise Malformed(f"unknown key {min(line.keys() - _OF_LINE)!r:.40} in its line")
-        _put(stored, {key: line[key] for key in OF_EXCHANGE if key in line})
+    def restore(self, stored: Any) -> Any:
+        """Return a stored value with all values back in it. Raises Malformed, OverBudget and their kin."""
+        if isinstance(stored, dict):
+            if len(stored) == 1 and REPLY in stored:
+                return self._restore_reply(stored[REPLY])
+            if len(stored) == 1 and RESULT in stored:
+                return self._restore_result(stored[RESULT])
+            return {
+                key: item if type(item) is str and "⟦" not in item else self.restore(item)
+                for key, item in stored.items()
+            }
+        if isinstance(stored, list):
+            return [item if type(item) is str and "⟦" not in item else self.restore(item) for item in stored]
+        return self._restore_text(stored) if isinstance(stored, str) and "⟦" in stored else stored
 
-    def _message(self, message: Stored, line: Stored, side: str) -> None:
-        for key, value in message.items():
-            if key == "headers":
-                message[key] = [self._header(header) for header in self._shared(value)]
-            elif key == "body" and isinstance(value, dict) and isinstance(value.get("templates"), dict):
-                message[key] = self._fill_columns(self._restore(value))
-            else:
-                message[key] = self._restore(value)
-        if side == "response":
-            self._texts.add(self._lane, message.get("body"))
-        if side in line:
-            size, sha256 = line[side]
-            _put(message["body"], {"size": size, "sha256": sha256})
-        if side == "response" and "cuts" in line:
-            _put(message, {"cuts": line["cuts"]})
+    def _restore_reply(self, number: Any) -> Any:
+        text = _pick(self.lane.list_newest(self.above[0]), number, f"{LONG} characters and more in the replies above")
+        # Of names a long text has ids alone: what is set apart of its exchange takes the place of the whole text.
+        return self._spend(NamedValues(self.ids, {}, self.lane, (0, 0), self.blobs).restore(text))
 
-    def _shared(self, headers: Any) -> Any:
-        """Return a list of headers, which may stand in the file under a name."""
-        if isinstance(headers, dict):
-            ((name, headers),) = headers.items()
-            self._shared_headers[name] = headers
-        elif isinstance(headers, str):
-            if headers not in self._shared_headers:
-                raise Malformed(f"no headers are called {headers!r:.20}")
-            headers = self._shared_headers[headers]
-        return headers
+    def _restore_result(self, reference: Any) -> Any:
+        results = self.lane.list_results(self.above[1])
+        match reference:
+            case [number, str(code)]:
+                if (text := _dump(_pick(results, number, "a result of a tool above"), code)) is None:
+                    raise Malformed(f"no text of a result is {reference!r:.40}")
+                return self._spend(text)
+            case number:
+                return self._spend(_pick(results, number, "a result of a tool above"))
 
-    def _header(self, header: Any) -> Any:
-        if isinstance(header, str) and header.endswith(": ⟦⟧"):  # most are; a regular expression takes thrice as long
-            return header[:-2] + self._replace_name("")
-        return self._restore(header)
-
-    def _fill_columns(self, body: Stored) -> Stored:
-        """Return a stored body with the columns of its templates, which were set apart, in its rows again."""
-        templates = {}
-        fillers: dict[str, Any] = {}
-        for name, template in body["templates"].items():
-            columns: list[Any] = []
-            templates[name] = _renumber(template, columns)
-            fillers[name] = _fill_rows(columns)
-            next(fillers[name])
-        for key in [key for key in ROWS & body.keys() if isinstance(body[key], list)]:
-            body[key] = [
-                [row[0], *map(fillers[row[0]].send, row[1:])] if isinstance(row, list) else row for row in body[key]
-            ]
-        return {**body, "templates": templates}
-
-    def _restore(self, value: Any) -> Any:
-        """Return a stored value with all values back in it. In place: copies would take half of the time of a load."""
-        if isinstance(value, str):
-            return self._text(value) if "⟦" in value else value
-        if isinstance(value, dict):
-            if len(value) == 1 and REPLY in value:
-                return self._spend(self._texts.get(self._lane, value[REPLY]))
-            if len(value) == 1 and RESULT in value:
-                return self._spend(self._texts.get_result(self._lane, value[RESULT]))
-            items: Iterable[tuple[Any, Any]] = value.items()
-        elif isinstance(value, list):
-            items = enumerate(value)
-        else:
-            return value
-        for place, item in items:
-            kind = type(item)
-            if kind is str:
-                if "⟦" in item:
-                    value[place] = self._text(item)
-            elif kind is dict or kind is list:
-                value[place] = self._restore(item)
-        return value
-
-    def _text(self, text: str) -> Any:
+    def _restore_text(self, text: str) -> Any:
         match = _NAME.fullmatch(text)
-        return self._value(match[2]) if match and match[2] else _NAME.sub(self._replace, text)
+        return _NAME.sub(self._replace, text) if match is None or match[1] else self._get(match[2])
 
     def _replace(self, match: re.Match[str]) -> str:
-        return match[1] or self._replace_name(match[2])
-
-    def _replace_name(self, name: str) -> str:
-        value = self._value(name)
+        value = match[1] or self._get(match[2])
         if not isinstance(value, str):
-            raise Malformed(f"⟦{name:.40}⟧ stands for no text, and stands in a longer one")
+            raise Malformed(f"⟦{match[2]:.40}⟧ stands for no text, and stands in a longer one")
         return value
 
-    def _value(self, name: str) -> Any:
-        values = self.ids if ":" in name else self._own
-        value = values.get(name, _MISSING) if name else next(self._headers, _MISSING)
-        if value is _MISSING:
+    def _get(self, name: str) -> Any:
+        values = self.ids if ":" in name else self.own
+        if name not in values:
             raise Malformed(f"nothing is set apart under the name {name!r:.40}")
-        if id(value) not in self._used:  # what stands once in the file is no more than the file
-            self._used.add(id(value))
-            return value
-        return self._spend(value)
+        return self._spend(values[name])
 
     def _spend(self, value: Any) -> Any:
         """Count what stands in the place of a name, and return it. Raises OverBudget."""
-        self._spent += len(value) if isinstance(value, str) else len(json.dumps(value))
-        if self._spent > LARGEST:
-            raise OverBudget(f"what is set apart unfolds to more than {LARGEST >> 20} MB")
+        self.blobs.spend(len(value) if isinstance(value, str) else len(json.dumps(value)))
         return value
+
+
+def _pick(texts: Sequence[Any], number: Any, kind: str) -> Any:
+    if type(number) is not int or not 0 < number <= len(texts):
+        raise Malformed(f"there is no text {number!r:.20} of {kind}, but {len(texts)}: write the words in its place")
+    return texts[number - 1]
+
+
+class LineReader:
+    """Puts back what an exchange needs at once, exchange by exchange in the order of the file."""
+
+    def __init__(self, lines: list[Stored], blobs: BlobReader) -> None:
+        # Ids alone have a colon.
+        self._ids = {name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name}
+        self._blobs = blobs
+        self._lanes: defaultdict[str, Lane] = defaultdict(Lane)
+        self._shared_headers: dict[str, _HeaderList] = {}
+
+    def put_back(self, stored: Stored, line: Stored) -> Callable[[Any], Any]:
+        """Put what a line of the file holds back into its exchange, and return what does so for its bodies.
+
+        Raises Malformed, OverBudget and their kin.
+        """
+        lane = self._lanes[str(stored.get("lane"))]
+        above = len(lane.replies), len(lane.results)
+        names = NamedValues(self._ids, line.get("values", {}), lane, above, self._blobs)
+        headers = _read_values(line)
+        try:
+            for key, value in stored.items():
+                if key in MESSAGES and isinstance(value, dict):
+                    self._put_back_message(value, line, MESSAGES[key], names, headers)
+                else:
+                    stored[key] = names.restore(value)
+        except StopIteration:
+            raise Malformed("`headers` of its line has fewer values than its headers have holes") from None
+        lane.add_result(stored.get("result"))
+        if next(headers, None) is not None:
+            raise Malformed("`headers` of its line has more values than its headers have holes")
+        if not _OF_LINE.issuperset(line):
+            raise Malformed(f"unknown key {min(line.keys() - _OF_LINE)!r:.40} in its line")
+        _put(stored, {key: line[key] for key in OF_EXCHANGE if key in line})
+        return names.restore
+
+    def _put_back_message(
+        self, message: Stored, line: Stored, side: str, names: NamedValues, headers: Iterator[Any]
+    ) -> None:
+        for key, value in message.items():
+            if key == "headers":
+                message[key] = self._get_headers(value).fill(names, headers)
+            elif key != "body":
+                message[key] = names.restore(value)
+        if side in line:
+            size, sha256 = line[side]
+            _put(message["body"], {"size": size, "sha256": sha256})
+        if side == "response" and "body" in message:
+            names.lane.replies.append(message["body"])
+        if side == "response" and "cuts" in line:
+            _put(message, {"cuts": line["cuts"]})
+
+    def _get_headers(self, stored: Any) -> _HeaderList:
+        """Return a list of headers, which may stand in the file under a name."""
+        if isinstance(stored, str):
+            if stored not in self._shared_headers:
+                raise Malformed(f"no headers are called {stored!r:.20}")
+            return self._shared_headers[stored]
+        if isinstance(stored, dict):
+            ((name, lines),) = stored.items()
+            self._shared_headers[name] = _HeaderList(lines, self._blobs)
+            return self._shared_headers[name]
+        return _HeaderList(stored, self._blobs)
+
+
+class _HeaderList:
+    """A list of headers, of which some are others in each exchange."""
+
+    def __init__(self, lines: list[Any], blobs: BlobReader) -> None:
+        self._holes: list[tuple[int, str]] = []
+        self._named: list[int] = []
+        for at, line in enumerate(lines):
+            name, _, value = line.partition(": ") if isinstance(line, str) else ("", "", "")
+            if value == "⟦⟧":
+                self._holes.append((at, name))
+            elif not isinstance(line, str) or "⟦" in line:
+                self._named.append(at)
+        self._headers = [line if at in self._named else read_header(line, blobs) for at, line in enumerate(lines)]
+        self._sizes = [at for at, name in self._holes if name.lower() == "content-length"]
+
+    def fill(self, names: NamedValues, values: Iterator[str]) -> Headers:
+        """Return the headers of one exchange. Raises Malformed, or StopIteration where `values` end."""
+        headers = list(self._headers)
+        for at, name in self._holes:
+            headers[at] = name, next(values)
+        for at in self._named:
+            headers[at] = read_header(names.restore(headers[at]), names.blobs)
+        for at in self._sizes:
+            check_header(*headers[at])
+        return tuple(headers)
+
+
+def _read_values(line: Stored) -> Iterator[str]:
+    """Return the values of headers in a line. To check them one by one would take a tenth of a load."""
+    try:
+        check_header("of its line", "".join(line.get("headers", ())))
+    except TypeError:
+        raise Malformed("`headers` of its line must be a list of texts") from None
+    return iter(line.get("headers", ()))
 
 
 def _put(stored: Stored, members: Stored) -> None:
     """Add members to a stored object. Raises Malformed for one that is there already: which of the two would count?"""
-    if both := stored.keys() & members.keys():
-        raise Malformed(f"{min(both)!r} stands in the exchange and in its line")
+    if not stored.keys().isdisjoint(members):
+        raise Malformed(f"{min(stored.keys() & members.keys())!r} stands in the exchange and in its line")
     stored |= members
-
-
-def _renumber(value: Any, columns: list[Any]) -> Any:
-    """Return a template whose holes are numbered in their order, and add to `columns` where each gets its values from.
-
-    That is its number in the rows of the file, or the list of all its values.
-    """
-    if isinstance(value, dict):
-        if "$hole" in value:
-            columns.append(value["$hole"])
-            return {"$hole": len(columns) - 1}
-        return {key: _renumber(item, columns) for key, item in value.items()}
-    return [_renumber(item, columns) for item in value] if isinstance(value, list) else value
-
-
-def _fill_rows(columns: list[Any]) -> Any:
-    """Take the rows of a template one by one, and give each with the values of all columns."""
-    filled = None
-    for number in itertools.count():
-        row = yield filled
-        cells = row if isinstance(row, list) else [row]
-        filled = join_row([column[number] if isinstance(column, list) else cells[column] for column in columns])

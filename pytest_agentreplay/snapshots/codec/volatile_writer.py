@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,9 +30,8 @@ from pytest_agentreplay.snapshots.codec.volatile_reader import (
     OF_KIT,
     ROWS,
     RUN,
-    ReplyTexts,
+    Lane,
     is_text,
-    join_row,
 )
 
 Stored = dict[str, Any]
@@ -81,7 +81,7 @@ class _Ids:
 
     names: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    texts: ReplyTexts = field(default_factory=ReplyTexts)
+    lanes: defaultdict[str, Lane] = field(default_factory=lambda: defaultdict(Lane))
     _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> str:
@@ -102,8 +102,14 @@ class _Ids:
         name = self.headers[text] = f"h{len(self.headers) + 1}"
         return {name: headers}
 
-    def name_ids(self, text: str) -> str:
-        """Return `text` with the names of ids in place of the ids."""
+    def name_ids(self, text: Any) -> Any:
+        """Return a stored text with the names of ids in place of the ids."""
+        if isinstance(text, dict):
+            return {key: self.name_ids(lines) for key, lines in text.items()}
+        if isinstance(text, list):
+            return [self.name_ids(line) for line in text]
+        if not isinstance(text, str):
+            return text
         if "⟦" in text:
             text = text.replace("⟦", "⟦⟦")
         if text in self.names:
@@ -137,7 +143,7 @@ class _Exchange:
                 line |= self._message(value, MESSAGES[key], is_model=is_model)
             else:
                 self.stored[key] = self._rename(value)
-        self.ids.texts.add_result(str(self.stored.get("lane")), result)
+        self._get_lane().add_result(result)
         line |= {"headers": self.headers} if self.headers else {}
         return line | ({"values": self.values} if self.values else {})
 
@@ -149,7 +155,7 @@ class _Exchange:
                 line[side] = [value.pop("size"), value.pop("sha256")]
                 message[key] = self._reply_body(value) if is_model and side == "response" else self._rename(value)
                 if side == "response":
-                    self.ids.texts.add(str(self.stored.get("lane")), value)
+                    self._get_lane().replies.append(message[key])
             elif key == "headers":
                 message[key] = self.ids.share_headers([self._header(header, side) for header in value])
             elif key == "url":
@@ -186,7 +192,7 @@ class _Exchange:
         for name, template in body.get("templates", {}).items():
             columns = _Columns([row if isinstance(row, list) else [row] for row in rows.get(name, ())])
             body["templates"] = body["templates"] | {name: self._mint(template, "", columns)}
-            cells[name] = iter([join_row([self._rename(row[hole]) for hole in columns.kept]) for row in columns.rows])
+            cells[name] = iter([_join_row([self._rename(row[hole]) for hole in columns.kept]) for row in columns.rows])
         for key in ROWS & body.keys():
             body[key] = [
                 [row[0], *(next(cells[row[0]]) for _ in row[1:])] if isinstance(row, list) else self._mint(row, "")
@@ -229,15 +235,17 @@ class _Exchange:
 
         The holes of a template stay, and so do their columns.
         """
-        if is_text(value) and (reference := self.ids.texts.find(str(self.stored.get("lane")), value)):
-            return reference
-        if isinstance(value, str):
-            return self.ids.name_ids(value)
+        if isinstance(value, str) or is_text(value):
+            text = self.ids.name_ids(value)
+            return self._get_lane().find(value, text) or text
         if isinstance(value, dict):
             if columns is not None and "$hole" in value:
                 return columns.keep(value["$hole"])
             return {key: self._rename(item, columns) for key, item in value.items()}
         return [self._rename(item, columns) for item in value] if isinstance(value, list) else value
+
+    def _get_lane(self) -> Lane:
+        return self.ids.lanes[str(self.stored.get("lane"))]
 
     def _id(self, key: str, value: str) -> str:
         """Return the name of an id, which is set apart where it stands first."""
@@ -253,6 +261,11 @@ class _Exchange:
             name = f"{_clean(key)}_{count}"
         self.values[name] = value
         return f"⟦{name}⟧"
+
+
+def _join_row(cells: list[Any]) -> Any:
+    """Return the values of one event as a row holds them: a single one without a list."""
+    return cells[0] if len(cells) == 1 else cells
 
 
 @dataclass(slots=True)
