@@ -84,7 +84,7 @@ def _find_copy(name: str, items: list[Any]) -> str:
 
 
 @dataclass(slots=True)
-class Lane:
+class LaneTexts:
     """What a request may refer to: the long texts of the replies of its lane, and what tools of the lane returned.
 
     Replies are kept as they stand in the file, and their texts are looked for when one is named; results are values.
@@ -179,7 +179,7 @@ class NamedValues:
 
     ids: Stored
     own: Stored
-    lane: Lane
+    lane: LaneTexts
     above: tuple[int, int]
     blobs: BlobReader
 
@@ -248,7 +248,7 @@ class LineReader:
         # Ids alone have a colon.
         self._ids = {name: value for line in lines for name, value in line.get("values", {}).items() if ":" in name}
         self._blobs = blobs
-        self._lanes: defaultdict[str, Lane] = defaultdict(Lane)
+        self._lanes: defaultdict[str, LaneTexts] = defaultdict(LaneTexts)
         self._shared_headers: dict[str, _HeaderList] = {}
 
     def put_back(self, stored: Stored, line: Stored) -> Callable[[Any], Any]:

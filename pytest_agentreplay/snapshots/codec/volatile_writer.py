@@ -30,7 +30,7 @@ from pytest_agentreplay.snapshots.codec.volatile_reader import (
     OF_KIT,
     ROWS,
     RUN,
-    Lane,
+    LaneTexts,
     is_text,
 )
 
@@ -81,7 +81,7 @@ class _Ids:
 
     names: dict[str, str] = field(default_factory=dict)
     headers: dict[str, str] = field(default_factory=dict)
-    lanes: defaultdict[str, Lane] = field(default_factory=lambda: defaultdict(Lane))
+    lanes: defaultdict[str, LaneTexts] = field(default_factory=lambda: defaultdict(LaneTexts))
     _counts: dict[str, int] = field(default_factory=dict)
 
     def add(self, key: str, value: str) -> str:
@@ -244,7 +244,7 @@ class _Exchange:
             return {key: self._rename(item, columns) for key, item in value.items()}
         return [self._rename(item, columns) for item in value] if isinstance(value, list) else value
 
-    def _get_lane(self) -> Lane:
+    def _get_lane(self) -> LaneTexts:
         return self.ids.lanes[str(self.stored.get("lane"))]
 
     def _id(self, key: str, value: str) -> str:
