@@ -38,7 +38,8 @@ Stored = dict[str, Any]
 
 _OF_HEADER = ("recorded", "clock")
 _WORD = re.compile(r"[A-Za-z0-9_-]{6,}")
-_PREFIX = re.compile(r"([A-Za-z]{2,12})[-_]")
+_PREFIX = re.compile(r"([a-z]{2,12})[-_]")
+"""The kind of an id, before what is drawn. With capitals it would be found in one of ten ids of base64."""
 _LOOPBACK = re.compile(r"(?<=(?:127\.0\.0\.1|localhost):)\d+|(?<=\[::1\]:)\d+")
 
 _STABLE_HEADERS = re.compile(
@@ -86,8 +87,8 @@ class _Ids:
 
     def add(self, key: str, value: str) -> str:
         """Return the name of a new id that the field `key` holds: for "call_9f0c" it is "call:1"."""
-        match = _PREFIX.match(value)
-        kind = match[1].lower() if match else _clean(key)
+        match = None if _SIGNED.search(key) else _PREFIX.match(value)
+        kind = match[1] if match else _clean(key)
         number = self._counts[kind] = self._counts.get(kind, 0) + 1
         self.names[value] = f"{kind}:{number}"
         return self.names[value]
