@@ -103,7 +103,7 @@ def test_age_and_models_of_the_project(shop):
     done = shop.command("ls", "--stale")
     assert done.returncode == 2
     assert (
-        "agentreplay_checks: 'retired:m-1 = soon': write the day of a model like retired:my-model = 2026-01-31"
+        "agentreplay_checks: 'retired:m-1 = soon': write retired:m-1 = 2026-01-31"
         in done.stderr
     )
 

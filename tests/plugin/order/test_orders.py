@@ -242,4 +242,4 @@ def test_a_method_of_a_testcase_has_no_orders_and_a_limit_is_a_whole_number(proj
     done = project.record()
     assert "permutations=...) is not there for methods of unittest.TestCase" in done.stdout
     limit = "@pytest.mark.agentreplay(permutations=...) takes how many orders to try, like 120, or True"
-    assert [value for value in ("'many'", "-1", "1.5", "None") if f"\n{limit}; not {value}\n" not in done.stdout] == []
+    assert [value for value in ("'many'", "-1", "1.5", "None") if f"\n{limit}, not {value}\n" not in done.stdout] == []
