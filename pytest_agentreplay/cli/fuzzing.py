@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pytest_agentreplay.backends.order_permutations import LIMIT
 from pytest_agentreplay.backends.perturbation import OTHER_REPLIES, SERVED, Perturbation, weakest_label
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS, find_test
-from pytest_agentreplay.cli.verbs import CANNOT, DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_result, width
 from pytest_agentreplay.errors import RunnerError, SettingsError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import seat, top_level, turns
@@ -24,19 +24,25 @@ from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_candidates
-from pytest_agentreplay.runs.fuzz.plan import FuzzFailure, Trial, confirm, group_failures, run_trials, shrink
+from pytest_agentreplay.runs.fuzz.plan import (
+    FuzzFailure,
+    PlanResult,
+    Trial,
+    TrialResult,
+    confirm,
+    group_failures,
+    run_trials,
+    shrink,
+)
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-from pytest_agentreplay.snapshots.store import files, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, reading
 from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterator, Sequence
 
     from pytest_agentreplay.model.exchanges import Run
-    from pytest_agentreplay.runs.fuzz.plan import PlanResult, TrialResult
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -109,19 +115,19 @@ def read_budget(text: str) -> tuple[int, float]:
     return (int(form["trials"]), 0) if form["trials"] else (MOST_DRAWN, float(form["seconds"]))
 
 
-def fuzz(options: argparse.Namespace) -> int:
+def fuzz(options: Options) -> int:
     """`agentreplay check fuzz NODEID|SNAPSHOT|CASE [--seed N] [--budget N|60s] [--dir DIR] [--json]`, or `--orders`."""
     if options.orders or options.order is not None:
         return try_orders(options, find_snapshot(options.what))
     if options.command:
-        return complain("what follows -- is handed to pytest with --orders alone", USAGE)
+        return complain("what follows -- is handed to pytest with --orders alone")
     count, seconds = read_budget(options.budget or str(BUDGET))
     target = find_target(options.what)
     orders, tools = len(list_orders(target.run)), ini_lines(target.root, "agentreplay_tools")[0]
     candidates = list_candidates(target.run, orders=orders, words=target.is_case, tools=tools)
     neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)
     if not neighbours:
-        return complain(f"{options.what}: no call of it can be changed", NOTHING)
+        return complain(f"{options.what}: no call of it can be changed", Exit.NOTHING)
     plain = Trial(0, (), "fuzz", target.invariants)
     trials = [plain, *(plain._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1))]
     with show_progress(seconds or len(neighbours)) as advance:
@@ -135,7 +141,7 @@ def fuzz(options: argparse.Namespace) -> int:
 
         done = run_trials(target.root, target.test, trials, seconds=seconds, show=show_trials)
     if (why := explain_unfounded(done)) is not None:
-        return complain(f"{options.what}: {why}", CANNOT)
+        return complain(f"{options.what}: {why}", Exit.CANNOT)
     tried = [result for result in done.results if result.trial.number]
     failures, gone = group_failures(tried), 0
     if failures and (not done.interrupted or seconds):
@@ -149,7 +155,7 @@ def fuzz(options: argparse.Namespace) -> int:
     say_result(options, {"trials": len(tried), "failures": described}, lines)
     if done.interrupted and not seconds:
         raise KeyboardInterrupt
-    return DIVERGED if failures else SAME
+    return Exit.DIVERGED if failures else Exit.SAME
 
 
 def explain_unfounded(done: PlanResult) -> str | None:
@@ -195,7 +201,7 @@ def format_fuzz(
         yield f"  kept:  pytest {quote_word(format_path(file))}"
 
 
-def check_assertions(options: argparse.Namespace) -> int:
+def check_assertions(options: Options) -> int:
     """`agentreplay check assertions NODEID|SNAPSHOT|CASE [--json]`."""
     target = find_target(options.what)
     calls = top_level(target.run)
@@ -206,16 +212,16 @@ def check_assertions(options: argparse.Namespace) -> int:
         if list_arguments(operator, exchange, target.run)
     ]
     if not changes:
-        return complain(f"{options.what}: no reply of a model in it can be replaced by another one", NOTHING)
+        return complain(f"{options.what}: no reply of a model in it can be replaced by another one", Exit.NOTHING)
     trials = [Trial(0, ()), *(Trial(n, (each,), "assertions") for n, each in enumerate(changes, 1))]
     done = run_trials(target.root, target.test, trials)
     if (why := explain_unfounded(done)) is not None:
-        return complain(f"{options.what}: {why}", CANNOT)
+        return complain(f"{options.what}: {why}", Exit.CANNOT)
     rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
     unchecked, meaning = explain_rows(rows)
     lines = [*filter(None, [done.state]), *map(format_row, rows), f"{options.what}: {meaning}"]
     say_result(options, {"unchecked": unchecked, "turns": rows}, lines)
-    return DIVERGED if unchecked else SAME
+    return Exit.DIVERGED if unchecked else Exit.SAME
 
 
 def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
@@ -264,27 +270,27 @@ OrderRows = list[dict[str, Any]]
 TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 
-def try_orders(options: argparse.Namespace, file: Path) -> int:
+def try_orders(options: Options, file: Path) -> int:
     """`agentreplay check fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
     from pytest_agentreplay.runs.partial_replay import list_orders
     from pytest_agentreplay.snapshots.store.reading import load
 
     if options.json:
-        return complain("--json: orders are not printed as plain data", USAGE)
+        return complain("--json: orders are not printed as plain data")
     if options.budget and not (options.budget.isdecimal() and int(options.budget)):
-        return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}", USAGE)
-    options.failure = CANNOT
+        return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}")
+    options.failure = Exit.CANNOT
     limit = int(options.budget or LIMIT)
     run = load(file).run
     root, test = find_test(file)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
-        return complain(f"{format_path(file)}: belongs to {test}, not to {other}", USAGE)
+        return complain(f"{format_path(file)}: belongs to {test}, not to {other}")
     orders = list_orders(run, limit=limit, seed=options.seed)
     if not orders:
-        return complain(f"{format_path(file)}: no two of its answers were waited for at once", NOTHING)
+        return complain(f"{format_path(file)}: no two of its answers were waited for at once", Exit.NOTHING)
     if options.order is not None and not 0 < options.order <= len(orders):
-        return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}", USAGE)
+        return complain(f"{format_path(file)}: there is no order {options.order}; it has 1 to {len(orders)}")
     drawn = len(orders) == limit and len(list_orders(run, limit=limit + 1, seed=options.seed)) > limit
     again = f"agentreplay check fuzz {quote_word(format_path(file))}"
     again += f" --budget {limit}" * (limit != LIMIT) + f" --seed {options.seed}" * (options.seed != 0)
@@ -321,11 +327,11 @@ def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> in
     race = next((trial["race"] for trial in ran if trial.get("race")), None)
     if race is not None:
         say(format_finding(restore_finding(race), width=width()))
-        return DIVERGED
+        return Exit.DIVERGED
     if failed := next((row for row in rows if "complaint" in row), None):
         say(failed["complaint"])
         again = f"agentreplay replay {quote_word(format_path(file))}"
-        return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", CANNOT)
+        return complain(f"{failed['of']} failed beside the order of answers; that comes first: {again}", Exit.CANNOT)
     tried = [trial for trial in ran if trial["number"]]
     how = f"all {total}" if len(tried) == total > 1 else f"{len(tried)} of {total}"
     more = ""
@@ -334,7 +340,7 @@ def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> in
     say(f"same under {how} other orders of its answers{more}: {format_path(file)}")
     if unkept := sum(not trial["kept"] for trial in tried):
         say(f"{unkept} of them cannot come about: what gives way to nobody has its answer at once")
-    return SAME
+    return Exit.SAME
 
 
 def report_unreached(file: Path, test: str, code: int, output: str) -> int:
@@ -344,4 +350,4 @@ def report_unreached(file: Path, test: str, code: int, output: str) -> int:
     if code in REASONS:
         return complain(f"{REASONS[code]}: {test}", PYTEST_CODES[code])
     why = "unittest.TestCase methods and tests that do not opt in have no other orders"
-    return complain(f"{format_path(file)}: pytest replayed {test} in no order; {why}", CANNOT)
+    return complain(f"{format_path(file)}: pytest replayed {test} in no order; {why}", Exit.CANNOT)

@@ -12,24 +12,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.project_setup import git_files
-from pytest_agentreplay.cli.project_setup.project_modules import functions_below, parse_source, read_project
-from pytest_agentreplay.cli.project_setup.pytest_configuration import configuration_of, text_of
+from pytest_agentreplay.cli.project_setup.project_modules import (
+    ProjectModules,
+    functions_below,
+    parse_source,
+    read_project,
+)
+from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration, configuration_of, text_of
 from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session
-from pytest_agentreplay.cli.verbs import DIVERGED, SAME, Verbs, say
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, say
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.snapshots.store.layout import DIRECTORY
 from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Sequence
-
-    from pytest_agentreplay.cli.project_setup.project_modules import ProjectModules
-    from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -44,7 +44,7 @@ NOTHING = "nothing to do: the project has what it needs"
 TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 
 
-def init(options: argparse.Namespace) -> int:
+def init(options: Options) -> int:
     """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
     planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
     for line in describe_plan(planned):
@@ -58,10 +58,10 @@ def init(options: argparse.Namespace) -> int:
     say("")
     if options.dry_run:
         say(f"{plural(len(planned.changes), 'file')} would be written")
-        return SAME
+        return Exit.SAME
     if not options.yes and not is_confirmed(planned):
         say("nothing was written; to write it: agentreplay init --yes")
-        return DIVERGED
+        return Exit.DIVERGED
     write(planned.changes)
     for change in planned.changes:
         say(f"written   {format_path(change.file)}")
@@ -114,7 +114,7 @@ def finish(planned: InitPlan) -> int:
         say(f"next      pytest --snapshot-record {' '.join(quote_word(format_path(file)) for file in planned.tests)}")
     else:
         say("next      give a test the fixture agentreplay, then: pytest --snapshot-record")
-    return SAME
+    return Exit.SAME
 
 
 @dataclass(frozen=True, slots=True)

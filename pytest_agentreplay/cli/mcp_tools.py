@@ -30,8 +30,7 @@ from pytest_agentreplay.report.run_view import spell_run
 from pytest_agentreplay.runs import inventory
 from pytest_agentreplay.runs.snapshot_selection import normalize_id, select_snapshots
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files, layout, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout, reading
 from pytest_agentreplay.snapshots.store.projects import ini_value
 
 SCAFFOLD = next(verb for verb, module in MODULES.items() if module == "casework").split()

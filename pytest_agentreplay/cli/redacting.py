@@ -7,14 +7,12 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DIVERGED, NOTHING, SAME, USAGE, Verbs, complain, say, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_result
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import files, layout
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable
 
     from pytest_agentreplay.redaction.policy import Policy
@@ -42,15 +40,15 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
         say(f"  {rule}")
     report_changes(list_snapshots(paths or [root_above(Path.cwd())]), read)
     if baseline is None:
-        return SAME
+        return Exit.SAME
     changes = difference(read, redaction_setup.load_policy(baseline))
     weaker = [change for change in changes if change.weaker]
     say(f"against {format_path(baseline)}: {'the same' if not changes else ''}".rstrip())
     for change in changes:
         say(f"  {'+' if change.added else '-'} {change.rule}{'   weaker' if change.weaker else ''}")
     if not weaker:
-        return SAME
-    return complain(f"{format_path(file)}: is weaker than {format_path(baseline)}: {weaker[0].rule}", DIVERGED)
+        return Exit.SAME
+    return complain(f"{format_path(file)}: is weaker than {format_path(baseline)}: {weaker[0].rule}", Exit.DIVERGED)
 
 
 def report_changes(snapshots: Iterable[Path], read: Policy) -> None:
@@ -81,7 +79,7 @@ def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
         say(f"{format_path(file)}: {category} {sum(hit.count for hit in every)}: {places}")
 
 
-def redact(options: argparse.Namespace) -> int:
+def redact(options: Options) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY]`, or --dry-run."""
     from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.redact.rule_review import redact_snapshot, write
@@ -91,9 +89,9 @@ def redact(options: argparse.Namespace) -> int:
     if options.dry_run:
         return scan(options, paths)
     if options.json:
-        return complain("--json prints what is found: add --dry-run", USAGE)
+        return complain("--json prints what is found: add --dry-run")
     if url := next((word for word in options.paths if "://" in word), ""):
-        return complain(f"{url}: files are redacted where they lie; redact a copy in a folder", USAGE)
+        return complain(f"{url}: files are redacted where they lie; redact a copy in a folder")
     chosen, policy_name = chosen_policy(options.policy)
     reason = options.reason.strip() or f"redacted again{f' with {policy_name}' if policy_name else ''}"
     every = [
@@ -101,7 +99,7 @@ def redact(options: argparse.Namespace) -> int:
         for file in list_snapshots(paths)
     ]
     if not every:
-        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, paths))}", NOTHING)
+        return complain(f"there is no *{layout.SUFFIX} below {', '.join(map(format_path, paths))}", Exit.NOTHING)
     write(every)
     changed = [rewrite for rewrite in every if rewrite.text]
     for rewrite in changed:
@@ -114,10 +112,10 @@ def redact(options: argparse.Namespace) -> int:
         line = f"replays need it too: agentreplay_redact = {policy_name}"
         name, _ = configuration(root_above(Path.cwd())) or ("", "")
         say(in_toml(line) if name.endswith(".toml") else line)
-    return SAME if changed else NOTHING
+    return Exit.SAME if changed else Exit.NOTHING
 
 
-def scan(options: argparse.Namespace, paths: list[Path]) -> int:
+def scan(options: Options, paths: list[Path]) -> int:
     """`agentreplay redact --dry-run PATH... [--policy P] [--json]`."""
     from pytest_agentreplay.redaction.policy import join_policies
     from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
@@ -140,8 +138,8 @@ def scan(options: argparse.Namespace, paths: list[Path]) -> int:
     unread = [] if options.json else [f"{format_path(file)}: not looked into: {why}" for file, why in skipped]
     say_result(options, {"files": count, "found": rows, "skipped": left}, [*places, total], unread)
     if not count:
-        return complain(f"there is nothing to look into in {', '.join(map(format_path, paths))}", NOTHING)
-    return DIVERGED if hits else SAME
+        return complain(f"there is nothing to look into in {', '.join(map(format_path, paths))}", Exit.NOTHING)
+    return Exit.DIVERGED if hits else Exit.SAME
 
 
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:

@@ -8,16 +8,13 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import DAMAGED, NOTHING, SAME, Verbs, complain, say, say_data, width, write_pages
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_data, width, write_pages
 from pytest_agentreplay.errors import CaseError, SnapshotError
 from pytest_agentreplay.report.terminal import wants_colour
-from pytest_agentreplay.snapshots.store import files, layout
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, layout
 from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
-    import argparse
-
     from pytest_agentreplay.model.exchanges import JsonObject, Run
     from pytest_agentreplay.report.pull_request import RevisionComparison
     from pytest_agentreplay.runs.pending_review import ReviewedRun
@@ -45,7 +42,7 @@ def add_verbs(verbs: Verbs) -> None:
     summarize_verb.add_argument("--out", type=Path, metavar="FILE", help="write it there instead of printing it")
 
 
-def review(options: argparse.Namespace) -> int:
+def review(options: Options) -> int:
     """`agentreplay review [PATH...] [--list | --json]`."""
     from pytest_agentreplay.runs.pending_review import list_reviewed
     from pytest_agentreplay.snapshots.store.git_revisions import explain_no_head
@@ -53,20 +50,20 @@ def review(options: argparse.Namespace) -> int:
     runs, why = list_reviewed(options.what, Path.cwd()), explain_no_head(Path.cwd())
     uncompared = f"snapshots are not compared with git's HEAD: {why}"
     if why and runs:
-        complain(uncompared, SAME)
+        complain(uncompared, Exit.SAME)
     if options.json:
         say_data({"runs": [as_data(reviewed) for reviewed in runs]})
-        return SAME if runs else NOTHING
+        return Exit.SAME if runs else Exit.NOTHING
     if not runs:
         rest = uncompared if why else "no snapshot differs from git's HEAD"
-        return complain(f"nothing waits: no run is pending, and {rest}", NOTHING)
+        return complain(f"nothing waits: no run is pending, and {rest}", Exit.NOTHING)
     if not options.list and sys.stdin.isatty() and sys.stdout.isatty():
         return walk(runs)
     for reviewed in runs:
         say(reviewed.describe())
         if command := reviewed.find_command():
             say(f"          {command}{'' if reviewed.pending else '   # to undo it; there is nothing to accept'}")
-    return SAME
+    return Exit.SAME
 
 
 def walk(runs: list[ReviewedRun]) -> int:
@@ -89,7 +86,7 @@ def walk(runs: list[ReviewedRun]) -> int:
     finally:
         say(steps.summarize())
         remind([reviewed.home for reviewed in steps.taken])
-    return SAME
+    return Exit.SAME
 
 
 def as_data(reviewed: ReviewedRun) -> dict[str, object]:
@@ -107,7 +104,7 @@ def as_data(reviewed: ReviewedRun) -> dict[str, object]:
     }
 
 
-def summarize(options: argparse.Namespace) -> int:
+def summarize(options: Options) -> int:
     """`agentreplay summarize [BASE..HEAD] [--captured] [--json] [--out FILE]`."""
     import json
 
@@ -138,7 +135,7 @@ def summarize(options: argparse.Namespace) -> int:
         say_data(data)
     else:
         say(comment.rstrip("\n"))
-    return DAMAGED if comparison.unreadable else SAME
+    return Exit.DAMAGED if comparison.unreadable else Exit.SAME
 
 
 def compare_revisions(repository: Repository, commits: tuple[str, str], since: str) -> RevisionComparison:

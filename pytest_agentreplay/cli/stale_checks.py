@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
-from pytest_agentreplay.cli.project_setup.project_modules import read_project
-from pytest_agentreplay.cli.verbs import DAMAGED, DIVERGED, NOTHING, SAME, complain, say_result
+from pytest_agentreplay.cli.project_setup.project_modules import Function, read_project
+from pytest_agentreplay.cli.verbs import Exit, Options, complain, say_result
 from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
@@ -22,15 +22,12 @@ from pytest_agentreplay.runs.redact.redaction_setup import find_policy
 from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.settings.parsers import parse_checks, parse_tools
 from pytest_agentreplay.snapshots.kit import plural
-from pytest_agentreplay.snapshots.store import locks, projects, reading
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import format_path, locks, projects, reading
 from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above, test_to_run
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from pytest_agentreplay.cli.project_setup.project_modules import Function
     from pytest_agentreplay.model.exchanges import Run
 
 
@@ -43,13 +40,13 @@ STEPS = {
 RECORD = "pytest --snapshot-record, for the tests that should go on"
 
 
-def print_stale(options: argparse.Namespace) -> int:
+def print_stale(options: Options) -> int:
     """`agentreplay ls --stale [PATH...] [--json]`."""
     root = root_above(Path.cwd())
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
-        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", NOTHING)
+        return complain(f"there is no *.snapshot.json below {', '.join(map(format_path, paths))}", Exit.NOTHING)
     lines, file = ini_lines(root, "agentreplay_checks")
     limits = Settings()._replace(**parse_checks(lines, f"{file}: agentreplay_checks"))
     staleness = find_stale_snapshots(root, dict.fromkeys(snapshots), limits)
@@ -57,7 +54,7 @@ def print_stale(options: argparse.Namespace) -> int:
     rows = [{**fact._asdict(), "files": [*map(format_path, files)]} for fact, files in facts.items()]
     data = {"snapshots": staleness.read, "stale": rows}
     say_result(options, data, format_stale(facts, staleness.read), staleness.damaged)
-    return DAMAGED if staleness.damaged else DIVERGED if facts else SAME
+    return Exit.DAMAGED if staleness.damaged else Exit.DIVERGED if facts else Exit.SAME
 
 
 def find_dead_fixtures(root: Path, paths: Iterable[Path]) -> dict[StaleFact, list[Path]]:

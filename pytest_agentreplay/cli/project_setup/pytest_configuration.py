@@ -13,8 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pytest_agentreplay.errors import SettingsError, SnapshotError
-from pytest_agentreplay.snapshots.store import files, projects
-from pytest_agentreplay.snapshots.store.display_path import format_path
+from pytest_agentreplay.snapshots.store import files, format_path, projects
 from pytest_agentreplay.snapshots.store.projects import read_table
 
 if TYPE_CHECKING:
