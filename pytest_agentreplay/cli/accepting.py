@@ -9,24 +9,27 @@ from difflib import get_close_matches
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from pytest_agentreplay.cli.runs import find_test, run_pytest
 from pytest_agentreplay.cli.snapshot_files import remind
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import RunnerError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.path_parsing import split_path
-from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.model.paths import get_test_id, quote_word
+from pytest_agentreplay.report.finding import format_keeping
+from pytest_agentreplay.runs import accept as accepting
+from pytest_agentreplay.runs.accept import Pending, are_all_chosen, explain_nothing_pending, read_pending
+from pytest_agentreplay.runs.snapshot_selection import select_pending, select_snapshots
 from pytest_agentreplay.snapshots.store import files, format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `accept`."""
     verb = verbs.add("accept", accept)
-    what = "snapshots or pending runs: their files, folders, or the ids of tests"
-    verb.add_argument("what", nargs="*", metavar="WHAT", help=what)
+    verb.value("what", "WHAT", "snapshots or pending runs: their files, folders, or the ids of tests", nargs="*")
     verb.flag("--all", "those of the whole project")
     only = "only where all changes are of this kind, AR-PROMPT for example; may be given several times"
-    verb.add_argument("--code", action="append", default=[], type=parse_code, metavar="CODE", help=only)
+    verb.value("--code", "CODE", only, action="append", default=[], type=parse_code)
     verb.flag("--dry-run", "only say what would be taken")
     verb.value("--rule", "PATH=REASON", "leave a body field out of the comparison, everywhere")
     verb.flag("--requests", "take changed requests under the recorded replies")
@@ -44,10 +47,8 @@ def parse_code(text: str) -> str:
 
 def accept(options: Options) -> int:
     """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests] [--rule ...]`."""
-    from pytest_agentreplay.runs import accept as accepting
-
     if options.rule is not None:
-        say(accepting.accept_rule(root_above(Path.cwd()), *split_path(options.rule)))
+        say(accepting.accept_rule(find_root(), *split_path(options.rule)))
         return Exit.SAME
     if options.all and options.what:
         return complain("--all takes those of the whole project: name files, folders and tests, or give --all")
@@ -55,7 +56,7 @@ def accept(options: Options) -> int:
         return accept_requests(options)
     if options.what or options.all or options.code or options.dry_run:
         return accept_runs(options)
-    root = root_above(Path.cwd())
+    root = find_root()
     waiting = accepting.list_pending(root)
     for file in waiting:
         say(f"agentreplay accept {quote_word(format_path(file))}")
@@ -69,9 +70,6 @@ def join_words(words: list[str]) -> str:
 
 def accept_runs(options: Options) -> int:
     """Take pending runs: each whole or not at all. What cannot be taken is reported, and the others are taken."""
-    from pytest_agentreplay.runs.accept import Pending, are_all_chosen, explain_nothing_pending, read_pending
-    from pytest_agentreplay.runs.snapshot_selection import select_pending
-
     files = select_pending(options.what, Path.cwd())
     if not files:
         code = "".join(f" --code {code}" for code in options.code)
@@ -99,9 +97,6 @@ def accept_runs(options: Options) -> int:
 
 def accept_requests(options: Options) -> int:
     """Run tests on their recorded replies and keep their changed requests, by one pytest for each project."""
-    from pytest_agentreplay.report.finding import format_keeping
-    from pytest_agentreplay.runs.snapshot_selection import select_snapshots
-
     if (not options.all and not options.what) or not (options.reason.strip() or options.dry_run):
         what = "--all" if options.all else join_words(options.what)
         command = format_keeping(what or "FILE")
@@ -120,8 +115,6 @@ def group_by_project(files: list[Path], *, many: bool) -> tuple[dict[Path, list[
 
     Raises SnapshotError for a single snapshot that cannot be read.
     """
-    from pytest_agentreplay.cli.runs import find_test
-
     projects: dict[Path, list[str]] = defaultdict(list)
     worst: int = Exit.SAME
     for file in files:
@@ -139,9 +132,6 @@ def group_by_project(files: list[Path], *, many: bool) -> tuple[dict[Path, list[
 
 def adopt(root: Path, tests: list[str], options: Options) -> int:
     """Run these tests of one project; returns the exit code."""
-    from pytest_agentreplay.cli.runs import run_pytest
-    from pytest_agentreplay.model.paths import get_test_id
-
     reason = options.reason.strip() or "dry run"
     with TemporaryDirectory() as folder:
         plan, listed = Path(folder) / "plan.json", Path(folder) / "tests.txt"

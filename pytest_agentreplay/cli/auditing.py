@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say_result
+from pytest_agentreplay.runs.key_audit_run import ProjectAudit, audit_snapshots, list_project_rules
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import format_path, locks
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pytest_agentreplay.backends.order_permutations import Separator
     from pytest_agentreplay.model.rules import Rule
-    from pytest_agentreplay.runs.key_audit_run import ProjectAudit
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -34,9 +32,7 @@ def audit(options: Options) -> int:
     """`agentreplay check audit [PATH...] [--json]`, `agentreplay check audit --rules`."""
     if options.rules:
         return print_rules(options)
-    from pytest_agentreplay.runs.key_audit_run import audit_snapshots
-
-    root = root_above(Path.cwd())
+    root = find_root()
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:
@@ -51,9 +47,7 @@ def audit(options: Options) -> int:
 
 def print_rules(options: Options) -> int:
     """`agentreplay check audit --rules [--json]`."""
-    from pytest_agentreplay.runs.key_audit_run import list_project_rules
-
-    every = list_project_rules(root_above(Path.cwd()))
+    every = list_project_rules(find_root())
     say_result(options, [asdict(rule) for rule in every], map(format_rule, every))
     return Exit.SAME
 

@@ -8,20 +8,22 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.redacting import chosen_policy
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_data, say_result
+from pytest_agentreplay.cases.schema.model import schema
+from pytest_agentreplay.cli.redacting import check_policy, chosen_policy
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, say_result
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.runs.case_files import export as exporting
+from pytest_agentreplay.runs.case_files.bundling import packed_case
+from pytest_agentreplay.runs.case_files.case_linting import Linted, cases_in, lint_case
+from pytest_agentreplay.runs.key_audit_run import list_project_rules
+from pytest_agentreplay.runs.live.tolerance_file import project_tolerances
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files, format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
 from pytest_agentreplay.traces.exporting import TARGETS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from pytest_agentreplay.runs.case_files.case_linting import Linted
 
 
 def add_verbs(verbs: Verbs) -> None:
@@ -46,15 +48,8 @@ def is_policy(path: Path) -> bool:
 def lint(options: Options) -> int:
     """`agentreplay case lint [CASE...] [--policy P] [--json] [--schema]`, `... lint POLICY [--baseline FILE]`."""
     if options.schema:
-        from pytest_agentreplay.cases.schema.model import schema
-
         say_data(schema())
         return Exit.SAME
-    from pytest_agentreplay.cli.redacting import check_policy, chosen_policy
-    from pytest_agentreplay.runs.case_files.case_linting import cases_in, lint_case
-    from pytest_agentreplay.runs.key_audit_run import list_project_rules
-    from pytest_agentreplay.runs.live.tolerance_file import project_tolerances
-
     cases = [path for path in options.paths if path.name == "case.yaml"]
     policies = [path for path in options.paths if is_policy(path)]
     if cases and policies and len(options.paths) == len(cases) + len(policies):  # as pre-commit hands files over
@@ -64,7 +59,7 @@ def lint(options: Options) -> int:
         if options.json or not options.paths:
             return complain("a policy is checked alone: agentreplay case lint POLICY [--baseline FILE]")
         return check_policy(options.paths[0], options.baseline, options.paths[1:])
-    root = root_above(Path.cwd())
+    root = find_root()
     tolerances = project_tolerances(root)
     list_project_rules(root)  # raises for one without a reason
     paths = options.paths or [root / "cases"]
@@ -108,8 +103,6 @@ def export(options: Options) -> int:
 
 def pack_bundle(options: Options) -> int:
     """`agentreplay case export CASE --to bundle -o FILE [--policy WHAT]`."""
-    from pytest_agentreplay.runs.case_files.bundling import packed_case
-
     if options.out is None:
         return complain("say where the bundle goes: agentreplay case export CASE --to bundle -o case.zip")
     policy, _ = chosen_policy(options.policy)

@@ -14,25 +14,31 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pytest_agentreplay.cases.case import FILE
+from pytest_agentreplay.cases.schema.model import ID
+from pytest_agentreplay.cases.schema.parse import headline
 from pytest_agentreplay.cli.redacting import chosen_policy
 from pytest_agentreplay.cli.runs import find_test, leave_out_flags
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import AgentReplayError, CaseError, RunnerError, SettingsError
 from pytest_agentreplay.model.paths import get_test_id, quote_word
+from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.terminal import show_progress
+from pytest_agentreplay.runs.case_files.bundling import is_bundle, open_bundle
+from pytest_agentreplay.runs.case_files.case_writer import day_of, write_files
+from pytest_agentreplay.runs.case_files.failures import choose_failures
+from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
+from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions, folder_name, from_refusal, from_trace
+from pytest_agentreplay.runs.case_files.trace_import import Import, import_traces
 from pytest_agentreplay.runs.inventory import day_before, days_since
 from pytest_agentreplay.snapshots.kit import table
 from pytest_agentreplay.snapshots.store import format_path, layout, reading
-from pytest_agentreplay.snapshots.store.layout import RECORDED, RUN_SUFFIX
-from pytest_agentreplay.snapshots.store.projects import root_above
-from pytest_agentreplay.snapshots.store.run_store import find_runs, is_store
+from pytest_agentreplay.snapshots.store.run_store import fetch_runs, find_runs, is_store
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from pytest_agentreplay.redaction.policy import Policy
-    from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions
-    from pytest_agentreplay.runs.case_files.trace_import import Import
     from pytest_agentreplay.traces.trace import Trace
 
 CASES = "cases"
@@ -50,10 +56,9 @@ def add_verbs(verbs: Verbs) -> None:
     """Declare `case new`."""
     verb = verbs.add("case new", scaffold, policy=True)
     what = "a test's id, a snapshot, a bundle, captured runs or their store, or traces, which are read together"
-    verb.add_argument("what", nargs="+", metavar="WHAT", help=what)
-    verb.add_argument("--from", dest="format", default="", metavar="FORMAT", help="read traces as this format")
-    one_run = "the run to take, where a file holds several"
-    verb.add_argument("--run", dest="wanted", default="", metavar="ID", help=one_run)
+    verb.value("what", "WHAT", what, nargs="+")
+    verb.value("--from", "FORMAT", "read traces as this format", dest="format", default="")
+    verb.value("--run", "ID", "the run to take, where a file holds several", dest="wanted", default="")
     verb.flag("--all", "take every run of every file, each into a folder below DIR; of a store, each new failure once")
     verb.value("--since", "WHEN", "of a store: runs since 1d, 2w or a date", type=first_day)
     verb.flag("--cold", "keep a run that was not captured whole, as a case that cannot be replayed yet")
@@ -79,15 +84,12 @@ def is_test(word: str) -> bool:
 
 def scaffold(options: Options) -> int:
     """`agentreplay case new NODEID|SNAPSHOT|BUNDLE|TRACE... [--out DIR] [--from FORMAT] [--run ID | --all]`."""
-    from pytest_agentreplay.runs.case_files.bundling import is_bundle
-    from pytest_agentreplay.runs.case_files.trace_import import import_traces
-
     options.traces = [*map(Path, options.what)]
     alone = [word for word in options.what if is_test(word) or is_bundle(Path(word))]
     if alone and (options.all or len(options.what) > 1):
         return complain(f"{alone[0]}: is a case of its own: name it alone")
     policy, _ = chosen_policy(options.policy)
-    if stores := [word for word in options.what if is_store(word) or word.endswith(RUN_SUFFIX)]:
+    if stores := [word for word in options.what if is_store(word) or word.endswith(layout.RUN_SUFFIX)]:
         return scaffold_store(options, policy, stores)
     if options.since:
         return complain("--since is for a store of captured runs, and there is none")
@@ -117,9 +119,6 @@ def scaffold(options: Options) -> int:
 
 def scaffold_store(options: Options, policy: Policy, stores: list[str]) -> int:
     """`agentreplay case new RUN`, `agentreplay case new STORE [--since WHEN] --all`."""
-    from pytest_agentreplay.runs.case_files.failures import choose_failures
-    from pytest_agentreplay.snapshots.store.run_store import fetch_runs
-
     if len(stores) < len(options.what):
         return complain(f"{stores[0]}: holds captured runs: name them alone")
     since = options.since or ""
@@ -135,7 +134,7 @@ def scaffold_store(options: Options, policy: Policy, stores: list[str]) -> int:
         for run in runs[-MANY:]:
             say(f"agentreplay case new {quote_word(format_path(run))}")
         return complain(f"{names}: holds {len(runs)} captured runs: name one, or take each failure with --all")
-    options.traces, left_out = choose_failures(runs, options.out or root_above(Path.cwd()) / CASES)
+    options.traces, left_out = choose_failures(runs, options.out or find_root() / CASES)
     for reason, count in left_out.items():
         say(f"{count} left out, {reason}")
     return scaffold_all(options, policy) if options.traces else complain(f"{names}: holds no new failure", Exit.NOTHING)
@@ -143,12 +142,6 @@ def scaffold_store(options: Options, policy: Policy, stores: list[str]) -> int:
 
 def unpack_bundle(file: Path, options: Options) -> int:
     """`agentreplay case new BUNDLE [--out DIR] [--force]`."""
-    from pytest_agentreplay.cases.case import FILE
-    from pytest_agentreplay.cases.schema.parse import headline
-    from pytest_agentreplay.report.escape import escape_line
-    from pytest_agentreplay.runs.case_files.bundling import open_bundle
-    from pytest_agentreplay.runs.case_files.case_writer import write_files
-
     try:
         contents = open_bundle(file)
     except CaseError as error:
@@ -202,9 +195,7 @@ def scaffold_all(options: Options, policy: Policy) -> int:
 
 def read_cases(path: Path, options: Options, policy: Policy) -> Iterable[Scaffold]:
     """Yield the case of each run in a file; it is read with those beside it where it is not enough alone."""
-    from pytest_agentreplay.runs.case_files.trace_import import import_traces
-
-    if path.name.endswith(RECORDED):
+    if path.name.endswith(layout.RECORDED):
         yield scaffold_snapshot(path, options, policy)
         return
     trace_import = import_traces([path], policy, os.environ, options.format)
@@ -223,17 +214,13 @@ def read_cases(path: Path, options: Options, policy: Policy) -> Iterable[Scaffol
 
 def scaffold_trace(trace: Trace, trace_import: Import, options: Options, identity: str = "") -> Scaffold:
     """Return the case of an imported run; one of many has an identity."""
-    from pytest_agentreplay.runs.case_files.scaffold import from_trace
-
     folder = choose_folder(options, trace.name if identity else trace.name or trace.id, identity)
     return from_trace(trace, trace_import, make_options(folder, options))
 
 
 def scaffold_test(nodeid: str, options: Options, policy: Policy) -> Scaffold:
     """Return the case of the latest run of a test."""
-    from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, latest
-
-    file = latest(root_above(Path.cwd()), nodeid)
+    file = latest(find_root(), nodeid)
     test, bracket, parameters = nodeid.partition("[")
     folder = make_options(choose_folder(options, test.rpartition("::")[2] + bracket + parameters), options)
     made = from_snapshot(file, folder, policy, os.environ)
@@ -265,9 +252,7 @@ def find_failure(file: Path) -> dict[str, str]:
 
 def scaffold_snapshot(file: Path, options: Options, policy: Policy) -> Scaffold:
     """Return the case of a snapshot or a captured run."""
-    from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot
-
-    if file.name.endswith(RUN_SUFFIX):
+    if file.name.endswith(layout.RUN_SUFFIX):
         header = reading.load(file).run.header
         name = str(table(header.kit, "capture").get("name") or header.test)
         folder = options.out if options.out and not options.all else choose_folder(options, name, header.test)
@@ -280,8 +265,6 @@ def scaffold_snapshot(file: Path, options: Options, policy: Policy) -> Scaffold:
 
 def scaffold_refusal(trace_import: Import, options: Options) -> Scaffold:
     """Return the cold case of files from which no run can be read."""
-    from pytest_agentreplay.runs.case_files.scaffold import from_refusal
-
     name = Path(trace_import.sources[0][0]).name.partition(".")[0]
     folder = choose_folder(options, name, trace_import.sources[0][0] * options.all)
     assert trace_import.refusal is not None
@@ -290,11 +273,7 @@ def scaffold_refusal(trace_import: Import, options: Options) -> Scaffold:
 
 def make_options(folder: Path, options: Options) -> ScaffoldOptions:
     """Return what the command line says of a case; the day on which it was made stays that of the first time."""
-    from pytest_agentreplay.cases.schema.model import ID
-    from pytest_agentreplay.runs.case_files.case_writer import day_of
-    from pytest_agentreplay.runs.case_files.scaffold import ScaffoldOptions
-
-    root = root_above(Path.cwd())
+    root = find_root()
     absolute = Path(os.path.abspath(folder))  # noqa: PTH100  resolving would follow links, which people did not type
     if not re.fullmatch(ID, absolute.name):
         raise SettingsError(f"{format_path(absolute)}: name the folder with at most 100 letters, digits, . _ and -")
@@ -309,17 +288,13 @@ def choose_folder(options: Options, name: str, identity: str = "") -> Path:
 
     One of many has an identity, by which no two have the same, and lies below `--out`.
     """
-    from pytest_agentreplay.runs.case_files.scaffold import folder_name
-
     if options.out and not identity:
         return Path(options.out)
-    return (options.out or root_above(Path.cwd()) / CASES) / folder_name(name if identity else name or "case", identity)
+    return (options.out or find_root() / CASES) / folder_name(name if identity else name or "case", identity)
 
 
 def write_case(made: Scaffold, options: Options, *, quiet: bool = False) -> int:
     """Write a case, and say what it is, what was done, and what comes next."""
-    from pytest_agentreplay.runs.case_files.case_writer import write_files
-
     laid = write_files(made.case.folder, made.contents, force=options.force)
     where = format_path(made.case.folder)
     report_unwritten(where, laid.kept)

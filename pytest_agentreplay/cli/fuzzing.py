@@ -19,6 +19,7 @@ from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.model.turns import seat, top_level, turns
 from pytest_agentreplay.providers import READER
 from pytest_agentreplay.report.escape import wrap_text
+from pytest_agentreplay.report.finding import format_finding, restore_finding
 from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
@@ -38,6 +39,7 @@ from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.snapshots.store import files, format_path, reading
 from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
+from pytest_agentreplay.snapshots.store.reading import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Verbs) -> None:
     """Declare `check fuzz` and `check assertions`."""
     fuzz_verb = verbs.add("check fuzz", fuzz, json=True)
-    fuzz_verb.add_argument("--seed", type=int, default=0, metavar="N", help="draw others (default: 0)")
+    fuzz_verb.value("--seed", "N", "draw others (default: 0)", type=int, default=0)
     fuzz_verb.value("--budget", "N|60s", f"trials ({BUDGET}; of orders {LIMIT}), or a time", default="")
     fuzz_verb.add_argument("--dir", type=Path, default=Path("cases"), help="where failures are kept (default: cases)")
     orders = "only other orders of answers that were waited for at once, up to the first that matters"
@@ -57,8 +59,7 @@ def add_verbs(verbs: Verbs) -> None:
     assertions_verb = verbs.add("check assertions", check_assertions, json=True)
     for verb in (fuzz_verb, assertions_verb):
         verb.value("what", "NODEID|SNAPSHOT|CASE", "a test, its snapshot, or a case")
-    about = "with --orders: handed to pytest"
-    fuzz_verb.add_argument("command", nargs="*", default=[], metavar="-- PYTEST-ARGUMENTS", help=about)
+    fuzz_verb.value("command", "-- PYTEST-ARGUMENTS", "with --orders: handed to pytest", nargs="*", default=[])
 
 
 BUDGET = 200
@@ -272,9 +273,6 @@ TAIL = 15  # lines of pytest's output where it did not come to the orders
 
 def try_orders(options: Options, file: Path) -> int:
     """`agentreplay check fuzz WHAT --orders [--budget N] [--seed N] [--order N] [-- PYTEST-ARGUMENTS]`."""
-    from pytest_agentreplay.runs.partial_replay import list_orders
-    from pytest_agentreplay.snapshots.store.reading import load
-
     if options.json:
         return complain("--json: orders are not printed as plain data")
     if options.budget and not (options.budget.isdecimal() and int(options.budget)):
@@ -319,8 +317,6 @@ def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tu
 
 def report_orders(file: Path, rows: OrderRows, total: int, *, drawn: bool) -> int:
     """Print what the orders have shown; return the exit code."""
-    from pytest_agentreplay.report.finding import format_finding, restore_finding
-
     for state in dict.fromkeys(row["state"] for row in rows if "state" in row):
         say(state)
     ran = sorted((row["trial"] for row in rows if "trial" in row), key=lambda trial: trial["number"])

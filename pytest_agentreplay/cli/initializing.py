@@ -19,14 +19,13 @@ from pytest_agentreplay.cli.project_setup.project_modules import (
     read_project,
 )
 from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration, configuration_of, text_of
-from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, say
+from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session, suggests_reading
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, find_root, say
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files, format_path
 from pytest_agentreplay.snapshots.store.layout import DIRECTORY
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -46,7 +45,7 @@ TEXTCONV = 'git config diff.agentreplay.textconv "agentreplay show --textconv"'
 
 def init(options: Options) -> int:
     """`agentreplay init [--yes | --dry-run] [--no-workflow]`."""
-    planned = plan(root_above(Path.cwd()), workflow=not options.no_workflow)
+    planned = plan(find_root(), workflow=not options.no_workflow)
     for line in describe_plan(planned):
         say(line)
     if not planned.changes:
@@ -72,8 +71,6 @@ def init(options: Options) -> int:
 
 def describe_plan(planned: InitPlan) -> list[str]:
     """Return what was found, in lines."""
-    from pytest_agentreplay.cli.project_setup.tool_search import suggests_reading
-
     written = any(change.file == planned.configuration for change in planned.changes)
     unchanged = " (nothing to add)" if files.exists(planned.configuration) else " (not needed)"
     lines = [f"settings  {format_path(planned.configuration)}{'' if written else unchanged}"]

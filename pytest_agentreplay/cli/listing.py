@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_agentreplay.backends.budget import UNPRICED
-from pytest_agentreplay.cli.casework import CASES
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_data, say_drawn, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, say_drawn, say_result
 from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
@@ -19,7 +18,6 @@ from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory,
 from pytest_agentreplay.runs.snapshot_selection import select_recorded
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import format_path
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -79,7 +77,7 @@ def ls(options: Options) -> int:
 
 def find_entries(paths: Sequence[Path]) -> tuple[list[Entry], int]:
     """Return what is recorded in the project, or below the paths, and the exit code; complain of nothing at all."""
-    root = root_above(Path.cwd())
+    root = find_root()
     if entries := read_inventory(root, paths):
         return entries, Exit.DAMAGED if any(entry.problem for entry in entries) else Exit.SAME
     where = ", ".join(map(format_path, paths or [root]))
@@ -161,7 +159,7 @@ def count_cold(options: Options) -> int:
     """`agentreplay ls --cold [PATH...] [--by model|hour|tenant|tool] [--json]`."""
     from pytest_agentreplay.runs.case_files.failures import survey
 
-    places = options.paths or [root_above(Path.cwd()) / CASES]
+    places = options.paths or [find_root() / "cases"]
     cold_cases = survey(places, options.by)
     for why in cold_cases.unread:
         complain(why, Exit.SAME)

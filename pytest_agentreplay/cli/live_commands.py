@@ -11,7 +11,7 @@ from pytest_agentreplay.backends.lineup import LOOP, changed_layers, kit_changes
 from pytest_agentreplay.backends.statistics import LivePlan, SequentialTest, judge
 from pytest_agentreplay.cases.case import RUN
 from pytest_agentreplay.cli.runs import find_test, read_pair, run_test
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, show_result, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, show_result, width
 from pytest_agentreplay.compare.live_result import LiveResult
 from pytest_agentreplay.errors import SettingsError
 from pytest_agentreplay.model.paths import quote_word
@@ -38,18 +38,17 @@ TOGETHER = " + "
 def add_verbs(verbs: Verbs) -> None:
     """Declare `live compare`, `live lineup` and `live drift`."""
     compare_verb = verbs.add("live compare", compare, json=True)
-    change = "as --replay-set; again for more"
-    compare_verb.add_argument("--set", action="append", required=True, metavar="NAME=VALUE", help=change)
+    compare_verb.value("--set", "NAME=VALUE", "as --replay-set; again for more", action="append", required=True)
     compare_verb.value("--runs", "N", "live runs of each test (default: 10), or auto", default="10")
     compare_verb.value("--budget", "LIMITS", 'of all together: "calls=100 usd=2.00"', default="")
     for form in ("--csv", "--html"):
-        compare_verb.add_argument(form, type=Path, metavar="FILE", help="write the table there, too")
-    compare_verb.add_argument("paths", nargs="+", metavar="PATH", help="tests, cases, or folders of them")
+        compare_verb.value(form, "FILE", "write the table there, too", type=Path)
+    compare_verb.value("paths", "PATH", "tests, cases, or folders of them", nargs="+")
     lineup_verb = verbs.add("live lineup", lineup, json=True)
     lineup_verb.value("--runs", "N", "live runs of each cell (default: auto)", default="auto")
     lineup_verb.value("--budget", "LIMITS", 'of all runs: "calls=100 tokens=50000 usd=2.00"', default="")
     lineup_verb.value("what", "NODEID|SNAPSHOT|CASE", "the test, its snapshot, or a case of it")
-    lineup_verb.add_argument("other", nargs="?", type=Path, metavar="SNAPSHOT", help="compare two recordings instead")
+    lineup_verb.value("other", "SNAPSHOT", "compare two recordings instead", nargs="?", type=Path)
     drift_verb = verbs.add("live drift", drift, json=True)
     drift_verb.paths("histories (default: the project's)", exist=False)
     drift_verb.value("--test", "ID", "only tests whose id holds this", default="")
@@ -188,7 +187,7 @@ def run_test_live(file: Path, *words: str) -> int:
 
 def drift(options: Options) -> int:
     """`agentreplay live drift [PATH...] [--test ID] [--by model|date] [--judge] [--html FILE] [--json]`."""
-    root = root_above(Path.cwd())
+    root = find_root()
     history.take_over(root)
     places = options.paths or [root / history.FILE] * files.exists(root / history.FILE)
     runs = [run for run in history.read_runs(places) if options.test in run.test]

@@ -30,17 +30,15 @@ def add_verbs(verbs: Verbs) -> None:
     port = "listen on this port of 127.0.0.1 (default: a free one)"
     serve_verb.add_argument("--port", type=int, default=0, help=port)
     serve_verb.add_argument("file", type=Path, metavar="FILE")
-    serve_verb.add_argument(
-        "command", nargs="*", default=[], metavar="-- COMMAND", help="run this with the variables set"
-    )
+    serve_verb.value("command", "-- COMMAND", "run this with the variables set", nargs="*", default=[])
     run_verb = verbs.add("run", run)
     about = "failed (default): where it ends with another code than 0; all; or a rate"
-    run_verb.add_argument("--keep", metavar="WHICH", default="failed", help=about)
+    run_verb.value("--keep", "WHICH", about, default="failed")
     run_verb.value("--to", "STORE", "a folder or a URL of fsspec (default: runs)", default="runs")
     run_verb.value("--name", "NAME", "the name of the run (default: that of the program)", default="")
     tool = "a function whose calls are kept: shop.tools.refund, or shop.tools.lookup_order = read"
     run_verb.value("--tool", "LINE", tool, action="append", default=[])
-    run_verb.add_argument("command", nargs="*", metavar="-- PROGRAM", help="what to run, with its arguments")
+    run_verb.value("command", "-- PROGRAM", "what to run, with its arguments", nargs="*")
 
 
 def serve(options: Options) -> int:

@@ -7,7 +7,16 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_result
+from pytest_agentreplay.errors import AgentReplayError
+from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, join_policies, rules
+from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
+from pytest_agentreplay.runs.redact import redaction_setup
+from pytest_agentreplay.runs.redact.redaction_setup import find_policy, load_policies
+from pytest_agentreplay.runs.redact.rule_review import RuleHit, redact_snapshot, write
+from pytest_agentreplay.runs.snapshot_selection import check_name
+from pytest_agentreplay.settings.parsers import parse_redact
+from pytest_agentreplay.settings.table import in_toml
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files, format_path, layout
 from pytest_agentreplay.snapshots.store.projects import configuration, root_above
@@ -15,30 +24,23 @@ from pytest_agentreplay.snapshots.store.projects import configuration, root_abov
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from pytest_agentreplay.redaction.policy import Policy
-    from pytest_agentreplay.runs.redact.rule_review import RuleHit
-
 
 def add_verbs(verbs: Verbs) -> None:
     """Declare `redact`."""
     verb = verbs.add("redact", redact, json=True, policy=True)
-    about = "snapshots, pending and captured runs, or folders; with --dry-run any files"
-    verb.add_argument("paths", nargs="+", metavar="PATH", help=about)
+    verb.value("paths", "PATH", "snapshots, pending and captured runs, or folders; with --dry-run any files", nargs="+")
     verb.value("--reason", "WHY", "kept in the files", default="")
     verb.flag("--dry-run", "change nothing, print what is found")
 
 
 def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
     """`agentreplay case lint POLICY [--baseline OTHER] [PATH...]`."""
-    from pytest_agentreplay.redaction.policy import difference, rules
-    from pytest_agentreplay.runs.redact import redaction_setup
-
     read = redaction_setup.load_policy(file)
     counts = Counter(rule.key for rule in rules(read))
     say(f"{format_path(file)}: {'adds to the shipped rules' if counts else 'adds nothing to the shipped rules'}")
     for rule in rules(read):
         say(f"  {rule}")
-    report_changes(list_snapshots(paths or [root_above(Path.cwd())]), read)
+    report_changes(list_snapshots(paths or [find_root()]), read)
     if baseline is None:
         return Exit.SAME
     changes = difference(read, redaction_setup.load_policy(baseline))
@@ -53,9 +55,6 @@ def check_policy(file: Path, baseline: Path | None, paths: list[Path]) -> int:
 
 def report_changes(snapshots: Iterable[Path], read: Policy) -> None:
     """Print what would be redacted in which snapshots; of those that cannot be read, why."""
-    from pytest_agentreplay.errors import AgentReplayError
-    from pytest_agentreplay.runs.redact.rule_review import redact_snapshot
-
     total = changed = 0
     for file in snapshots:
         total += 1
@@ -81,10 +80,6 @@ def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
 
 def redact(options: Options) -> int:
     """`agentreplay redact FILE... [--policy P] [--reason WHY]`, or --dry-run."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs.redact.rule_review import redact_snapshot, write
-    from pytest_agentreplay.settings.table import in_toml
-
     paths = [*map(Path, options.paths)]
     if options.dry_run:
         return scan(options, paths)
@@ -110,16 +105,13 @@ def redact(options: Options) -> int:
     )
     if changed and policy_name:
         line = f"replays need it too: agentreplay_redact = {policy_name}"
-        name, _ = configuration(root_above(Path.cwd())) or ("", "")
+        name, _ = configuration(find_root()) or ("", "")
         say(in_toml(line) if name.endswith(".toml") else line)
     return Exit.SAME if changed else Exit.NOTHING
 
 
 def scan(options: Options, paths: list[Path]) -> int:
     """`agentreplay redact --dry-run PATH... [--policy P] [--json]`."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
-
     chosen, _ = chosen_policy(options.policy)
     hits: list[tuple[Path, RuleHit]] = []
     skipped: list[tuple[Path, str]] = []
@@ -144,27 +136,18 @@ def scan(options: Options, paths: list[Path]) -> int:
 
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """Return what holds for the project here, with what was named beside it; and its name."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs.redact.redaction_setup import find_policy, load_policies
-    from pytest_agentreplay.settings.parsers import parse_redact
-
     names = parse_redact(words or (), "--policy")
-    return join_policies(load_policies(names), find_policy(root_above(Path.cwd()))), ", ".join(names)
+    return join_policies(load_policies(names), find_policy(find_root())), ", ".join(names)
 
 
 def find_project_policy(file: Path) -> Policy:
     """Return the policy of a file's project, where that is another one than the project here."""
-    from pytest_agentreplay.redaction.policy import PLAIN
-    from pytest_agentreplay.runs.redact import redaction_setup
-
     root = root_above(file.absolute().parent)
-    return PLAIN if root == root_above(Path.cwd()) else redaction_setup.find_policy(root)
+    return PLAIN if root == find_root() else redaction_setup.find_policy(root)
 
 
 def list_snapshots(paths: Iterable[Path]) -> list[Path]:
     """Return the snapshots that were named, and those below the folders that were. Raises SettingsError for others."""
-    from pytest_agentreplay.runs.snapshot_selection import check_name
-
     advice = "to look for secrets in any file: agentreplay redact --dry-run FILE"
     paths = [check_name(path, advice) for path in paths]
     return [file for path in paths for file in (files.list_below(path, layout.RECORDED) if path.is_dir() else [path])]

@@ -11,23 +11,25 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from pytest_agentreplay.backends.statistics import clean_runs_needed
 from pytest_agentreplay.cli.live_commands import run_test_live
 from pytest_agentreplay.cli.runs import run_test
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, width
+from pytest_agentreplay.compare.clusters import RecordedFailure, group_failures
 from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError, SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_output, wrap_text
+from pytest_agentreplay.report.verdict import CaseSummary, count_cases, format_verdict
+from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.snapshot_selection import choose_run
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import format_path
 from pytest_agentreplay.snapshots.store.layout import RUN_SUFFIX
-from pytest_agentreplay.snapshots.store.projects import root_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from pytest_agentreplay.compare.clusters import RecordedFailure
     from pytest_agentreplay.plugin.conftests import Hooks
 
 COLD = -1
@@ -49,13 +51,13 @@ def add_verbs(verbs: Verbs) -> None:
     limit = "seconds that either may take (default: agentreplay_timeout, 120)"
     replay_verb.value("--timeout", "S", limit, type=seconds)
     replay_verb.flag("--live", "ask the real model; of cases, those that say so")
-    replay_verb.add_argument("file", nargs="+", type=Path, metavar="FILE", help="a snapshot, or cases: their folders")
+    replay_verb.value("file", "FILE", "a snapshot, or cases: their folders", nargs="+", type=Path)
     cluster_verb = verbs.add("case cluster", cluster, json=True)
     cluster_verb.paths("cases, snapshots, folders (default: all)")
     cluster_verb.value("--replay", "N|all", "replay cluster N after a fix", type=cluster_number)
     cluster_verb.set_defaults(runner_cmd=None, timeout=None, live=False)
     for verb in (replay_verb, cluster_verb):
-        verb.add_argument("--runner", metavar="KEY", help="the runner of all checks of a case, whatever it names")
+        verb.value("--runner", "KEY", "the runner of all checks of a case, whatever it names")
 
 
 def cluster_number(text: str) -> int:
@@ -110,8 +112,6 @@ def replay(options: Options) -> int:
         plain = {"schemaVersion": VERSION, "as_expected": all(code in {Exit.SAME, COLD} for code in codes)}
         say_data({**plain, "cases": reports})
     elif len(codes) > 1 and reports:
-        from pytest_agentreplay.report.verdict import CaseSummary, count_cases
-
         say(count_cases([CaseSummary(each["word"], each["state"], len(each["to_read"])) for each in reports]))
     let_end(code := worst(codes))
     return code
@@ -144,8 +144,6 @@ def replay_case(file: Path, options: Options, reports: list[dict[str, Any]], hoo
     reports.append(run.plain(verdict))
     run.keep(verdict)
     if not options.json:
-        from pytest_agentreplay.report.verdict import format_verdict
-
         if verdict.outcome == "failed":
             say(format_verdict(verdict, width=width()) + "\n")
         say(run.panel(verdict, width=width()) + "\n")
@@ -157,11 +155,7 @@ def replay_case(file: Path, options: Options, reports: list[dict[str, Any]], hoo
 
 def cluster(options: Options) -> int:
     """`agentreplay case cluster [PATH...] [--replay N|all] [--json]`."""
-    from pytest_agentreplay.cli.verbs import Exit
-    from pytest_agentreplay.compare.clusters import group_failures
-    from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
-
-    places = options.paths or [root_above(Path.cwd())]
+    places = options.paths or [find_root()]
     code: int = Exit.SAME
     failures: list[RecordedFailure] = []
     for file in dict.fromkeys(file.absolute() for place in places for file in failure_files(place)):
@@ -213,7 +207,6 @@ def is_gone(report: dict[str, Any]) -> bool:
 
 def replay_failures(clusters: list[list[RecordedFailure]], options: Options) -> int:
     """Replay the clusters that `--replay` names, report how many failures are gone, and return the exit code."""
-    from pytest_agentreplay.backends.statistics import clean_runs_needed
     from pytest_agentreplay.plugin.conftests import run_with_hooks
 
     chosen = [each for cluster in clusters[max(options.replay - 1, 0) : options.replay or None] for each in cluster]

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_data, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, width
 from pytest_agentreplay.compare.align import divergences
 from pytest_agentreplay.compare.matching import Matching
 from pytest_agentreplay.errors import RunnerError
@@ -21,7 +21,7 @@ from pytest_agentreplay.report.terminal import wants_colour
 from pytest_agentreplay.runs.offline_session import list_accepted_rules
 from pytest_agentreplay.settings.table import list_options
 from pytest_agentreplay.snapshots.store import format_path, reading
-from pytest_agentreplay.snapshots.store.projects import is_file, read_settings, root_above, test_to_run
+from pytest_agentreplay.snapshots.store.projects import is_file, read_settings, test_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -61,7 +61,7 @@ def demo(options: Options) -> int:
 
 def read_pair(first: Path, second: Path) -> tuple[Run, Run, Matching]:
     """Return the runs of two snapshots, and what of them is compared."""
-    matching = Matching(READER, (*RULES, *list_accepted_rules(root_above(Path.cwd()))))
+    matching = Matching(READER, (*RULES, *list_accepted_rules(find_root())))
     return reading.load(first).run, reading.load(second).run, matching
 
 

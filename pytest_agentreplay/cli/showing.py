@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say, say_data, say_drawn, width
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_data, say_drawn, width
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.providers import READER
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 def add_verbs(verbs: Verbs) -> None:
     """Declare `show` and `html`."""
     show_verb = verbs.add("show", show, "print a snapshot as a readable transcript")
-    about = "a snapshot, a case's folder, or the id of a test"
-    show_verb.add_argument("file", type=Path, metavar="FILE", help=about)
+    show_verb.value("file", "FILE", "a snapshot, a case's folder, or the id of a test", type=Path)
     show_verb.add_argument("--turn", type=int, help="only this turn, in full; -1 is the last")
-    ways = show_verb.add_mutually_exclusive_group()
-    ways.add_argument("--step", action="store_true", help="walk it turn by turn, forward and back")
-    ways.add_argument("--kit", action="store_true", help="what a full replay needs, what of it is there, and a grade")
-    ways.add_argument("--raw", action="store_true", help="with --turn: requests and replies, byte for byte")
-    ways.add_argument("--plain", action="store_true", help="for screen readers: each line complete on its own")
-    ways.add_argument("--textconv", action="store_true", help="for git diff: without times, ids and counts of tokens")
+    show_verb.ways(
+        step="walk it turn by turn, forward and back",
+        kit="what a full replay needs, what of it is there, and a grade",
+        raw="with --turn: requests and replies, byte for byte",
+        plain="for screen readers: each line complete on its own",
+        textconv="for git diff: without times, ids and counts of tokens",
+    )
     show_verb.flag("--json", "print plain data, with --kit of the kit")
     show_verb.flag("--no-pager", "never page a run that is longer than the terminal")
     html_verb = verbs.add("html", html, "pages that show a run, two runs side by side, or all of a project")
@@ -118,7 +118,7 @@ def textconv(file: Path) -> int:
 
 def html(options: Options) -> int:
     """`agentreplay html FILE | A B | DIR [--out PATH] [--force]`."""
-    paths: list[Path] = [find_run(path, options.verb) for path in options.paths] or [root_above(Path.cwd())]
+    paths: list[Path] = [find_run(path, options.verb) for path in options.paths] or [find_root()]
     folders = [path for path in paths if path.is_dir()]
     if (folders and len(paths) > 1) or len(paths) > 2:
         return complain("a page shows one file, two files side by side, or one folder")

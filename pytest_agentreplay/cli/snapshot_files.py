@@ -13,16 +13,21 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pytest_agentreplay.cli.runs import PYTEST_CODES, REASONS
-from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, say
+from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say
 from pytest_agentreplay.errors import SnapshotError, SnapshotMissing
 from pytest_agentreplay.model.exchanges import FrameCall, FramesReply, HttpCall, HttpReply
 from pytest_agentreplay.model.paths import quote_word
+from pytest_agentreplay.redaction.policy import join_policies
 from pytest_agentreplay.report.escape import escape_line
 from pytest_agentreplay.report.summary import UnusedSnapshots, restore_plain
-from pytest_agentreplay.runs.snapshot_selection import check_name
+from pytest_agentreplay.runs import accept as accepting
+from pytest_agentreplay.runs.captured.groups import list_redundant
+from pytest_agentreplay.runs.redact import redaction_setup
+from pytest_agentreplay.runs.snapshot_selection import check_name, find_home, find_store, move_snapshots
+from pytest_agentreplay.runs.unused_snapshots import delete_unused, move_command
 from pytest_agentreplay.snapshots import codec
 from pytest_agentreplay.snapshots.store import files, format_path, layout, locks, projects, reading
-from pytest_agentreplay.snapshots.store.projects import root_above
+from pytest_agentreplay.snapshots.store.run_store import RunStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -44,7 +49,7 @@ def add_verbs(verbs: Verbs) -> None:
     verb.value("--sign", "KEY", "with --lock: sign it with this ssh key, by ssh-keygen", type=Path)
     mv_verb = verbs.add("mv", mv)
     for name, about in (("old", "the former node id, or test file"), ("new", "the node id, or test file, of today")):
-        mv_verb.add_argument(name, metavar=name.upper(), help=about)
+        mv_verb.value(name, name.upper(), about)
     prune_verb = verbs.add("prune", prune)
     prune_verb.value("store", "STORE", "a store of captured runs, with --like", nargs="?")
     prune_verb.flag("--like", "delete captured runs that add nothing: of each kind all but the smallest and the newest")
@@ -73,7 +78,7 @@ def verify(options: Options) -> int:
         if not options.paths:
             return complain("say which snapshot was edited: agentreplay verify FILE --accept-edit --reason WHY")
         return max(reseal(path, options.reason.strip()) for path in options.paths)
-    paths = [*map(check_name, options.paths)] or [root_above(Path.cwd())]
+    paths = [*map(check_name, options.paths)] or [find_root()]
     if options.lock or options.sign is not None:
         if not options.lock or len(paths) > 1 or options.signers is not None:
             return warn("one folder at a time is locked: agentreplay verify DIR --lock [--sign KEY]")
@@ -114,11 +119,7 @@ def reseal(file: Path, reason: str) -> int:
 
 def recover(journals: Sequence[Path], policies: Sequence[str]) -> int:
     """`agentreplay verify --recover [--policy FILE] [JOURNAL]`."""
-    from pytest_agentreplay.redaction.policy import join_policies
-    from pytest_agentreplay.runs import accept as accepting
-    from pytest_agentreplay.runs.redact import redaction_setup
-
-    root = root_above(Path.cwd())
+    root = find_root()
     policy = join_policies(redaction_setup.load_policies(policies), redaction_setup.load_project_policy(root))
     chosen = journals or (accepting.list_refused(root) if policies else [])
     for file in chosen:
@@ -205,7 +206,7 @@ def lock_folder(folder: Path, key: Path | None) -> int:
 
 def remind(changed: Iterable[Path]) -> None:
     """Print which locks no longer fit, now that these snapshots were written or removed by hand."""
-    root = root_above(Path.cwd())
+    root = find_root()
     for file in dict.fromkeys(file for snapshot in changed for file in projects.locks_over(snapshot.absolute(), root)):
         if locks.list_faults(file):
             say_line(
@@ -216,10 +217,8 @@ def remind(changed: Iterable[Path]) -> None:
 
 def mv(options: Options) -> int:
     """`agentreplay mv OLD NEW`."""
-    from pytest_agentreplay.runs.snapshot_selection import find_home, find_store, move_snapshots
-
     here = Path.cwd()
-    store = find_store(root_above(here))
+    store = find_store(find_root())
     for line in move_snapshots(store, here, options.old, options.new):
         say(line)
     remind([find_home(store, options.old), find_home(store, options.new)])
@@ -230,9 +229,7 @@ def prune(options: Options) -> int:
     """`agentreplay prune [STORE --like] [--dry-run]`."""
     if options.like or options.store:
         return prune_captured(options)
-    from pytest_agentreplay.runs.unused_snapshots import delete_unused
-
-    root = root_above(Path.cwd())
+    root = find_root()
     code, unused = run_all_tests(root)
     if why := unused.why if unused is not None else REASONS.get(code):
         return complain(
@@ -250,9 +247,6 @@ def prune(options: Options) -> int:
 
 def prune_captured(options: Options) -> int:
     """`agentreplay prune STORE --like [--dry-run]`."""
-    from pytest_agentreplay.runs.captured.groups import list_redundant
-    from pytest_agentreplay.snapshots.store.run_store import RunStore
-
     if not (options.like and options.store):
         return complain("a store of captured runs and --like belong together: agentreplay prune STORE --like")
     store = RunStore(options.store)
@@ -280,8 +274,6 @@ def run_all_tests(root: Path) -> tuple[int, UnusedSnapshots | None]:
 
 def report_kept(kept: Sequence[tuple[str, str, str]], unreadable: list[str], went: list[str]) -> int:
     """Print what was left where it is, and what to do about it; return the exit code."""
-    from pytest_agentreplay.runs.unused_snapshots import move_command
-
     for file, old, new in kept:
         say(f"kept      {format_path(file)}: {new} has none, and may have had this one:")
         say(f"          {move_command(old, new)}")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pytest_agentreplay import clocks
 from pytest_agentreplay.cli.project_setup.project_modules import Function, read_project
-from pytest_agentreplay.cli.verbs import Exit, Options, complain, say_result
+from pytest_agentreplay.cli.verbs import Exit, Options, complain, find_root, say_result
 from pytest_agentreplay.compare.staleness import RETIRED, StaleFact, find_stale, read_facts
 from pytest_agentreplay.errors import SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
@@ -23,7 +23,7 @@ from pytest_agentreplay.settings import Settings
 from pytest_agentreplay.settings.parsers import parse_checks, parse_tools
 from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import format_path, locks, projects, reading
-from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above, test_to_run
+from pytest_agentreplay.snapshots.store.projects import ini_lines, test_to_run
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ RECORD = "pytest --snapshot-record, for the tests that should go on"
 
 def print_stale(options: Options) -> int:
     """`agentreplay ls --stale [PATH...] [--json]`."""
-    root = root_above(Path.cwd())
+    root = find_root()
     paths = options.paths or [root]
     snapshots = [file for path in paths for file in (locks.snapshots(path) if path.is_dir() else [path])]
     if not snapshots:

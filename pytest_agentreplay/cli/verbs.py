@@ -223,3 +223,10 @@ def show_result(options: Options, data: Any, lines: Iterable[str], words: Iterab
 def width() -> int:
     """Columns of the terminal."""
     return shutil.get_terminal_size((80, 24)).columns
+
+
+def find_root() -> Path:
+    """Return the root of the project that the working directory lies in."""
+    from pytest_agentreplay.snapshots.store.projects import root_above  # the help needs no project
+
+    return root_above(Path.cwd())
