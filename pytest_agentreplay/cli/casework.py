@@ -31,7 +31,7 @@ from pytest_agentreplay.runs.case_files.from_last_run import from_snapshot, late
 from pytest_agentreplay.runs.case_files.scaffold import Scaffold, ScaffoldOptions, folder_name, from_refusal, from_trace
 from pytest_agentreplay.runs.case_files.trace_import import Import, import_traces
 from pytest_agentreplay.runs.inventory import day_before, days_since
-from pytest_agentreplay.snapshots.kit import table
+from pytest_agentreplay.snapshots.kit import plural, table
 from pytest_agentreplay.snapshots.store import format_path, layout, reading
 from pytest_agentreplay.snapshots.store.run_store import fetch_runs, find_runs, is_store
 
@@ -111,9 +111,10 @@ def scaffold(options: Options) -> int:
         if not options.cold:
             return complain(f"{trace_import.refusal}; to keep it as a case that cannot be replayed yet: --cold")
         return write_case(scaffold_refusal(trace_import, options), options)
-    chosen = [trace for trace in trace_import.traces if is_chosen(trace, options.wanted)]
+    traces = trace_import.traces
+    chosen = [trace for trace in traces if options.wanted in {"", trace.id, trace.source.id, trace.name}]
     if len(chosen) != 1:
-        return print_choices(chosen or trace_import.traces, options.wanted if not chosen else "")
+        return print_choices(chosen or traces, options.wanted if not chosen else "")
     return write_case(scaffold_trace(chosen[0], trace_import, options), options)
 
 
@@ -157,11 +158,6 @@ def unpack_bundle(file: Path, options: Options) -> int:
     return Exit.SAME
 
 
-def is_chosen(trace: Trace, run_id: str) -> bool:
-    """Return whether `--run` names this trace, by its id or its name."""
-    return run_id in {"", trace.id, trace.source.id, trace.name}
-
-
 def print_choices(traces: Iterable[Trace], run_id: str) -> int:
     """Print the runs that there are, and return the exit code."""
     for trace in traces:
@@ -185,11 +181,9 @@ def scaffold_all(options: Options, policy: Policy) -> int:
                 failed += 1
                 complain(error, Exit.DIVERGED)
             advance(number, "reading")
-    cases, of = f"{made} case{'s' * (made != 1)}", f"{len(options.traces)} file{'s' * (len(options.traces) != 1)}"
-    say(
-        f"{cases} of {of} in {format_path(options.out or Path(CASES))}"
-        + (f"; {failed} could not be read" if failed else "")
-    )
+    unread = f"; {failed} could not be read" * bool(failed)
+    where = format_path(options.out or Path(CASES))
+    say(f"{plural(made, 'case')} of {plural(len(options.traces), 'file')} in {where}{unread}")
     return Exit.DIVERGED if failed else Exit.SAME if made else Exit.NOTHING
 
 
@@ -325,7 +319,7 @@ def report_unwritten(where: str, names: Iterable[str]) -> None:
 def describe_files(written: tuple[str, ...], same: tuple[str, ...]) -> str:
     """Return what was done with the files, in words."""
     if not written:
-        return f"nothing to write: {len(same)} file{'s are' if len(same) != 1 else ' is'} as they would be written"
+        return f"nothing to write: {plural(len(same), 'file is', 'files are')} as they would be written"
     fixtures = [name for name in written if name.startswith("fixtures/")]
     if len(fixtures) <= MANY:
         return f"wrote {', '.join(sorted(written))}"

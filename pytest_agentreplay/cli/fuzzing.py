@@ -24,22 +24,12 @@ from pytest_agentreplay.report.notices import format_count
 from pytest_agentreplay.report.terminal import show_progress
 from pytest_agentreplay.runs.case_files import case_writer
 from pytest_agentreplay.runs.cases import stored_case
+from pytest_agentreplay.runs.fuzz import plan
 from pytest_agentreplay.runs.fuzz.neighbours import draw_neighbours, list_arguments, list_candidates
-from pytest_agentreplay.runs.fuzz.plan import (
-    FuzzFailure,
-    PlanResult,
-    Trial,
-    TrialResult,
-    confirm,
-    group_failures,
-    run_trials,
-    shrink,
-)
 from pytest_agentreplay.runs.partial_replay import list_orders
 from pytest_agentreplay.runs.snapshot_selection import select_snapshots
 from pytest_agentreplay.snapshots.store import files, format_path, reading
 from pytest_agentreplay.snapshots.store.projects import ini_lines, root_above
-from pytest_agentreplay.snapshots.store.reading import load
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -80,6 +70,10 @@ class FuzzTarget(NamedTuple):
     def invariants(self) -> tuple[str, ...]:
         """The invariants of the project."""
         return (*ini_lines(self.root, "agentreplay_invariants")[0],)
+
+    def run_trials(self, trials: Sequence[plan.Trial], **options: Any) -> plan.PlanResult:
+        """Return what came of trials of it; the options are those of `plan.run_trials`."""
+        return plan.run_trials(self.root, self.test, trials, **options)
 
 
 def find_target(what: str) -> FuzzTarget:
@@ -129,47 +123,43 @@ def fuzz(options: Options) -> int:
     neighbours = draw_neighbours(candidates, seed=options.seed, budget=count)
     if not neighbours:
         return complain(f"{options.what}: no call of it can be changed", Exit.NOTHING)
-    plain = Trial(0, (), "fuzz", target.invariants)
+    plain = plan.Trial(0, (), "fuzz", target.invariants)
     trials = [plain, *(plain._replace(number=number, neighbour=each) for number, each in enumerate(neighbours, 1))]
     with show_progress(seconds or len(neighbours)) as advance:
 
-        def show_trials(results: Sequence[TrialResult], spent: float) -> None:
+        def show_trials(results: Sequence[plan.TrialResult], spent: float) -> None:
             tried = [result for result in results if result.trial.number]
             failed = format_count(sum(bool(each.violations) for each in tried), "failure")
             left = f"{max(seconds - spent, 0):.0f} s" if seconds else str(len(neighbours) - len(tried))
             text = f"{format_count(len(tried), 'trial')}, {failed}, {left} left"
             advance(spent if seconds else len(tried), text)
 
-        done = run_trials(target.root, target.test, trials, seconds=seconds, show=show_trials)
-    if (why := explain_unfounded(done)) is not None:
-        return complain(f"{options.what}: {why}", Exit.CANNOT)
-    tried = [result for result in done.results if result.trial.number]
-    failures, gone = group_failures(tried), 0
+        done = target.run_trials(trials, seconds=seconds, show=show_trials)
+    check_founded(options.what, done)
+    failures, gone = plan.group_failures(done.tried), 0
     if failures and (not done.interrupted or seconds):
-        root, test = target.root, target.test
-        failures = [shrink(each, candidates, plain, lambda t: run_trials(root, test, t).results) for each in failures]
-        failures, gone = confirm(failures, plain, lambda trials: run_trials(root, test, trials, apart=True).results)
-    kept = [case_writer.write(options.dir, target.root, target.test, each) for each in failures]
-    described = [describe_failure(failure, file) for failure, file in zip(failures, kept, strict=True)]
-    lines = [*format_fuzz(options.what, tried, done, failures, kept)]
+        failures = [plan.shrink(each, candidates, plain, lambda t: target.run_trials(t).results) for each in failures]
+        failures, gone = plan.confirm(failures, plain, lambda t: target.run_trials(t, apart=True).results)
+    kept = [(each, case_writer.write(options.dir, target.root, target.test, each)) for each in failures]
+    described = [describe_failure(failure, file) for failure, file in kept]
+    lines = [*format_fuzz(options.what, done, kept)]
     lines += [f"{format_count(gone, 'failure')} not kept: none shows again in a process of its own"] * bool(gone)
-    say_result(options, {"trials": len(tried), "failures": described}, lines)
+    say_result(options, {"trials": len(done.tried), "failures": described}, lines)
     if done.interrupted and not seconds:
         raise KeyboardInterrupt
     return Exit.DIVERGED if failures else Exit.SAME
 
 
-def explain_unfounded(done: PlanResult) -> str | None:
-    """Return why the trials say nothing: pytest ran none of them, or the test fails on its own recording."""
+def check_founded(what: str, done: plan.PlanResult) -> None:
+    """Raise RunnerError where pytest ran no trial, or the test fails on its own recording: the others say nothing."""
     plain = next((result for result in done.results if not result.trial.number), None)
     if plain is None:
-        return f"pytest ran no neighbour of it: {done.reason}"
+        raise RunnerError(f"{what}: pytest ran no neighbour of it: {done.reason}")
     if plain.violations:
-        return f"it fails on its own recording, and that comes first: {plain.violations[0].text}"
-    return None
+        raise RunnerError(f"{what}: it fails on its own recording, and that comes first: {plain.violations[0].text}")
 
 
-def describe_failure(failure: FuzzFailure, kept: Path) -> dict[str, Any]:
+def describe_failure(failure: plan.FuzzFailure, kept: Path) -> dict[str, Any]:
     """Return a failure as plain data."""
     return {
         "invariant": failure.violation.invariant,
@@ -181,17 +171,15 @@ def describe_failure(failure: FuzzFailure, kept: Path) -> dict[str, Any]:
     }
 
 
-def format_fuzz(
-    what: str, tried: Sequence[TrialResult], done: PlanResult, failures: Sequence[FuzzFailure], kept: Sequence[Path]
-) -> Iterator[str]:
+def format_fuzz(what: str, done: plan.PlanResult, kept: Sequence[tuple[plan.FuzzFailure, Path]]) -> Iterator[str]:
     """Yield what came of the neighbours, then each cause with its smallest neighbour and its case."""
-    broken = sum(bool(result.violations) for result in tried)
+    broken = sum(bool(result.violations) for result in done.tried)
     yield from [done.state] if done.state else []
-    yield f"{what}: {format_count(len(tried), 'neighbour')}, {len(tried) - broken} hold"
+    yield f"{what}: {format_count(len(done.tried), 'neighbour')}, {len(done.tried) - broken} hold"
     if done.unjudged:
         why = done.unjudged[0].splitlines()[-1]
         yield from wrap_text(f"{format_count(len(done.unjudged), 'neighbour')} not judged: {why}", width(), "  ")
-    for failure, file in zip(failures, kept, strict=True):
+    for failure, file in kept:
         shown_by = format_count(failure.shown_by, "neighbour")
         text = f"{failure.name}: {failure.violation.text} ({shown_by})"
         yield from ("", *wrap_text(text, width(), "", "    "))
@@ -214,21 +202,20 @@ def check_assertions(options: Options) -> int:
     ]
     if not changes:
         return complain(f"{options.what}: no reply of a model in it can be replaced by another one", Exit.NOTHING)
-    trials = [Trial(0, ()), *(Trial(n, (each,), "assertions") for n, each in enumerate(changes, 1))]
-    done = run_trials(target.root, target.test, trials)
-    if (why := explain_unfounded(done)) is not None:
-        return complain(f"{options.what}: {why}", Exit.CANNOT)
-    rows = [*make_rows(target.run, [result for result in done.results if result.trial.number])]
+    trials = [plan.Trial(0, ()), *(plan.Trial(n, (each,), "assertions") for n, each in enumerate(changes, 1))]
+    done = target.run_trials(trials)
+    check_founded(options.what, done)
+    rows = [*make_rows(target.run, done.tried)]
     unchecked, meaning = explain_rows(rows)
     lines = [*filter(None, [done.state]), *map(format_row, rows), f"{options.what}: {meaning}"]
     say_result(options, {"unchecked": unchecked, "turns": rows}, lines)
     return Exit.DIVERGED if unchecked else Exit.SAME
 
 
-def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, Any]]:
+def make_rows(run: Run, results: Sequence[plan.TrialResult]) -> Iterator[dict[str, Any]]:
     """Yield a row for each turn: which other replies the test noticed, which it did not, which ended the run early."""
     calls, every = top_level(run), turns(run, READER)
-    by_call: dict[int, list[TrialResult]] = {}
+    by_call: dict[int, list[plan.TrialResult]] = {}
     for result in results:
         by_call.setdefault(result.trial.neighbour[0].at, []).append(result)
     for at, group in sorted(by_call.items()):
@@ -241,7 +228,7 @@ def make_rows(run: Run, results: Sequence[TrialResult]) -> Iterator[dict[str, An
         }
 
 
-def name_operator(result: TrialResult) -> str:
+def name_operator(result: plan.TrialResult) -> str:
     """Return the operator of a trial of one perturbation."""
     return result.trial.neighbour[0].operator
 
@@ -279,7 +266,7 @@ def try_orders(options: Options, file: Path) -> int:
         return complain(f"--budget {options.budget}: with --orders a number of orders, like {LIMIT}")
     options.failure = Exit.CANNOT
     limit = int(options.budget or LIMIT)
-    run = load(file).run
+    run = reading.load(file).run
     root, test = find_test(file)
     words = [word for word in options.command if word != test]
     if other := next((word for word in words if "::" in word and not word.startswith("-")), None):
@@ -306,10 +293,10 @@ def replay_orders(root: Path, plan_data: dict[str, Any], words: list[str]) -> tu
     file, _, name = plan_data["test"].partition("::")
     node = f"{file}::{name.partition('[')[0]}"
     with TemporaryDirectory() as folder:
-        plan, into = Path(folder) / "trials.json", Path(folder) / "told.json"
-        files.write_whole(plan, json.dumps({**plan_data, "into": str(into)}))
+        trials, into = Path(folder) / "trials.json", Path(folder) / "told.json"
+        files.write_whole(trials, json.dumps({**plan_data, "into": str(into)}))
         command = [sys.executable, "-m", "pytest", node, "-q", "-x", "--agentreplay-mode=model"]
-        command += [f"--agentreplay-trials={plan}", *words]
+        command += [f"--agentreplay-trials={trials}", *words]
         done = subprocess.run(command, cwd=root, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603  a test of the user's and the user's own words
         printed = done.stdout.decode("utf-8", "replace")
         return done.returncode, printed, json.loads(into.read_bytes()) if into.is_file() else []

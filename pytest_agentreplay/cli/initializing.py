@@ -11,15 +11,9 @@ from importlib.machinery import PathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pytest_agentreplay.cli.project_setup import git_files
-from pytest_agentreplay.cli.project_setup.project_modules import (
-    ProjectModules,
-    functions_below,
-    parse_source,
-    read_project,
-)
+from pytest_agentreplay.cli.project_setup import git_files, project_modules
 from pytest_agentreplay.cli.project_setup.pytest_configuration import Configuration, configuration_of, text_of
-from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, opens_session, suggests_reading
+from pytest_agentreplay.cli.project_setup.tool_search import FoundTools, find_tools, suggests_reading
 from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, find_root, say
 from pytest_agentreplay.errors import CannotWrite, SettingsError, SnapshotError
 from pytest_agentreplay.model.paths import quote_word
@@ -153,7 +147,7 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     configuration = configuration_of(root)
     declared = [root / folder for folder in configuration.lines("pythonpath")]
     sources = [root / "src"] if (root / "src").is_dir() and not files.exists(root / "src" / "__init__.py") else []
-    project = read_project(root, [*declared, *sources, root])
+    project = project_modules.read_project(root, [*declared, *sources, root])
     tools = find_tools(project)
     planned = InitPlan(configuration.file, tools, skipped=project.skipped, tests=tests_using(project))
     planned.added = [path for path in tools.functions if not is_named(configuration, path)]
@@ -171,7 +165,7 @@ def plan(root: Path, *, workflow: bool = True) -> InitPlan:
     return planned
 
 
-def plan_git_files(planned: InitPlan, root: Path, top: Path, project: ProjectModules | None) -> None:
+def plan_git_files(planned: InitPlan, root: Path, top: Path, project: project_modules.ProjectModules | None) -> None:
     """Add the changes of git's files, and the workflow of `project` where nothing runs the tests yet."""
     add_change(planned, root / ".gitignore", git_files.with_ignored(text_of(root / ".gitignore") or ""))
     add_change(planned, root / ".gitattributes", git_files.with_attributes(text_of(root / ".gitattributes") or ""))
@@ -215,13 +209,15 @@ def is_importable(base: Path, tools: FoundTools) -> bool:
     return True
 
 
-def tests_using(project: ProjectModules) -> list[Path]:
+def tests_using(project: project_modules.ProjectModules) -> list[Path]:
     """Return the test files in which a test asks for the fixture or has the marker."""
     using = []
     for file in project.tests:
         source = files.read_file(file)
-        tree = parse_source(source) if b"agentreplay" in source else None
-        if tree and (b"mark.agentreplay" in source or any(map(opens_session, functions_below(tree)))):
+        tree = project_modules.parse_source(source) if b"agentreplay" in source else None
+        functions = project_modules.functions_below(tree) if tree else ()
+        asks = any("agentreplay" in project_modules.list_parameter_names(function) for function in functions)
+        if tree and (b"mark.agentreplay" in source or asks):
             using.append(file)
     return using
 

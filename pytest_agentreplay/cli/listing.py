@@ -13,7 +13,6 @@ from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_ro
 from pytest_agentreplay.model.sizes import format_size
 from pytest_agentreplay.report import terminal
 from pytest_agentreplay.report.escape import escape_line
-from pytest_agentreplay.report.terminal import make_table, make_text, open_console
 from pytest_agentreplay.runs.inventory import Entry, days_since, read_inventory, sum_uses
 from pytest_agentreplay.runs.snapshot_selection import select_recorded
 from pytest_agentreplay.snapshots.kit import plural
@@ -147,7 +146,7 @@ def print_totals(options: Options) -> int:
     if options.json:
         say_data(data)
     else:
-        console = open_console()
+        console = terminal.open_console()
         say_drawn(console, *draw(data, spell_totals(entries), console.width))
     for entry in entries:
         if entry.problem:
@@ -222,21 +221,21 @@ def draw(data: dict[str, Any], totals: str, width: int) -> Iterator[Any]:
     costs = [row["cost"] for row in data["by_model"] if row["cost"] is not None]
     cost = format_cost(sum(costs)) if costs else "cost not known" if unknown else "no model was asked"
     without = f", without {', '.join(row['model'] for row in unknown)}" * bool(costs and unknown)
-    yield make_text(f"{totals}, {data['totals']['seconds']:,.1f} s, {cost}{without}")
+    yield terminal.make_text(f"{totals}, {data['totals']['seconds']:,.1f} s, {cost}{without}")
     for key, first, *names in TABLES:
         if data[key]:
             rows = ([row[first], *(format_amount(name, row[name]) for name in names)] for row in data[key])
             yield ""
-            yield make_table([first, *(name.removesuffix("_tokens") for name in names)], rows, width)
+            yield terminal.make_table([first, *(name.removesuffix("_tokens") for name in names)], rows, width)
     if unpriced := [row["model"] for row in unknown if row["input_tokens"] or row["output_tokens"]]:
-        yield make_text("")
-        yield make_text(UNPRICED.format(unpriced[0]).replace(unpriced[0], ", ".join(unpriced), 1))
+        yield terminal.make_text("")
+        yield terminal.make_text(UNPRICED.format(unpriced[0]).replace(unpriced[0], ", ".join(unpriced), 1))
     if silent := [row["model"] for row in unknown if row["model"] not in unpriced]:
-        yield make_text("")
-        yield make_text(f"the replies of {', '.join(silent)} do not say their tokens")
+        yield terminal.make_text("")
+        yield terminal.make_text(f"the replies of {', '.join(silent)} do not say their tokens")
     for paths in data["duplicates"]:
-        yield make_text("")
-        yield make_text(f"{plural(len(paths), 'file')} with the same calls and replies:")
+        yield terminal.make_text("")
+        yield terminal.make_text(f"{plural(len(paths), 'file')} with the same calls and replies:")
         yield from (f"  {escape_line(path)}" for path in paths[:SHOWN])
         yield from [f"  and {len(paths) - SHOWN} more"] * (len(paths) > SHOWN)
 

@@ -105,12 +105,12 @@ def share_of(budget: str, count: int) -> list[str]:
 
 
 def lineup(options: Options) -> int:
-    """`agentreplay live lineup NODEID|SNAPSHOT|CASE` and `agentreplay live lineup A B`."""
-    return compare_recordings(options) if options.other is not None else line_up(options)
+    """`agentreplay live lineup NODEID|SNAPSHOT|CASE` and `agentreplay live lineup A B`.
 
-
-def line_up(options: Options) -> int:
-    """Run the cells of a test, printing a row for each, and say which layer is guilty."""
+    Runs the cells of a test, printing a row for each, and says which layer is guilty.
+    """
+    if options.other is not None:
+        return compare_recordings(options)
 
     def show_cell(row: dict[str, Any]) -> None:
         if not options.json:

@@ -12,7 +12,6 @@ from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, join_policies, rules
 from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
 from pytest_agentreplay.runs.redact import redaction_setup
-from pytest_agentreplay.runs.redact.redaction_setup import find_policy, load_policies
 from pytest_agentreplay.runs.redact.rule_review import RuleHit, redact_snapshot, write
 from pytest_agentreplay.runs.snapshot_selection import check_name
 from pytest_agentreplay.settings.parsers import parse_redact
@@ -65,7 +64,7 @@ def report_changes(snapshots: Iterable[Path], read: Policy) -> None:
             continue
         changed += bool(hits)
         report_hits(file, hits)
-    say(f"{changed} of {total} snapshot{'s' * (total != 1)} would change" if total else "there are no snapshots yet")
+    say(f"{changed} of {plural(total, 'snapshot')} would change" if total else "there are no snapshots yet")
 
 
 def report_hits(file: Path, hits: Iterable[RuleHit]) -> None:
@@ -100,7 +99,7 @@ def redact(options: Options) -> int:
     for rewrite in changed:
         report_hits(rewrite.file, rewrite.hits)
     say(
-        f"{len(changed)} of {len(every)} snapshot{'s' * (len(every) != 1)} redacted and sealed again"
+        f"{len(changed)} of {plural(len(every), 'snapshot')} redacted and sealed again"
         + (f": {changed[0].reason}" if changed else "")
     )
     if changed and policy_name:
@@ -137,7 +136,8 @@ def scan(options: Options, paths: list[Path]) -> int:
 def chosen_policy(words: list[str] | None) -> tuple[Policy, str]:
     """Return what holds for the project here, with what was named beside it; and its name."""
     names = parse_redact(words or (), "--policy")
-    return join_policies(load_policies(names), find_policy(find_root())), ", ".join(names)
+    policy = join_policies(redaction_setup.load_policies(names), redaction_setup.find_policy(find_root()))
+    return policy, ", ".join(names)
 
 
 def find_project_policy(file: Path) -> Policy:

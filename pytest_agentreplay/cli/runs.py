@@ -77,21 +77,17 @@ def diff(options: Options) -> int:
 
     first, second = (choose_run(path, "show") for path in (options.a, options.b))
     differences = compare_snapshots(first, second)[: 1 if options.first else None]
-    return print_differences(differences, first, second, as_json=options.json)
-
-
-def print_differences(differences: tuple[Divergence, ...], first: Path, second: Path, *, as_json: bool) -> int:
-    """Print divergences for people or as data; return the exit code."""
-    described = [
-        findings.describe_comparison(divergence, format_path(first), format_path(second)) for divergence in differences
-    ]
-    if as_json:
+    names = format_path(first), format_path(second)
+    described = [findings.describe_comparison(divergence, *names) for divergence in differences]
+    if options.json:
         say_data({"same": not described, "divergences": [finding.plain() for finding in described]})
-    elif not described:
-        say(f"same: {format_path(first)} and {format_path(second)} hold the same run")
-    for finding in () if as_json else described:
+        return Exit.DIVERGED if described else Exit.SAME
+    for finding in described:
         print(format_finding(finding, width=width(), see_all="", colour=wants_colour(sys.stdout)) + "\n")
-    return Exit.DIVERGED if described else Exit.SAME
+    if described:
+        return Exit.DIVERGED
+    say(f"same: {names[0]} and {names[1]} hold the same run")
+    return Exit.SAME
 
 
 def find_test(file: Path) -> tuple[Path, str]:

@@ -26,6 +26,7 @@ from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.snapshot_selection import check_name, find_home, find_store, move_snapshots
 from pytest_agentreplay.runs.unused_snapshots import delete_unused, move_command
 from pytest_agentreplay.snapshots import codec
+from pytest_agentreplay.snapshots.kit import plural
 from pytest_agentreplay.snapshots.store import files, format_path, layout, locks, projects, reading
 from pytest_agentreplay.snapshots.store.run_store import RunStore
 
@@ -198,7 +199,7 @@ def lock_folder(folder: Path, key: Path | None) -> int:
             warn(why, Exit.DAMAGED)
         how = "restore these, or agentreplay verify FILE --accept-edit --reason WHY"
         return warn(f"{format_path(file)}: not written; {how}", Exit.DAMAGED)
-    say_line(f"{format_path(file)}: {done} snapshot{'s' * (done != 1)} locked")
+    say_line(f"{format_path(file)}: {plural(done, 'snapshot')} locked")
     if key is not None:
         say_line(f"{format_path(locks.sign_lock(file, key))}: signed")
     return Exit.SAME

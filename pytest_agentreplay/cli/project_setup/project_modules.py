@@ -249,6 +249,12 @@ def define(module: Module, body: Sequence[ast.stmt], inside: str) -> None:
                 define(module, getattr(node, block, []), inside)
 
 
+def list_parameter_names(function: Function) -> list[str]:
+    """Return the names of the parameters of a function, `*args` and `**kwargs` left out."""
+    parameters = function.args
+    return [each.arg for each in (*parameters.posonlyargs, *parameters.args, *parameters.kwonlyargs)]
+
+
 def functions_below(tree: ast.AST) -> Iterator[Function]:
     """Return every function of a file, however deep it is nested."""
     return (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
