@@ -17,8 +17,7 @@ from pytest_agentreplay.model.divergence import Kind
 from pytest_agentreplay.model.path_parsing import split_path
 from pytest_agentreplay.model.paths import get_test_id, quote_word
 from pytest_agentreplay.report.finding import format_keeping
-from pytest_agentreplay.runs import accept as accepting
-from pytest_agentreplay.runs.accept import Pending, are_all_chosen, explain_nothing_pending, read_pending
+from pytest_agentreplay.runs import accept as pending_runs
 from pytest_agentreplay.runs.snapshot_selection import select_pending, select_snapshots
 from pytest_agentreplay.snapshots.store import files, format_path
 
@@ -48,7 +47,7 @@ def parse_code(text: str) -> str:
 def accept(options: Options) -> int:
     """`agentreplay accept [WHAT...] [--all] [--code CODE] [--requests] [--rule ...]`."""
     if options.rule is not None:
-        say(accepting.accept_rule(find_root(), *split_path(options.rule)))
+        say(pending_runs.accept_rule(find_root(), *split_path(options.rule)))
         return Exit.SAME
     if options.all and options.what:
         return complain("--all takes those of the whole project: name files, folders and tests, or give --all")
@@ -57,10 +56,10 @@ def accept(options: Options) -> int:
     if options.what or options.all or options.code or options.dry_run:
         return accept_runs(options)
     root = find_root()
-    waiting = accepting.list_pending(root)
+    waiting = pending_runs.list_pending(root)
     for file in waiting:
         say(f"agentreplay accept {quote_word(format_path(file))}")
-    return Exit.SAME if waiting else complain(accepting.explain_nothing_pending("--all"), Exit.NOTHING)
+    return Exit.SAME if waiting else complain(pending_runs.explain_nothing_pending("--all"), Exit.NOTHING)
 
 
 def join_words(words: list[str]) -> str:
@@ -73,16 +72,18 @@ def accept_runs(options: Options) -> int:
     files = select_pending(options.what, Path.cwd())
     if not files:
         code = "".join(f" --code {code}" for code in options.code)
-        return complain(explain_nothing_pending(f"{join_words(options.what) or '--all'}{code}"), Exit.NOTHING)
+        return complain(
+            pending_runs.explain_nothing_pending(f"{join_words(options.what) or '--all'}{code}"), Exit.NOTHING
+        )
     worst: int = Exit.SAME
-    readable: list[Pending] = []
+    readable: list[pending_runs.Pending] = []
     for file in files:
         try:
-            readable.append(read_pending(file))
+            readable.append(pending_runs.read_pending(file))
         except (SnapshotError, SettingsError) as error:
             damaged = isinstance(error, SnapshotError) and not isinstance(error, SnapshotMissing)
             worst = max(worst, complain(error, Exit.DAMAGED if damaged else Exit.USAGE))
-    chosen = [each for each in readable if are_all_chosen(each.codes or (), options.code)]
+    chosen = [each for each in readable if pending_runs.are_all_chosen(each.codes or (), options.code)]
     for each in readable:
         word = "left     " if each not in chosen else "to take  " if options.dry_run else "take     "
         if len(files) > 1 or options.dry_run or each not in chosen:

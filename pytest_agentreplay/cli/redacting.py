@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from pytest_agentreplay.cli.verbs import Exit, Options, Verbs, complain, find_root, say, say_result
 from pytest_agentreplay.errors import AgentReplayError
 from pytest_agentreplay.redaction.policy import PLAIN, Policy, difference, join_policies, rules
-from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
 from pytest_agentreplay.runs.redact import redaction_setup
 from pytest_agentreplay.runs.redact.rule_review import RuleHit, redact_snapshot, write
 from pytest_agentreplay.runs.snapshot_selection import check_name
@@ -111,6 +110,8 @@ def redact(options: Options) -> int:
 
 def scan(options: Options, paths: list[Path]) -> int:
     """`agentreplay redact --dry-run PATH... [--policy P] [--json]`."""
+    from pytest_agentreplay.runs.case_files.case_linting import Skipped, files_in, scan_file
+
     chosen, _ = chosen_policy(options.policy)
     hits: list[tuple[Path, RuleHit]] = []
     skipped: list[tuple[Path, str]] = []

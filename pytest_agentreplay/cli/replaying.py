@@ -20,7 +20,6 @@ from pytest_agentreplay.errors import AgentReplayError, CaseError, SettingsError
 from pytest_agentreplay.model.paths import quote_word
 from pytest_agentreplay.report.escape import escape_output, wrap_text
 from pytest_agentreplay.report.verdict import CaseSummary, count_cases, format_verdict
-from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
 from pytest_agentreplay.runs.cases import stored_case
 from pytest_agentreplay.runs.snapshot_selection import choose_run
 from pytest_agentreplay.snapshots.kit import plural
@@ -155,6 +154,8 @@ def replay_case(file: Path, options: Options, reports: list[dict[str, Any]], hoo
 
 def cluster(options: Options) -> int:
     """`agentreplay case cluster [PATH...] [--replay N|all] [--json]`."""
+    from pytest_agentreplay.runs.case_files.failures import failure_files, read_failure
+
     places = options.paths or [find_root()]
     code: int = Exit.SAME
     failures: list[RecordedFailure] = []
